@@ -1,0 +1,163 @@
+"""The replay Lambda: reads its environment, wires the core to SQS, logs and counts what happened.
+
+No line it logs holds a body, at any level.
+"""
+
+import logging
+import os
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, Protocol
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from dlq_replay.decision import Park, Replay
+from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
+from dlq_replay.events import read_event
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.replay import BatchOutcome, Failed, Replayer
+from dlq_replay.settings import ReplaySettings
+from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
+
+SERVICE = "dlq-replay"
+NAMESPACE = "DlqReplay"
+
+CONCURRENT_CALLS = 16
+ANSWER_RESERVE_SECONDS = 2.0
+"""Kept back from the function's time-out to log, count and answer."""
+
+IDS_PER_LOG_LINE = 100
+
+logger = Logger(service=SERVICE)
+metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+
+# boto's own debug lines print whole requests, bodies included, to whichever level the root logger
+# is set: by Lambda's logging controls, for one.
+for _name in ("boto3", "botocore", "urllib3"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class LambdaContext(Protocol):
+    """The part of Lambda's context object that is used here."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until Lambda ends the invocation."""
+
+
+def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict[str, str]]]:
+    """Replay or park each dead letter of *event*; answer with those that must stay in the DLQ.
+
+    Args:
+        event: ``{"Records": [...]}`` of an SQS event source mapping that has
+            ``ReportBatchItemFailures``, or the bare array of an EventBridge Pipe.
+        context: Lambda's own; work stops 2 s before its time is up.
+
+    Raises:
+        SettingsError: the environment has faults; the message lists all of them.
+        MalformedEventError: the event is not from SQS. Nothing was touched in either case.
+    """
+    try:
+        replayer = _replayer()
+        records = read_event(event)
+    except (SettingsError, MalformedEventError) as error:
+        logger.exception("nothing was replayed", extra={"reason": str(error)})
+        raise
+    outcome = replayer.replay(records, _seconds_left(context))
+    _log(outcome)
+    _count(outcome)
+    return outcome.to_partial_batch_response()
+
+
+@cache
+def _replayer() -> Replayer:
+    """Wire everything once per execution environment."""
+    settings = ReplaySettings.from_env(os.environ)
+    logger.setLevel(settings.log_level)
+    metrics.set_default_dimensions(MainQueue=settings.policy.main_queue.name)
+    client = without_recursion_header(boto3.client("sqs", config=client_config(CONCURRENT_CALLS)))
+    main_queue = SqsQueue(client, settings.main_queue_url)
+    parked_queue = SqsQueue(client, settings.parked_queue_url)
+    limit = min(_max_message_bytes(queue) for queue in (main_queue, parked_queue))
+    return Replayer(
+        policy=settings.policy.with_max_message_bytes(limit),
+        main_queue=main_queue,
+        parked_queue=parked_queue,
+        now_seconds=lambda: int(time.time()),
+        # The system's own randomness: execution environments restored from one snapshot would
+        # otherwise draw the same delays.
+        draw_up_to=lambda ceiling: random.SystemRandom().randint(0, ceiling),
+        executor=ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send"),
+    )
+
+
+def _max_message_bytes(queue: SqsQueue) -> int:
+    try:
+        return int(queue.describe().get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+    except QueueError as error:
+        logger.warning(
+            "the queue's size limit is unknown: assuming 1 MiB", extra={"reason": str(error)}
+        )
+        return MAX_MESSAGE_BYTES
+
+
+def _seconds_left(context: LambdaContext) -> Callable[[], float]:
+    return lambda: context.get_remaining_time_in_millis() / 1000 - ANSWER_RESERVE_SECONDS
+
+
+def _log(outcome: BatchOutcome) -> None:
+    counts: dict[str, int] = defaultdict(int)
+    parked: dict[str, list[str]] = defaultdict(list)
+    failed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    faults: dict[str, list[str]] = defaultdict(list)
+    for one in outcome.outcomes:
+        counts[type(one.fate).__name__.lower()] += 1
+        match one.fate:
+            case Park(reason):
+                parked[reason].append(one.message_id)
+            case Failed(cause, detail):
+                failed[cause, detail].append(one.message_id)
+            case Replay(number, delay_seconds):
+                logger.debug(
+                    "replayed",
+                    extra={"id": one.message_id, "number": number, "delay_seconds": delay_seconds},
+                )
+        if one.fault:
+            faults[one.fault].append(one.message_id)
+    _log_groups(logger.warning, "parked", ({"reason": r, "ids": i} for r, i in parked.items()))
+    _log_groups(
+        logger.error,
+        "left in the DLQ",
+        ({"cause": c, "detail": d, "ids": i} for (c, d), i in failed.items()),
+    )
+    _log_groups(
+        logger.warning, "context ignored", ({"fault": f, "ids": i} for f, i in faults.items())
+    )
+    logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
+
+
+def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[str, Any]]) -> None:
+    """One line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
+    for group in groups:
+        for start in range(0, len(group["ids"]), IDS_PER_LOG_LINE):
+            ids = group["ids"][start : start + IDS_PER_LOG_LINE]
+            write(text, extra={**group, "ids": ids, "count": len(ids)})
+
+
+def _count(outcome: BatchOutcome) -> None:
+    replays = [one.fate for one in outcome.outcomes if isinstance(one.fate, Replay)]
+    reasons = Counter(one.fate.reason for one in outcome.outcomes if isinstance(one.fate, Park))
+    metrics.add_metric("Replayed", MetricUnit.Count, len(replays))
+    metrics.add_metric("Parked", MetricUnit.Count, reasons.total())
+    metrics.add_metric("Failed", MetricUnit.Count, len(outcome.failed))
+    for reason, count in reasons.items():
+        metrics.add_metric(f"Parked_{reason}", MetricUnit.Count, count)
+    for replay in replays:
+        metrics.add_metric("ReplayNumber", MetricUnit.Count, replay.number)
+        metrics.add_metric("DelaySeconds", MetricUnit.Seconds, replay.delay_seconds)
+    metrics.flush_metrics()

@@ -1,0 +1,24 @@
+"""The pure core of dead-letter replay for Amazon SQS.
+
+Read it bottom-up; each module imports only what stands above it in this list:
+
+====================  ==============================================================
+``errors``            what can go wrong, and what the caller then does
+``backoff``           how long to wait: full jitter
+``attributes``        one typed SQS message attribute
+``addresses``         a queue's account and name, from its URL or ARN
+``context``           the ``sqs-dlq-context`` attribute
+``message``           one received copy, and one entry to send; conversions both ways
+``history``           what our two attributes say of a copy
+``policy``            the numbers the rules go by
+``outgoing``          what a replayed or parked copy looks like on the wire
+``decision``          the rules: replay or park
+``settings``          the environment, read once, all faults together
+``events``            a Lambda event, record by record
+``sending``           confirmed sends, in batches, in order, within the time left
+``replay``            the use case: every message of a batch ends in one outcome
+``sqs``               the one adapter: boto3's shapes and errors
+====================  ==============================================================
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,51 @@
+"""A queue's account and name, from its URL or its ARN. Pure."""
+
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+_ARN_PARTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAddress:
+    """What tells two queues of one Region apart.
+
+    The Region is left out on purpose: a DLQ and its sources share it, and a local endpoint's
+    URL does not name it.
+    """
+
+    account_id: str
+    name: str
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Read ``https://host/account/name``, whatever the host.
+
+        Raises:
+            ValueError: the URL has another form; the message says which form is wanted.
+        """
+        parts = urlsplit(url)
+        path = parts.path.strip("/").split("/")
+        if parts.scheme not in {"http", "https"} or not parts.netloc or len(path) != 2:  # noqa: PLR2004
+            raise ValueError("must be a queue URL, https://<host>/<account id>/<queue name>")
+        return cls(account_id=path[0], name=path[1])
+
+    @classmethod
+    def from_arn(cls, arn: str) -> Self:
+        """Read ``arn:partition:sqs:region:account:name``.
+
+        Raises:
+            ValueError: the ARN is not a queue's.
+        """
+        parts = arn.split(":")
+        if len(parts) != _ARN_PARTS or parts[0] != "arn" or parts[2] != "sqs":
+            raise ValueError(
+                "must be a queue ARN, arn:<partition>:sqs:<region>:<account id>:<name>"
+            )
+        return cls(account_id=parts[4], name=parts[5])
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it is a FIFO queue: SQS reserves the suffix for them."""
+        return self.name.endswith(".fifo")

@@ -1,0 +1,83 @@
+"""One typed SQS message attribute, lossless between Lambda's and the API's spelling. Pure."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dlq_replay.errors import MalformedMessageError
+
+MAX_ATTRIBUTES = 10
+"""Per message: SQSDeveloperGuide, "Amazon SQS message metadata"."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAttribute:
+    """A value and its type, as the producer sent them.
+
+    Attributes:
+        data_type: ``String``, ``Number`` or ``Binary``, perhaps with a label (``Number.int``).
+        value: text for String and Number, bytes for Binary. A Number stays text: turning it
+            into a number and back would change ``1.0E2``.
+    """
+
+    data_type: str
+    value: str | bytes
+
+    @classmethod
+    def from_lambda(cls, name: str, raw: Mapping[str, Any]) -> Self:
+        """Read a Lambda record's attribute, where binary values are base64 text.
+
+        Raises:
+            MalformedMessageError: no usable value; the message stays in its queue.
+        """
+        data_type = raw.get("dataType")
+        if not isinstance(data_type, str):
+            raise MalformedMessageError(f"attribute {name!r}: dataType must be text")
+        if isinstance(text := raw.get("stringValue"), str):
+            return cls(data_type, text)
+        try:
+            return cls(data_type, base64.b64decode(raw["binaryValue"], validate=True))
+        except (KeyError, TypeError, ValueError, binascii.Error) as error:
+            raise MalformedMessageError(
+                f"attribute {name!r}: needs stringValue as text or binaryValue as base64"
+            ) from error
+
+    @classmethod
+    def from_api(cls, name: str, raw: Mapping[str, Any]) -> Self:
+        """Read an attribute as ReceiveMessage returns it, where binary values are bytes.
+
+        Raises:
+            MalformedMessageError: no usable value; the message stays in its queue.
+        """
+        value = raw.get("StringValue", raw.get("BinaryValue"))
+        if not isinstance(value, str | bytes) or not isinstance(raw.get("DataType"), str):
+            raise MalformedMessageError(
+                f"attribute {name!r}: needs DataType and one of StringValue, BinaryValue"
+            )
+        return cls(raw["DataType"], value)
+
+    def to_api(self) -> dict[str, str | bytes]:
+        """Spell it as SendMessage wants it."""
+        key = "StringValue" if isinstance(self.value, str) else "BinaryValue"
+        return {"DataType": self.data_type, key: self.value}
+
+
+Attributes = Mapping[str, MessageAttribute]
+
+
+def size_bytes(body: str, attributes: Attributes) -> int:
+    """What SQS counts against a message's limit: body, and each name, type and value, in UTF-8."""
+    return _text_bytes(body) + sum(
+        _text_bytes(name) + _text_bytes(a.data_type) + _value_bytes(a.value)
+        for name, a in attributes.items()
+    )
+
+
+def _text_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _value_bytes(value: str | bytes) -> int:
+    return len(value) if isinstance(value, bytes) else _text_bytes(value)

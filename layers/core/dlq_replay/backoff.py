@@ -1,0 +1,50 @@
+"""Full-jitter exponential backoff. Pure."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+DrawUpTo = Callable[[int], int]
+"""Draws a whole number, uniformly, from 0 to its argument, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a replay may wait, by its number.
+
+    Attributes:
+        rate_seconds: the factor of the ceiling, above 0; fractions are allowed.
+        cap_seconds: what no ceiling exceeds, at least 0.
+    """
+
+    rate_seconds: float
+    cap_seconds: int
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the numbers describe no backoff."""
+        if not (math.isfinite(self.rate_seconds) and self.rate_seconds > 0):
+            raise ValueError(f"rate_seconds={self.rate_seconds}: must be finite and above 0")
+        if self.cap_seconds < 0:
+            raise ValueError(f"cap_seconds={self.cap_seconds}: must be at least 0")
+
+    def ceiling_seconds(self, replay_number: int) -> int:
+        """The longest delay that replay *replay_number* may draw, in whole seconds.
+
+        ``floor(min(cap_seconds, rate_seconds * 2 ** replay_number))``. *replay_number* counts
+        from 1: the first replay waits up to twice the rate. Any number is valid, however large.
+        """
+        try:
+            window_seconds = math.ldexp(self.rate_seconds, replay_number)
+        except OverflowError:
+            return self.cap_seconds
+        return math.floor(min(self.cap_seconds, window_seconds))
+
+
+def draw_delay_seconds(ceiling_seconds: int, draw_up_to: DrawUpTo) -> int:
+    """Draw a delay in whole seconds, uniform over ``0..ceiling_seconds``, both included.
+
+    "Full Jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+    Clamp the ceiling before the draw, never the result: a clamped draw piles up at the clamp
+    and the jitter is gone where it matters most.
+    """
+    return draw_up_to(ceiling_seconds)

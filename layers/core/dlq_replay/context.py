@@ -1,0 +1,122 @@
+"""The ``sqs-dlq-context`` attribute: what we must remember of a dead letter between its copies.
+
+Pure. SQS does not encrypt attributes, so no body and no secret belongs here.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+CONTEXT_ATTRIBUTE = "sqs-dlq-context"
+CONTEXT_VERSION = 1
+CONTEXT_MAX_BYTES = 1024
+_FIELD_MAX_CHARACTERS = 128
+_ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureError:
+    """The error that a consumer recorded: its type and its shortened message."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayContext:
+    """What travels with a dead letter. Every field may be unknown, which is None.
+
+    Texts are printable ASCII of 1 to 128 characters (the error's message is cut to fit), so that
+    the whole always has room in 1,024 bytes.
+
+    Attributes:
+        first_id: SQS message id of the first copy.
+        first_seen_seconds: when the Lambda first saw it, epoch seconds.
+        due_seconds: when its wait ends, epoch seconds; only on copies in the DLQ.
+        reason: why it was parked; only on parked copies.
+        error: why the consumer failed; only on parked copies.
+        plan_id: the redrive plan that last put it back.
+    """
+
+    first_id: str | None = None
+    first_seen_seconds: int | None = None
+    due_seconds: int | None = None
+    reason: str | None = None
+    error: FailureError | None = None
+    plan_id: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the attribute's text. Unknown keys are ignored.
+
+        Raises:
+            ValueError: this is no context of version 1; the caller goes on as if there were none
+                and says so in the log.
+        """
+        raw = _load_object(text)
+        if raw.get("v") != CONTEXT_VERSION:
+            raise ValueError(f"v must be {CONTEXT_VERSION}")
+        return cls(
+            first_id=_text(raw, "id"),
+            first_seen_seconds=_seconds(raw, "t0"),
+            due_seconds=_seconds(raw, "due"),
+            reason=_text(raw, "reason"),
+            error=_error(raw),
+            plan_id=_text(raw, "plan"),
+        )
+
+    def to_json(self) -> str:
+        """Spell it compactly, in at most 1,024 bytes of ASCII: the error's message gives way."""
+        spellings = (self._spell(characters) for characters in _ERROR_MESSAGE_CHARACTERS)
+        return next(text for text in spellings if len(text) <= CONTEXT_MAX_BYTES)
+
+    def _spell(self, error_characters: int) -> str:
+        fields: dict[str, Any] = {
+            "v": CONTEXT_VERSION,
+            "id": self.first_id,
+            "t0": self.first_seen_seconds,
+            "due": self.due_seconds,
+            "reason": self.reason,
+            "error": self.error
+            and {"type": self.error.type, "message": self.error.message[:error_characters]},
+            "plan": self.plan_id,
+        }
+        present = {key: value for key, value in fields.items() if value is not None}
+        return json.dumps(present, separators=(",", ":"))
+
+
+def _load_object(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if not isinstance(raw, dict):
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - one error type for the caller
+    return raw
+
+
+def _text(raw: dict[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 1 <= len(value) <= _FIELD_MAX_CHARACTERS:
+        raise ValueError(f"{key} must be text of 1 to {_FIELD_MAX_CHARACTERS} characters")
+    if not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{key} must be printable ASCII")
+    return value
+
+
+def _seconds(raw: dict[str, Any], key: str) -> int | None:
+    value = raw.get(key)
+    if value is not None and (type(value) is not int or value < 0):
+        raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
+    return value
+
+
+def _error(raw: dict[str, Any]) -> FailureError | None:
+    value = raw.get("error")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError("error must be an object")  # noqa: TRY004 - one error type for the caller
+    return FailureError(type=_text(value, "type") or "Error", message=str(value.get("message", "")))

@@ -1,0 +1,60 @@
+"""What our two attributes say of a copy. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.message import Message
+
+REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
+"""Name and meaning of the public app ``amazon-sqs-dlq-replay-backoff``."""
+
+_COUNT = re.compile(r"[0-9]{1,38}")
+"""SQS keeps 38 digits of a Number."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A dead letter's past, as far as its attributes tell it.
+
+    Attributes:
+        replay_count: how often we replayed it, 0 before the first time; None where the attribute
+            is there but is no whole number of at least 0.
+        context: empty where there is none or it cannot be read.
+        fault: why the context could not be read, for the log; None where all is well.
+    """
+
+    replay_count: int | None
+    context: ReplayContext
+    fault: str | None = None
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Read both attributes. Never raises: a malformed context counts as none."""
+        count = _replay_count(message.attributes.get(REPLAY_COUNT_ATTRIBUTE))
+        attribute = message.attributes.get(CONTEXT_ATTRIBUTE)
+        if attribute is None:
+            return cls(count, ReplayContext())
+        try:
+            return cls(count, ReplayContext.from_json(_require_text(attribute)))
+        except ValueError as error:
+            return cls(count, ReplayContext(), fault=f"{CONTEXT_ATTRIBUTE}: {error}")
+
+    def first_id(self, message: Message) -> str:
+        """The id of the first copy; this copy's own where none is recorded."""
+        return self.context.first_id or message.message_id
+
+
+def _replay_count(attribute: MessageAttribute | None) -> int | None:
+    if attribute is None:
+        return 0
+    text = attribute.value
+    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
+
+
+def _require_text(attribute: MessageAttribute) -> str:
+    if not isinstance(attribute.value, str):
+        raise ValueError("must be of type String")  # noqa: TRY004 - one error type for the caller
+    return attribute.value

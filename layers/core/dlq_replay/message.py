@@ -1,0 +1,140 @@
+"""A received copy, and an entry to send: frozen values, converted without loss. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from dlq_replay.attributes import Attributes, MessageAttribute, size_bytes
+from dlq_replay.errors import MalformedMessageError
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One SQS message as it was received.
+
+    Attributes:
+        message_id: what SQS calls this copy; each re-send gets another.
+        body: the producer's text.
+        attributes: the message attributes by name, ours included.
+        system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
+        receipt_handle: what deletes this receive; empty where nobody needs it.
+    """
+
+    message_id: str
+    body: str
+    attributes: Attributes = field(default_factory=dict)
+    system: Mapping[str, str] = field(default_factory=dict)
+    receipt_handle: str = ""
+
+    @classmethod
+    def from_lambda_record(cls, record: Mapping[str, Any]) -> Self:
+        """Read one record of a Lambda event. Fields this class does not know are ignored.
+
+        Raises:
+            MalformedMessageError: messageId or body is missing, or an attribute is unreadable.
+        """
+        raw = _mapping(record, "messageAttributes")
+        return cls(
+            message_id=_required_text(record, "messageId"),
+            body=_required_text(record, "body"),
+            attributes={n: MessageAttribute.from_lambda(n, _object(n, a)) for n, a in raw.items()},
+            system=_texts(_mapping(record, "attributes")),
+            receipt_handle=str(record.get("receiptHandle", "")),
+        )
+
+    @classmethod
+    def from_receive(cls, received: Mapping[str, Any]) -> Self:
+        """Read one message of a ReceiveMessage answer.
+
+        Raises:
+            MalformedMessageError: MessageId or Body is missing, or an attribute is unreadable.
+        """
+        raw = _mapping(received, "MessageAttributes")
+        return cls(
+            message_id=_required_text(received, "MessageId"),
+            body=_required_text(received, "Body"),
+            attributes={n: MessageAttribute.from_api(n, _object(n, a)) for n, a in raw.items()},
+            system=_texts(_mapping(received, "Attributes")),
+            receipt_handle=str(received.get("ReceiptHandle", "")),
+        )
+
+    @property
+    def message_group_id(self) -> str | None:
+        """The FIFO group, or the tenant of a fair queue."""
+        return self.system.get("MessageGroupId")
+
+    @property
+    def source_arn(self) -> str | None:
+        """The queue whose redrive policy moved it here; None where it was sent here."""
+        return self.system.get("DeadLetterQueueSourceArn")
+
+    @property
+    def trace_header(self) -> str | None:
+        """The X-Ray header without its ``Lineage``, or None where nothing else is left.
+
+        Lambda counts loops in Lineage. The loop that we are part of is bounded by its own rule,
+        and a header shared by a batch would charge one message with another's laps.
+        """
+        parts = self.system.get("AWSTraceHeader", "").split(";")
+        kept = [part for part in parts if part and not part.strip().startswith("Lineage=")]
+        return ";".join(kept) or None
+
+
+@dataclass(frozen=True, slots=True)
+class SendEntry:
+    """One message to send, before it has a place in a batch.
+
+    Attributes:
+        delay_seconds: message timer, 0 to 900; None sends no timer, which FIFO queues require.
+        deduplication_id: FIFO queues only, at most 128 characters.
+    """
+
+    body: str
+    attributes: Attributes = field(default_factory=dict)
+    message_group_id: str | None = None
+    deduplication_id: str | None = None
+    trace_header: str | None = None
+    delay_seconds: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What SQS counts against the limits of a message and of a batch; the header is free."""
+        return size_bytes(self.body, self.attributes)
+
+    def to_api(self, entry_id: str) -> dict[str, Any]:
+        """Spell it as an entry of SendMessageBatch, without the fields that are not set."""
+        trace = self.trace_header and {
+            "AWSTraceHeader": {"DataType": "String", "StringValue": self.trace_header}
+        }
+        fields = {
+            "Id": entry_id,
+            "MessageBody": self.body,
+            "MessageAttributes": {n: a.to_api() for n, a in self.attributes.items()} or None,
+            "MessageGroupId": self.message_group_id,
+            "MessageDeduplicationId": self.deduplication_id,
+            "MessageSystemAttributes": trace,
+            "DelaySeconds": self.delay_seconds,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def _required_text(raw: Mapping[str, Any], name: str) -> str:
+    value = raw.get(name)
+    if not isinstance(value, str) or not value:
+        raise MalformedMessageError(f"{name}: must be text of at least one character")
+    return value
+
+
+def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = raw.get(name)
+    return _object(name, value) if value is not None else {}
+
+
+def _object(name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise MalformedMessageError(f"{name}: must be an object")
+    return value
+
+
+def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in raw.items()}

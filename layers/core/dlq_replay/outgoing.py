@@ -1,0 +1,134 @@
+"""What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
+
+import hashlib
+from dataclasses import replace
+
+from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
+
+DEDUPLICATION_ID_MAX_CHARACTERS = 128
+"""SQSAPI, SendMessage."""
+
+
+def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
+    """Whether *message* can carry its counter once the context has given way."""
+    return _fits(message.body, _counted(message, replay_number), policy.max_message_bytes)
+
+
+def replay_entry(
+    message: Message, replay_number: int, delay_seconds: int, now_seconds: int, policy: ReplayPolicy
+) -> SendEntry:
+    """The copy that goes to the main queue as replay *replay_number* (counted from 1).
+
+    It carries the counter and, where there is room, the context with the id of the first copy and
+    the time we first saw it. ``due`` is gone: the wait is over. A FIFO queue gets no timer, which
+    it would refuse.
+    """
+    history = History.of(message)
+    context = replace(
+        _seen(message, history, now_seconds), due_seconds=None, reason=None, error=None
+    )
+    counted = _counted(message, replay_number)
+    timer = None if policy.main_queue.is_fifo else delay_seconds
+    return replace(
+        _entry(message, _with_context(message.body, counted, context, policy.max_message_bytes)),
+        deduplication_id=_deduplication_id(message, policy),
+        delay_seconds=timer,
+    )
+
+
+def parked_entry(
+    message: Message, reason: str, now_seconds: int, policy: ReplayPolicy
+) -> SendEntry:
+    """The copy that goes to the parked queue: the counter untouched, the reason in the context.
+
+    Where the context has no room, the message goes as it is.
+    """
+    history = History.of(message)
+    context = replace(_seen(message, history, now_seconds), due_seconds=None, reason=reason)
+    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
+    return replace(
+        _entry(message, _with_context(message.body, others, context, policy.max_message_bytes)),
+        deduplication_id=_deduplication_id(message, policy),
+    )
+
+
+def redriven_entry(
+    message: Message,
+    plan_id: str,
+    *,
+    to_fifo: bool,
+    keep_counter: bool = False,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> SendEntry:
+    """The copy that a redrive sends: a fresh start that remembers its origin.
+
+    The counter is cleared unless *keep_counter*. The context keeps the first id and names the
+    plan; everything else in it is gone. On FIFO the deduplication id is the archived copy's id
+    with the plan's: sending it again within one plan is removed by SQS, a later plan's is not.
+    """
+    ours = (CONTEXT_ATTRIBUTE,) if keep_counter else (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+    context = ReplayContext(first_id=History.of(message).first_id(message), plan_id=plan_id)
+    others = _without(message.attributes, *ours)
+    return replace(
+        _entry(message, _with_context(message.body, others, context, max_message_bytes)),
+        deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
+    )
+
+
+def first_seen_seconds(history: History, now_seconds: int) -> int:
+    """When we first saw the dead letter, epoch seconds: recorded, else now."""
+    recorded = history.context.first_seen_seconds
+    return now_seconds if recorded is None else recorded
+
+
+def _seen(message: Message, history: History, now_seconds: int) -> ReplayContext:
+    return replace(
+        history.context,
+        first_id=history.first_id(message),
+        first_seen_seconds=first_seen_seconds(history, now_seconds),
+    )
+
+
+def _entry(message: Message, attributes: Attributes) -> SendEntry:
+    return SendEntry(
+        body=message.body,
+        attributes=attributes,
+        message_group_id=message.message_group_id,
+        trace_header=message.trace_header,
+    )
+
+
+def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
+    """This copy's id: SQS removes a repeated send of this copy, and never another message."""
+    return message.message_id if policy.main_queue.is_fifo else None
+
+
+def _hashed_if_long(text: str) -> str:
+    if len(text) <= DEDUPLICATION_ID_MAX_CHARACTERS:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _counted(message: Message, replay_number: int) -> dict[str, MessageAttribute]:
+    counter = MessageAttribute("Number", str(replay_number))
+    return {**_without(message.attributes, CONTEXT_ATTRIBUTE), REPLAY_COUNT_ATTRIBUTE: counter}
+
+
+def _with_context(
+    body: str, attributes: Attributes, context: ReplayContext, max_message_bytes: int
+) -> Attributes:
+    marked = {**attributes, CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json())}
+    return marked if _fits(body, marked, max_message_bytes) else attributes
+
+
+def _without(attributes: Attributes, *names: str) -> dict[str, MessageAttribute]:
+    return {key: value for key, value in attributes.items() if key not in names}
+
+
+def _fits(body: str, attributes: Attributes, max_message_bytes: int) -> bool:
+    has_slots = len(attributes) <= MAX_ATTRIBUTES
+    return has_slots and size_bytes(body, attributes) <= max_message_bytes

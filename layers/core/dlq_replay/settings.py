@@ -1,0 +1,139 @@
+"""The Lambda's environment, read once; every fault of it is reported together. Pure."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.backoff import Backoff
+from dlq_replay.errors import SettingsError
+from dlq_replay.policy import ReplayPolicy
+
+MAX_ATTEMPTS_RANGE = (0, 1000)
+BACKOFF_RATE_RANGE = (0.001, 43_200.0)
+BACKOFF_CAP_RANGE = (0, 1_209_600)
+MAX_AGE_RANGE = (1, 31_536_000)
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+REQUIRED_VARIABLES = (
+    "MAIN_QUEUE_URL",
+    "DLQ_URL",
+    "PARKED_QUEUE_URL",
+    "MAX_ATTEMPTS",
+    "BACKOFF_RATE",
+    "BACKOFF_CAP_SECONDS",
+)
+OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "LOG_LEVEL")
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """What the Lambda is told by its environment."""
+
+    main_queue_url: str
+    dlq_url: str
+    parked_queue_url: str
+    policy: ReplayPolicy
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str]) -> Self:
+        """Read and check the variables. An empty string counts as not set.
+
+        Raises:
+            SettingsError: lists every fault at once, each with name, value and rule.
+        """
+        reader = _Reader(environment)
+        main, dlq, parked = (
+            reader.required(name, _queue)
+            for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
+        )
+        max_attempts = reader.required("MAX_ATTEMPTS", _whole(*MAX_ATTEMPTS_RANGE))
+        rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
+        cap = reader.required("BACKOFF_CAP_SECONDS", _whole(*BACKOFF_CAP_RANGE))
+        max_age = reader.optional("MAX_AGE_SECONDS", _whole(*MAX_AGE_RANGE))
+        log_level = reader.optional("LOG_LEVEL", _log_level)
+        faults = [*reader.faults, *_contradictions(main, dlq, parked)]
+        if faults or not (main and dlq and parked) or max_attempts is None or rate is None:
+            raise SettingsError(faults)
+        backoff = Backoff(rate_seconds=rate, cap_seconds=cap or 0)
+        return cls(
+            main_queue_url=environment["MAIN_QUEUE_URL"],
+            dlq_url=environment["DLQ_URL"],
+            parked_queue_url=environment["PARKED_QUEUE_URL"],
+            policy=ReplayPolicy(main, max_attempts, backoff, max_age),
+            log_level=log_level or "INFO",
+        )
+
+
+class _Reader:
+    """Reads variables one by one and remembers what was wrong with each."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.faults: list[str] = []
+
+    def required(self, name: str, parse: Callable[[str], Value]) -> Value | None:
+        if not self._environment.get(name):
+            self.faults.append(f"{name} is not set: it is required")
+            return None
+        return self.optional(name, parse)
+
+    def optional(self, name: str, parse: Callable[[str], Value]) -> Value | None:
+        text = self._environment.get(name)
+        if not text:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.faults.append(f"{name}={text}: {error}")
+            return None
+
+
+def _contradictions(
+    main: QueueAddress | None, dlq: QueueAddress | None, parked: QueueAddress | None
+) -> list[str]:
+    known = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
+    queues = {name: queue for name, queue in known.items() if queue}
+    faults = []
+    if len(set(queues.values())) < len(queues):
+        faults.append(f"{', '.join(queues)}: must be different queues, or messages would circle")
+    if len({queue.is_fifo for queue in queues.values()}) > 1:
+        faults.append(f"{', '.join(queues)}: must all be standard or all be FIFO (.fifo)")
+    return faults
+
+
+def _queue(text: str) -> QueueAddress:
+    return QueueAddress.from_url(text)
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):  # noqa: PLR2004
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _fraction(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        rule = f"must be a number of seconds from {low:g} to {high:g}"
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(rule) from None
+        if not (math.isfinite(number) and low <= number <= high):
+            raise ValueError(rule)
+        return number
+
+    return parse
+
+
+def _log_level(text: str) -> str:
+    if text.upper() not in LOG_LEVELS:
+        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
+    return text.upper()

@@ -1,0 +1,213 @@
+"""The one adapter: SQS as boto3 speaks it, turned into the core's values and errors.
+
+Satisfies ``sending.Queue``. The only module of the core that names botocore.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    ParamValidationError,
+)
+from botocore.handlers import add_recursion_detection_header
+
+from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+MAX_RECEIVE = 10
+"""Messages in one ReceiveMessage answer, and entries in one DeleteMessageBatch."""
+
+MAX_WAIT_SECONDS = 20
+"""The longest long poll."""
+
+# Raised before a byte leaves. Every other error of botocore may hide an answer that was lost, if
+# not of the last try then of one before it.
+_NOT_SENT = (NoCredentialsError, ParamValidationError)
+
+# SQS names one of these when a single entry spoils a whole call; nothing of the call was sent, so
+# the entries are sent one by one and only the bad one is refused.
+_SPOILED_BY_AN_ENTRY = frozenset(
+    {
+        "BatchRequestTooLong",
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "InvalidAttributeValue",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "MissingParameter",
+    }
+)
+
+
+def client_config(max_connections: int) -> Config:
+    """Timeouts and retries for a client that *max_connections* threads share.
+
+    Retries stay few and short: every message that is not confirmed comes back by itself.
+    """
+    return Config(
+        connect_timeout=3,
+        read_timeout=10,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        max_pool_connections=max_connections,
+    )
+
+
+def without_recursion_header(client: "SQSClient") -> "SQSClient":
+    """Stop *client* from marking its calls with the invocation's own trace.
+
+    botocore copies the trace of the current Lambda invocation into every call, and Lambda ends
+    loops of about 16 laps by it. Our loop ends by its own rule, and a batch mixes messages: one
+    would be charged with another's laps. Each entry carries its own header instead.
+    """
+    client.meta.events.unregister("before-call", add_recursion_detection_header)
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class SqsQueue:
+    """One queue, through one client; safe to share between threads.
+
+    Attributes:
+        client: a boto3 SQS client.
+        url: the queue's URL.
+    """
+
+    client: "SQSClient"
+    url: str
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        """Send at most 10 entries of at most 1 MiB together; one result each, in order.
+
+        Never raises for an error of SQS or of the network. Where SQS refuses the whole call for
+        what one entry contains, each entry is sent by itself, so that only that one is refused.
+        """
+        requests: list[Any] = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
+        try:
+            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=requests)
+        except ClientError as error:
+            if len(entries) > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
+                return [result for entry in entries for result in self.send([entry])]
+            return [_result_of_failed_call(error)] * len(entries)
+        except _NOT_SENT as error:
+            if len(entries) > 1 and isinstance(error, ParamValidationError):
+                return [result for entry in entries for result in self.send([entry])]
+            return [Refused(type(error).__name__, describe(error))] * len(entries)
+        except BotoCoreError as error:
+            return [InDoubt(describe(error))] * len(entries)
+        return [_result_of_entry(answer, str(index)) for index in range(len(entries))]
+
+    def receive(
+        self,
+        *,
+        max_messages: int = MAX_RECEIVE,
+        wait_seconds: int = MAX_WAIT_SECONDS,
+        visibility_timeout_seconds: int | None = None,
+    ) -> list[Message | MalformedMessageError]:
+        """Receive up to *max_messages* (1 to 10), waiting 0 to 20 s for the first.
+
+        An empty answer does not mean an empty queue. A message that cannot be read stands as the
+        error that says why; it stays in the queue.
+
+        Raises:
+            QueueError: SQS refused or could not be reached.
+        """
+        request: dict[str, Any] = {
+            "QueueUrl": self.url,
+            "MaxNumberOfMessages": max_messages,
+            "WaitTimeSeconds": wait_seconds,
+            "MessageAttributeNames": ["All"],
+            "MessageSystemAttributeNames": ["All"],
+        }
+        if visibility_timeout_seconds is not None:
+            request["VisibilityTimeout"] = visibility_timeout_seconds
+        try:
+            answer = self.client.receive_message(**request)
+        except (ClientError, BotoCoreError) as error:
+            raise QueueError(f"receiving from {self.url}: {describe(error)}") from error
+        return [_read(received) for received in answer.get("Messages", [])]
+
+    def delete(self, messages: Sequence[Message]) -> list[Message]:
+        """Delete received messages, any number of them.
+
+        Returns:
+            Those that SQS did not confirm as deleted; they will be received again. A lost answer
+            counts as not confirmed.
+        """
+        left: list[Message] = []
+        for start in range(0, len(messages), MAX_RECEIVE):
+            left.extend(self._delete_batch(messages[start : start + MAX_RECEIVE]))
+        return left
+
+    def _delete_batch(self, messages: Sequence[Message]) -> list[Message]:
+        entries: list[Any] = [
+            {"Id": str(index), "ReceiptHandle": message.receipt_handle}
+            for index, message in enumerate(messages)
+        ]
+        try:
+            answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+        except (ClientError, BotoCoreError):
+            return list(messages)
+        deleted = {entry["Id"] for entry in answer.get("Successful", [])}
+        return [message for index, message in enumerate(messages) if str(index) not in deleted]
+
+    def describe(self) -> Mapping[str, str]:
+        """The queue's attributes by name, counts included.
+
+        Raises:
+            QueueError: the queue does not exist, or may not be asked, or cannot be reached.
+        """
+        try:
+            answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["All"])
+        except (ClientError, BotoCoreError) as error:
+            raise QueueError(f"asking about {self.url}: {describe(error)}") from error
+        return {str(name): value for name, value in answer["Attributes"].items()}
+
+
+def describe(error: Exception) -> str:
+    """Say what went wrong in one line that never holds a part of a message.
+
+    A ParamValidationError prints the values it found wrong, so only its name is given.
+    """
+    if isinstance(error, ClientError):
+        return f"{_code(error)}: {error.response['Error'].get('Message', '')}"
+    if isinstance(error, ParamValidationError):
+        return type(error).__name__
+    return f"{type(error).__name__}: {error}"
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"].get("Code", "Unknown"))
+
+
+def _result_of_failed_call(error: ClientError) -> SendResult:
+    metadata = error.response.get("ResponseMetadata", {})
+    is_refusal = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004 - HTTP's class
+    if is_refusal and not metadata.get("RetryAttempts"):
+        return Refused(_code(error), describe(error))
+    return InDoubt(describe(error))
+
+
+def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
+    for entry in answer.get("Successful", []):
+        if entry["Id"] == entry_id:
+            return Confirmed(entry["MessageId"])
+    for entry in answer.get("Failed", []):
+        if entry["Id"] == entry_id:
+            # SQS may quote what it refuses, and that is the message: the code has to do.
+            return Refused(entry["Code"])
+    return InDoubt("the answer does not name the entry")
+
+
+def _read(received: Mapping[str, Any]) -> Message | MalformedMessageError:
+    try:
+        return Message.from_receive(received)
+    except MalformedMessageError as error:
+        return MalformedMessageError(f"message {received.get('MessageId', '?')}: {error}")
