@@ -1,0 +1,77 @@
+# `make` alone says what there is to make.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+SAM := .tools/sam/bin/sam
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes -r
+
+export SAM_CLI_TELEMETRY := 0
+export PYTHONPATH := layers/core
+
+.PHONY: help setup setup-demo java demo test lint format types build validate check bench lock clean
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl]
+	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(DEMO_OPTIONS)
+
+test: setup ## Run all tests, on a fresh machine too [ARGS="-k name"]
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## Style, import rules and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo
+
+format: setup ## Format the code and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+types: setup ## Check types, strictly
+	@$(BIN)/mypy
+
+validate: $(SAM) ## Check the SAM template
+	@$(SAM) validate --lint
+
+build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
+	@$(SAM) build
+
+check: lint types test validate build ## All that has to pass before a change lands
+
+setup: $(VENV)/.dev java ## Make .venv with everything that tests need, and find or install Java
+
+setup-demo: $(VENV)/.demo java
+
+java:
+	@scripts/ensure-java.sh
+
+lock: ## Lock the newest versions of what requirements/*.in name, with hashes
+	@scripts/lock.sh
+
+clean: ## Remove what was built, installed and kept by the demo
+	rm -rf $(VENV) .tools .aws-sam .demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.created: requirements/pip.txt
+	@python=$$(scripts/find-python.sh) && echo "Setting up $(VENV) with $$python" && "$$python" -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) requirements/pip.txt
+	@touch $@
+
+# A finished dev set-up holds the demo's packages too.
+$(VENV)/.demo: $(VENV)/.created requirements/demo.txt
+	@test -e $(VENV)/.dev || echo "Installing packages (once, a minute or two)"
+	@test $(VENV)/.dev -nt requirements/demo.txt || $(BIN)/python $(PIP_INSTALL) requirements/demo.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.created requirements/dev.txt
+	@echo "Installing packages for tests (once, a minute or two)"
+	@$(BIN)/python $(PIP_INSTALL) requirements/dev.txt
+	@touch $@
+
+$(SAM): requirements/sam.txt
+	@python=$$(scripts/find-python.sh) && echo "Setting up the SAM CLI with $$python" && "$$python" -m venv .tools/sam
+	@.tools/sam/bin/python $(PIP_INSTALL) requirements/pip.txt
+	@.tools/sam/bin/python $(PIP_INSTALL) requirements/sam.txt
+	@touch $@

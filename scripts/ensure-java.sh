@@ -1,0 +1,37 @@
+#!/bin/sh
+# Spark 4.1 runs on Java 17 or 21. Uses what is there; else installs it with the system's package
+# manager where that is allowed; else says in one sentence what to do.
+set -u
+
+java_major() {
+    "$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
+}
+
+for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
+    major=$(java_major "$java" 2>/dev/null)
+    if [ "${major:-0}" -ge 17 ]; then
+        exit 0
+    fi
+done
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    sudo -n true 2>/dev/null && as_root="sudo -n"
+fi
+if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
+    echo "No Java 17 or later was found: installing one." >&2
+    if command -v apt-get >/dev/null; then
+        { $as_root apt-get update -q && { $as_root apt-get install -qy --no-install-recommends openjdk-17-jre-headless ||
+            $as_root apt-get install -qy --no-install-recommends openjdk-21-jre-headless; }; } >&2 && exit 0
+    elif command -v dnf >/dev/null; then
+        $as_root dnf install -qy java-17-openjdk-headless >&2 && exit 0
+    elif command -v apk >/dev/null; then
+        $as_root apk add -q openjdk17-jre-headless >&2 && exit 0
+    fi
+elif command -v brew >/dev/null; then
+    echo "No Java 17 or later was found: installing one with Homebrew." >&2
+    brew install --quiet openjdk@17 >&2 && exit 0
+fi
+echo "Spark needs Java 17 or later and none could be installed here: install one (Debian and Ubuntu:" \
+    "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME." >&2
+exit 1

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Locks each requirements/*.in, and the layer's, with hashes and without naming a package host.
+set -eu
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+"$(scripts/find-python.sh)" -m venv "$tools"
+"$tools/bin/python" -m pip install --quiet uv
+for source in requirements/pip.in requirements/demo.in requirements/dev.in requirements/sam.in \
+    layers/core/requirements.in; do
+    target="${source%.in}.txt"
+    "$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
+        --generate-hashes --no-emit-index-url --no-header --output-file "$target" "$source"
+    { echo "# Locked with hashes by \`make lock\` from the .in file of the same name."; cat "$target"; } >"$tools/locked"
+    cp "$tools/locked" "$target"
+done

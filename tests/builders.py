@@ -1,0 +1,151 @@
+"""Values that tests start from, and the fake queue they send to."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.backoff import Backoff
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.policy import ReplayPolicy
+from dlq_replay.sending import Confirmed, SendResult
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+NOW = 1_700_000_000
+
+
+def queue_url(name: str) -> str:
+    return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+
+
+def queue_arn(name: str) -> str:
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+
+
+def environment(**overrides: str) -> dict[str, str]:
+    """A complete environment of the Lambda, with single variables replaced."""
+    return {
+        "MAIN_QUEUE_URL": queue_url("main"),
+        "DLQ_URL": queue_url("dlq"),
+        "PARKED_QUEUE_URL": queue_url("parked"),
+        "MAX_ATTEMPTS": "3",
+        "BACKOFF_RATE": "2",
+        "BACKOFF_CAP_SECONDS": "900",
+        **overrides,
+    }
+
+
+def policy(
+    main: str = "main",
+    max_attempts: int = 3,
+    rate_seconds: float = 2.0,
+    cap_seconds: int = 900,
+    **fields: Any,
+) -> ReplayPolicy:
+    return ReplayPolicy(
+        main_queue=QueueAddress(ACCOUNT, main),
+        max_attempts=max_attempts,
+        backoff=Backoff(rate_seconds, cap_seconds),
+        **fields,
+    )
+
+
+def text(value: str, data_type: str = "String") -> MessageAttribute:
+    return MessageAttribute(data_type, value)
+
+
+def counter(value: str) -> dict[str, MessageAttribute]:
+    return {REPLAY_COUNT_ATTRIBUTE: text(value, "Number")}
+
+
+def context(**fields: Any) -> dict[str, MessageAttribute]:
+    return {CONTEXT_ATTRIBUTE: text(ReplayContext(**fields).to_json())}
+
+
+def context_of(entry: SendEntry) -> ReplayContext:
+    value = entry.attributes[CONTEXT_ATTRIBUTE].value
+    assert isinstance(value, str)
+    return ReplayContext.from_json(value)
+
+
+def filler(count: int) -> dict[str, MessageAttribute]:
+    """That many attributes of the producer's own."""
+    return {f"own-{index}": text("x") for index in range(count)}
+
+
+def message(
+    message_id: str = "m-1",
+    body: str = '{"order": 1}',
+    attributes: Mapping[str, MessageAttribute] | None = None,
+    **system: str,
+) -> Message:
+    return Message(message_id, body, attributes or {}, system, receipt_handle=f"r-{message_id}")
+
+
+def lambda_record(source: Message, queue: str = "dlq") -> dict[str, Any]:
+    """The record that Lambda's event source mapping makes of a message."""
+    return {
+        "messageId": source.message_id,
+        "receiptHandle": source.receipt_handle,
+        "body": source.body,
+        "attributes": dict(source.system),
+        "messageAttributes": {n: _lambda_attribute(a) for n, a in source.attributes.items()},
+        "md5OfBody": hashlib.md5(
+            source.body.encode("utf-8", "surrogatepass"), usedforsecurity=False
+        ).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn(queue),
+        "awsRegion": REGION,
+    }
+
+
+def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
+    value = attribute.value
+    content = (
+        {"stringValue": value}
+        if isinstance(value, str)
+        else {"binaryValue": base64.b64encode(value).decode()}
+    )
+    return {
+        **content,
+        "stringListValues": [],
+        "binaryListValues": [],
+        "dataType": attribute.data_type,
+    }
+
+
+def received(source: Message) -> dict[str, Any]:
+    """What ReceiveMessage answers for a message."""
+    return {
+        "MessageId": source.message_id,
+        "ReceiptHandle": source.receipt_handle,
+        "Body": source.body,
+        "Attributes": dict(source.system),
+        "MessageAttributes": {n: a.to_api() for n, a in source.attributes.items()},
+    }
+
+
+@dataclass
+class FakeQueue:
+    """Remembers what it confirmed; refuses the bodies it is told to."""
+
+    url: str = queue_url("main")
+    refuses: Mapping[str, SendResult] = field(default_factory=dict)
+    sent: list[SendEntry] = field(default_factory=list)
+    calls: list[list[SendEntry]] = field(default_factory=list)
+
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        self.calls.append(list(entries))
+        return [self._send_one(entry) for entry in entries]
+
+    def _send_one(self, entry: SendEntry) -> SendResult:
+        if entry.body in self.refuses:
+            return self.refuses[entry.body]
+        self.sent.append(entry)
+        return Confirmed(f"copy-{len(self.sent)}")

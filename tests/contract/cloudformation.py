@@ -1,0 +1,173 @@
+"""Just enough CloudFormation to see, without AWS, which stack a template makes of parameters."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+NO_VALUE = object()
+
+PSEUDO_PARAMETERS: Mapping[str, Any] = {
+    "AWS::AccountId": "123456789012",
+    "AWS::NoValue": NO_VALUE,
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-east-1",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+
+
+class _TemplateLoader(yaml.SafeLoader):
+    pass
+
+
+def _long_form(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+    if isinstance(node, yaml.ScalarNode):
+        value: Any = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        raise TypeError(f"!{tag} of a mapping is not a short form that this loader knows")
+    if tag == "GetAtt":
+        value = value.split(".")
+    return {tag if tag in {"Ref", "Condition"} else f"Fn::{tag}": value}
+
+
+_TemplateLoader.add_multi_constructor("!", _long_form)
+
+
+def load_template(path: Path) -> dict[str, Any]:
+    template = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506
+    assert isinstance(template, dict)
+    return template
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What *template* makes of *parameters*: resources and outputs with their functions resolved.
+
+    Raises ValueError where CloudFormation would refuse: a value out of bounds, or a reference to
+    a resource whose condition does not hold.
+    """
+
+    template: Mapping[str, Any]
+    parameters: Mapping[str, str]
+    pseudo_parameters: Mapping[str, Any] = field(default_factory=lambda: PSEUDO_PARAMETERS)
+
+    @classmethod
+    def of(cls, template: Mapping[str, Any], given: Mapping[str, str] | None = None) -> Self:
+        rules = template["Parameters"]
+        defaults = {name: str(rule["Default"]) for name, rule in rules.items()}
+        parameters = {**defaults, **(given or {})}
+        for name, value in parameters.items():
+            _require_within_bounds(name, value, rules[name])
+        return cls(template, parameters)
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        return self._present("Resources")
+
+    @property
+    def outputs(self) -> dict[str, dict[str, Any]]:
+        return self._present("Outputs")
+
+    @property
+    def broken_rules(self) -> list[str]:
+        rules = self.template["Rules"].items()
+        return [
+            name
+            for name, rule in rules
+            if not all(self.resolve(one["Assert"]) for one in rule["Assertions"])
+        ]
+
+    def of_type(self, resource_type: str) -> dict[str, dict[str, Any]]:
+        return {
+            name: resource["Properties"]
+            for name, resource in self.resources.items()
+            if resource["Type"] == resource_type
+        }
+
+    def resolve(self, node: Any) -> Any:  # noqa: ANN401 - a template is any YAML
+        if isinstance(node, list):
+            return [self.resolve(one) for one in node]
+        if not isinstance(node, dict):
+            return node
+        if len(node) == 1 and next(iter(node)) in _FUNCTIONS:
+            [(name, argument)] = node.items()
+            return _FUNCTIONS[name](self, argument)
+        resolved = {key: self.resolve(value) for key, value in node.items()}
+        return {key: value for key, value in resolved.items() if value is not NO_VALUE}
+
+    def _present(self, section: str) -> dict[str, dict[str, Any]]:
+        return {
+            name: self.resolve(entry)
+            for name, entry in self.template[section].items()
+            if self._is_created(entry)
+        }
+
+    def _is_created(self, entry: Mapping[str, Any]) -> bool:
+        return "Condition" not in entry or self._holds(entry["Condition"])
+
+    def _holds(self, condition: str) -> bool:
+        return bool(self.resolve(self.template["Conditions"][condition]))
+
+    def _ref(self, name: str) -> Any:  # noqa: ANN401 - a parameter's value or a resource's id
+        if name in self.parameters:
+            return self.parameters[name]
+        if name in self.pseudo_parameters:
+            return self.pseudo_parameters[name]
+        if self._require_created(name)["Type"] == "AWS::SQS::Queue":
+            return f"https://sqs.us-east-1.amazonaws.com/123456789012/{self._queue_name(name)}"
+        return name
+
+    def _get_att(self, path: list[str]) -> str:
+        name, attribute = path
+        if (self._require_created(name)["Type"], attribute) == ("AWS::SQS::Queue", "Arn"):
+            return f"arn:aws:sqs:us-east-1:123456789012:{self._queue_name(name)}"
+        return f"{name}.{attribute}"
+
+    def _queue_name(self, logical_id: str) -> str:
+        properties = self.resolve(self.template["Resources"][logical_id]["Properties"])
+        return f"{logical_id}.fifo" if properties.get("FifoQueue") else logical_id
+
+    def _require_created(self, logical_id: str) -> Mapping[str, Any]:
+        resource: Mapping[str, Any] = self.template["Resources"][logical_id]
+        if not self._is_created(resource):
+            raise ValueError(f"{logical_id} is referred to and not created")
+        return resource
+
+    def _if(self, branches: list[Any]) -> Any:  # noqa: ANN401 - whatever the branch holds
+        condition, then, otherwise = branches
+        return self.resolve(then if self._holds(condition) else otherwise)
+
+    def _sub(self, argument: str | list[Any]) -> str:
+        text, own = (argument, {}) if isinstance(argument, str) else argument
+        names = self.resolve(own)
+        return re.sub(r"\$\{([^}]+)}", lambda m: names.get(m[1]) or self._ref(m[1]), text)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Stack, Any], Any]] = {
+    "Ref": Stack._ref,  # noqa: SLF001 - the table belongs to the class
+    "Fn::And": lambda stack, parts: all(stack.resolve(parts)),
+    "Fn::Equals": lambda stack, pair: stack.resolve(pair[0]) == stack.resolve(pair[1]),
+    "Fn::GetAtt": Stack._get_att,  # noqa: SLF001
+    "Fn::If": Stack._if,  # noqa: SLF001
+    "Fn::Not": lambda stack, parts: not stack.resolve(parts[0]),
+    "Fn::Or": lambda stack, parts: any(stack.resolve(parts)),
+    "Fn::Select": lambda stack, pair: stack.resolve(pair[1])[int(pair[0])],
+    "Fn::Split": lambda stack, pair: stack.resolve(pair[1]).split(pair[0]),
+    "Fn::Sub": Stack._sub,  # noqa: SLF001
+}
+
+
+def _require_within_bounds(name: str, value: str, rule: Mapping[str, Any]) -> None:
+    within = (
+        value in {str(allowed) for allowed in rule.get("AllowedValues", [value])}
+        and re.fullmatch(rule.get("AllowedPattern", ".*"), value) is not None
+        and ("MinValue" not in rule or float(value) >= rule["MinValue"])
+        and ("MaxValue" not in rule or float(value) <= rule["MaxValue"])
+    )
+    if not within:
+        raise ValueError(f"{name}={value}: {rule['ConstraintDescription']}")

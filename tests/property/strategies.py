@@ -1,0 +1,81 @@
+"""What may arrive: any message that SQS would accept, and worse."""
+
+from hypothesis import strategies as st
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message
+from tests.builders import NOW, queue_arn
+
+# SQSAPI, SendMessage: the characters that a body or a String value may hold.
+sqs_text = st.text(
+    st.characters(exclude_categories=["Cs"]).filter(
+        lambda c: c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff")
+    ),
+    min_size=1,
+    max_size=40,
+)
+names = st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True).filter(
+    lambda name: not name.startswith("sqs-dlq-")
+)
+labels = st.sampled_from(["", ".custom", ".int"])
+text_attributes = st.builds(
+    MessageAttribute,
+    st.sampled_from(["String", "Number"]).flatmap(
+        lambda kind: labels.map(lambda label: kind + label)
+    ),
+    sqs_text,
+)
+binary_attributes = st.builds(
+    MessageAttribute, labels.map(lambda label: f"Binary{label}"), st.binary(min_size=1, max_size=40)
+)
+own_attributes = st.dictionaries(names, text_attributes | binary_attributes, max_size=10)
+
+ascii_words = st.from_regex(r"[!-~]{1,128}", fullmatch=True)
+moments = st.integers(0, 2**40)
+contexts = st.builds(
+    ReplayContext,
+    first_id=st.none() | ascii_words,
+    first_seen_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
+    due_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
+    reason=st.none() | ascii_words,
+    error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
+    plan_id=st.none() | ascii_words,
+)
+our_attributes = st.fixed_dictionaries(
+    {},
+    optional={
+        REPLAY_COUNT_ATTRIBUTE: st.builds(
+            MessageAttribute, st.just("Number"), st.integers(0, 9).map(str)
+        )
+        | text_attributes
+        | binary_attributes,
+        CONTEXT_ATTRIBUTE: st.builds(
+            MessageAttribute, st.just("String"), contexts.map(ReplayContext.to_json)
+        )
+        | text_attributes
+        | binary_attributes,
+    },
+)
+system_attributes = st.fixed_dictionaries(
+    {},
+    optional={
+        "MessageGroupId": st.sampled_from(["group-a", "group-b", "group-c"]),
+        "DeadLetterQueueSourceArn": st.sampled_from([queue_arn("main"), queue_arn("other"), "?"]),
+        "AWSTraceHeader": st.sampled_from(["Root=1-5;Lineage=a:1", "Lineage=a:1", "Root=1-5"]),
+        "SentTimestamp": moments.map(str),
+    },
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn, message_id: str = "m-1") -> Message:
+    ours = draw(our_attributes)
+    own = dict(list(draw(own_attributes).items())[: 10 - len(ours)])
+    return Message(message_id, draw(sqs_text), {**own, **ours}, draw(system_attributes))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[Message]:
+    return [draw(messages(f"m-{index}")) for index in range(draw(st.integers(0, 12)))]

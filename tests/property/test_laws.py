@@ -1,0 +1,120 @@
+"""The laws, on any batch, whatever SQS answers."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.attributes import MAX_ATTRIBUTES
+from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.decision import Park, Replay, decide
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.outgoing import parked_entry, redriven_entry, replay_entry
+from dlq_replay.policy import ReplayPolicy
+from dlq_replay.replay import BatchOutcome, Failed, Replayer
+from dlq_replay.sending import InDoubt, NotReached, Refused, SendResult, forever
+from tests.builders import NOW, FakeQueue, policy, queue_url
+from tests.property.strategies import batches, messages
+
+OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
+
+policies = st.builds(
+    policy,
+    main=st.sampled_from(["main", "main.fifo"]),
+    max_attempts=st.integers(0, 6),
+    max_age_seconds=st.none() | st.integers(1, 9999),
+    max_message_bytes=st.integers(60, 4096),
+)
+answers = st.sampled_from([None, Refused("Code"), InDoubt("lost"), NotReached()])
+
+
+@given(messages(), policies, st.integers(0, 900))
+def test_decision_is_a_replay_within_the_timer_or_a_park(
+    message: Message, rules: ReplayPolicy, draw: int
+) -> None:
+    decision = decide(message, rules, NOW, lambda top: min(draw, top))
+
+    match decision:
+        case Replay(number, delay_seconds):
+            assert 1 <= number <= rules.max_attempts
+            assert 0 <= delay_seconds <= 900
+        case Park():
+            pass
+
+
+@given(messages(), policies)
+def test_copy_is_what_was_sent_but_for_our_two_attributes(
+    message: Message, rules: ReplayPolicy
+) -> None:
+    for entry in (
+        replay_entry(message, 1, 0, NOW, rules),
+        parked_entry(message, "too_old", NOW, rules),
+        redriven_entry(message, "plan", to_fifo=True),
+    ):
+        assert entry.body == message.body
+        assert _own(entry) == _own(message)
+        assert entry.message_group_id == message.message_group_id
+        assert "Lineage" not in (entry.trace_header or "")
+
+
+@given(messages(), policies)
+def test_decided_replay_fits_its_queue(message: Message, rules: ReplayPolicy) -> None:
+    decision = decide(message, rules, NOW, lambda top: top)
+    if isinstance(decision, Replay):
+        entry = replay_entry(message, decision.number, decision.delay_seconds, NOW, rules)
+
+        assert len(entry.attributes) <= MAX_ATTRIBUTES
+        assert entry.size_bytes <= rules.max_message_bytes
+
+
+@given(batches(), policies, st.lists(answers, min_size=12, max_size=12))
+def test_every_message_ends_in_exactly_one_place(
+    batch: list[Message], rules: ReplayPolicy, answers_by_index: list[SendResult | None]
+) -> None:
+    refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
+    main, parked = FakeQueue(queue_url("main"), refuses), FakeQueue(queue_url("parked"), refuses)
+    outcome = _replay(batch, rules, main, parked)
+
+    replayed = [one for one in outcome.outcomes if isinstance(one.fate, Replay)]
+    put_aside = [one for one in outcome.outcomes if isinstance(one.fate, Park)]
+    left = {item["itemIdentifier"] for item in _response(outcome)}
+    assert [m.message_id for m in batch] == [one.message_id for one in outcome.outcomes]
+    assert len(main.sent) == len(replayed)
+    assert len(parked.sent) == len(put_aside)
+    assert left == {one.message_id for one in outcome.outcomes if isinstance(one.fate, Failed)}
+
+
+@given(batches(), st.lists(answers, min_size=12, max_size=12))
+def test_fifo_group_arrives_as_an_unbroken_prefix(
+    batch: list[Message], answers_by_index: list[SendResult | None]
+) -> None:
+    grouped = [m for m in batch if m.message_group_id]
+    refuses = {m.body: a for m, a in zip(grouped, answers_by_index, strict=False) if a is not None}
+    main, parked = FakeQueue(queue_url("main"), refuses), FakeQueue(queue_url("parked"), refuses)
+    _replay(grouped, policy(main="main.fifo"), main, parked)
+
+    for group in {m.message_group_id for m in grouped}:
+        arrived = [m.message_id for m in grouped if m.message_group_id == group]
+        sent = [
+            entry.deduplication_id
+            for entry in [*main.sent, *parked.sent]
+            if entry.message_group_id == group
+        ]
+        assert sent == arrived[: len(sent)]
+
+
+def _replay(
+    batch: list[Message], rules: ReplayPolicy, main: FakeQueue, parked: FakeQueue
+) -> BatchOutcome:
+    with ThreadPoolExecutor(2) as executor:
+        replayer = Replayer(rules, main, parked, lambda: NOW, lambda top: top, executor)
+        return replayer.replay(batch, forever)
+
+
+def _response(outcome: BatchOutcome) -> list[dict[str, str]]:
+    return outcome.to_partial_batch_response()["batchItemFailures"]
+
+
+def _own(value: Message | SendEntry) -> dict[str, object]:
+    return {name: a for name, a in value.attributes.items() if name not in OURS}

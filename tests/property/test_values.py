@@ -1,0 +1,77 @@
+import json
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.attributes import MAX_ATTRIBUTES
+from dlq_replay.backoff import Backoff, draw_delay_seconds
+from dlq_replay.context import CONTEXT_MAX_BYTES, ReplayContext
+from dlq_replay.message import Message
+from tests.builders import lambda_record, received
+from tests.property.strategies import contexts, messages
+
+rates = st.floats(0.001, 43_200)
+caps = st.integers(0, 1_209_600)
+
+
+@given(rates, caps, st.integers(1, 10**6), st.integers(0, 2**32))
+def test_delay_is_within_its_window_at_any_count(
+    rate: float, cap: int, number: int, seed: int
+) -> None:
+    ceiling = Backoff(rate, cap).ceiling_seconds(number)
+    delay = draw_delay_seconds(ceiling, lambda top: random.Random(seed).randint(0, top))
+
+    assert 0 <= delay <= ceiling <= cap
+
+
+@given(rates, caps, st.integers(1, 2000))
+def test_ceiling_never_falls_from_one_replay_to_the_next(
+    rate: float, cap: int, number: int
+) -> None:
+    backoff = Backoff(rate, cap)
+
+    assert backoff.ceiling_seconds(number) <= backoff.ceiling_seconds(number + 1)
+
+
+@given(messages())
+def test_message_survives_the_lambda_event(message: Message) -> None:
+    event = json.loads(json.dumps(lambda_record(message)))
+
+    assert message.body == Message.from_lambda_record(event).body
+    assert message.attributes == Message.from_lambda_record(event).attributes
+    assert message.system == Message.from_lambda_record(event).system
+
+
+@given(messages())
+def test_message_survives_the_receive(message: Message) -> None:
+    assert message == Message.from_receive(received(message))
+
+
+@given(messages())
+def test_accepted_message_stays_within_the_attribute_limit(message: Message) -> None:
+    assert len(message.attributes) <= MAX_ATTRIBUTES
+
+
+@given(contexts)
+def test_context_fits_and_survives_but_for_a_shortened_error(context: ReplayContext) -> None:
+    text = context.to_json()
+    read = ReplayContext.from_json(text)
+
+    assert text.isascii()
+    assert len(text) <= CONTEXT_MAX_BYTES
+    assert (read.first_id, read.first_seen_seconds, read.due_seconds, read.plan_id) == (
+        context.first_id,
+        context.first_seen_seconds,
+        context.due_seconds,
+        context.plan_id,
+    )
+
+
+@given(st.text())
+def test_any_text_is_a_context_or_a_value_error(text: str) -> None:
+    try:
+        ReplayContext.from_json(text)
+    except ValueError:
+        return
+    assert json.loads(text)["v"] == 1

@@ -1,0 +1,40 @@
+import pytest
+
+from dlq_replay.backoff import Backoff, draw_delay_seconds
+
+
+@pytest.mark.parametrize(
+    ("number", "ceiling"), [(1, 4), (2, 8), (3, 16), (8, 512), (9, 900), (10_000, 900)]
+)
+def test_ceiling_doubles_from_twice_the_rate_up_to_the_cap(number: int, ceiling: int) -> None:
+    assert ceiling == Backoff(rate_seconds=2, cap_seconds=900).ceiling_seconds(number)
+
+
+def test_fractional_ceiling_is_cut_to_whole_seconds() -> None:
+    assert [0, 0, 1, 3] == [Backoff(0.2, 900).ceiling_seconds(n) for n in (1, 2, 3, 4)]
+
+
+def test_cap_of_zero_means_no_wait() -> None:
+    assert Backoff(2, 0).ceiling_seconds(5) == 0
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
+def test_rate_that_describes_no_backoff_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="rate_seconds"):
+        Backoff(rate, 900)
+
+
+def test_negative_cap_is_refused() -> None:
+    with pytest.raises(ValueError, match="cap_seconds"):
+        Backoff(1, -1)
+
+
+def test_draw_gets_the_ceiling_and_is_not_changed() -> None:
+    asked: list[int] = []
+
+    def draw(ceiling: int) -> int:
+        asked.append(ceiling)
+        return 7
+
+    assert draw_delay_seconds(900, draw) == 7
+    assert asked == [900]

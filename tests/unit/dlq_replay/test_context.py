@@ -1,0 +1,53 @@
+import pytest
+
+from dlq_replay.context import FailureError, ReplayContext
+
+
+def test_absent_fields_are_absent_on_the_wire() -> None:
+    assert ReplayContext(first_id="a", first_seen_seconds=7).to_json() == '{"v":1,"id":"a","t0":7}'
+
+
+def test_every_field_survives_the_wire() -> None:
+    full = ReplayContext("id", 1, 2, "too_old", FailureError("TimeoutError", "späť 🎉"), "plan-1")
+
+    assert full == ReplayContext.from_json(full.to_json())
+
+
+def test_unknown_key_is_ignored() -> None:
+    assert ReplayContext(first_id="a") == ReplayContext.from_json('{"v":1,"id":"a","later":[1]}')
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "must be a JSON object"),
+        ("null", "must be a JSON object"),
+        ("{}", "v must be 1"),
+        ('{"v":2}', "v must be 1"),
+        ('{"v":1,"id":7}', "id must be text"),
+        ('{"v":1,"id":""}', "id must be text"),
+        ('{"v":1,"id":"\\u0000"}', "id must be printable ASCII"),
+        ('{"v":1,"id":"%s"}' % ("x" * 129), "id must be text of 1 to 128"),
+        ('{"v":1,"t0":"1"}', "t0 must be epoch seconds"),
+        ('{"v":1,"t0":-1}', "t0 must be epoch seconds"),
+        ('{"v":1,"t0":true}', "t0 must be epoch seconds"),
+        ('{"v":1,"due":1.5}', "due must be epoch seconds"),
+        ('{"v":1,"error":"text"}', "error must be an object"),
+    ],
+)
+def test_malformed_context_names_the_rule(text: str, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        ReplayContext.from_json(text)
+
+
+def test_long_error_message_is_cut_until_the_context_fits() -> None:
+    widest = "x" * 128
+    context = ReplayContext(
+        widest, 2**62, 2**62, widest, FailureError(widest, "\U0001f389" * 5000), widest
+    )
+
+    assert len(context.to_json()) <= 1024
+    assert context.first_id == ReplayContext.from_json(context.to_json()).first_id

@@ -1,0 +1,113 @@
+import pytest
+
+from dlq_replay.attributes import MessageAttribute, size_bytes
+from dlq_replay.errors import MalformedMessageError
+from dlq_replay.message import Message, SendEntry
+from tests.builders import lambda_record, message, received, text
+
+TYPED = {
+    "text": text("späť 🎉"),
+    "price": text("007.50", "Number.float"),
+    "icon": MessageAttribute("Binary.png", b"\x00\x01\xff"),
+}
+
+
+def test_lambda_record_keeps_every_type() -> None:
+    original = message(attributes=TYPED, MessageGroupId="tenant-1")
+
+    assert original == Message.from_lambda_record(lambda_record(original))
+
+
+def test_received_message_keeps_every_type() -> None:
+    original = message(attributes=TYPED, SentTimestamp="1")
+
+    assert original == Message.from_receive(received(original))
+
+
+def test_binary_value_leaves_as_bytes_not_as_base64() -> None:
+    read = Message.from_lambda_record(lambda_record(message(attributes=TYPED)))
+    request = SendEntry(read.body, read.attributes).to_api("0")
+
+    assert request["MessageAttributes"]["icon"] == {
+        "DataType": "Binary.png",
+        "BinaryValue": b"\x00\x01\xff",
+    }
+
+
+def test_record_without_attributes_has_none() -> None:
+    record = {"messageId": "a", "body": "b"}
+
+    assert Message("a", "b") == Message.from_lambda_record(record)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"body": None}, "body: must be text"),
+        ({"body": ""}, "body: must be text"),
+        ({"body": {"a": 1}}, "body: must be text"),
+        ({"messageId": 7}, "messageId: must be text"),
+        ({"messageAttributes": []}, "messageAttributes: must be an object"),
+        ({"messageAttributes": {"a": "text"}}, "a: must be an object"),
+        ({"messageAttributes": {"a": {"dataType": "String"}}}, "attribute 'a': needs stringValue"),
+        ({"messageAttributes": {"a": {"stringValue": "x"}}}, "attribute 'a': dataType"),
+        (
+            {"messageAttributes": {"a": {"dataType": "Binary", "binaryValue": "no base64!"}}},
+            "attribute 'a': needs stringValue as text or binaryValue as base64",
+        ),
+        ({"attributes": "none"}, "attributes: must be an object"),
+    ],
+)
+def test_unreadable_record_names_the_field_and_the_rule(
+    change: dict[str, object], rule: str
+) -> None:
+    with pytest.raises(MalformedMessageError, match=rule):
+        Message.from_lambda_record({**lambda_record(message()), **change})
+
+
+def test_unreadable_received_attribute_names_itself() -> None:
+    with pytest.raises(MalformedMessageError, match="attribute 'a': needs DataType"):
+        Message.from_receive({**received(message()), "MessageAttributes": {"a": {}}})
+
+
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        ("Root=1-5;Parent=a;Sampled=1;Lineage=25:1|3d:2", "Root=1-5;Parent=a;Sampled=1"),
+        ("Lineage=25:1;Root=1-5", "Root=1-5"),
+        ("Root=1-5", "Root=1-5"),
+        ("Lineage=25:1", None),
+        ("", None),
+    ],
+)
+def test_trace_header_loses_its_lineage_only(header: str, kept: str | None) -> None:
+    assert kept == message(AWSTraceHeader=header).trace_header
+
+
+def test_fields_that_are_not_set_are_not_sent() -> None:
+    assert SendEntry("body").to_api("7") == {"Id": "7", "MessageBody": "body"}
+
+
+def test_fields_that_are_set_are_sent() -> None:
+    entry = SendEntry(
+        "body",
+        message_group_id="g",
+        deduplication_id="d",
+        trace_header="Root=1-5",
+        delay_seconds=0,
+    )
+
+    assert entry.to_api("7") == {
+        "Id": "7",
+        "MessageBody": "body",
+        "MessageGroupId": "g",
+        "MessageDeduplicationId": "d",
+        "MessageSystemAttributes": {
+            "AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5"}
+        },
+        "DelaySeconds": 0,
+    }
+
+
+def test_size_counts_utf8_bytes_of_body_names_types_and_values() -> None:
+    assert size_bytes("é", {"n": MessageAttribute("Binary", b"123")}) == 2 + 1 + 6 + 3

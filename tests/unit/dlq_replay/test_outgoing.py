@@ -1,0 +1,122 @@
+import pytest
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.outgoing import parked_entry, redriven_entry, replay_entry
+from tests.builders import NOW, context, context_of, counter, filler, message, policy, text
+
+
+def test_first_replay_remembers_the_first_copy_and_the_time() -> None:
+    entry = replay_entry(message("m-1"), 1, 30, NOW, policy())
+
+    assert context_of(entry) == ReplayContext(first_id="m-1", first_seen_seconds=NOW)
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE] == MessageAttribute("Number", "1")
+    assert entry.delay_seconds == 30
+
+
+def test_later_replay_keeps_the_first_copy_and_drops_due() -> None:
+    known = context(first_id="m-0", first_seen_seconds=7, due_seconds=9, plan_id="p")
+    entry = replay_entry(message("m-1", attributes={**known, **counter("1")}), 2, 0, NOW, policy())
+
+    assert context_of(entry) == ReplayContext("m-0", 7, plan_id="p")
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "2"
+
+
+def test_replay_keeps_body_attributes_group_and_trace() -> None:
+    original = message(
+        body="späť",
+        attributes=filler(3),
+        MessageGroupId="tenant",
+        AWSTraceHeader="Root=1;Lineage=a:1",
+    )
+    entry = replay_entry(original, 1, 5, NOW, policy())
+
+    assert entry.body == "späť"
+    assert original.attributes.items() <= entry.attributes.items()
+    assert entry.message_group_id == "tenant"
+    assert entry.trace_header == "Root=1"
+    assert entry.deduplication_id is None
+
+
+def test_fifo_replay_is_deduplicated_by_the_copy_and_has_no_timer() -> None:
+    original = message("m-7", attributes=context(first_id="m-0"), MessageGroupId="g")
+    entry = replay_entry(original, 1, 0, NOW, policy(main="main.fifo"))
+
+    assert entry.deduplication_id == "m-7"
+    assert entry.delay_seconds is None
+    assert entry.message_group_id == "g"
+
+
+def test_context_gives_way_where_a_tenth_attribute_would_be_an_eleventh() -> None:
+    entry = replay_entry(message(attributes=filler(9)), 1, 0, NOW, policy())
+
+    assert len(entry.attributes) == 10
+    assert CONTEXT_ATTRIBUTE not in entry.attributes
+
+
+def test_context_gives_way_where_it_would_pass_the_size_limit() -> None:
+    entry = replay_entry(message(body="x" * 100), 1, 0, NOW, policy(max_message_bytes=150))
+
+    assert set(entry.attributes) == {REPLAY_COUNT_ATTRIBUTE}
+
+
+def test_parked_copy_says_why_and_keeps_its_counter() -> None:
+    entry = parked_entry(
+        message("m-1", attributes=counter("3")), "attempts_exhausted", NOW, policy()
+    )
+
+    assert context_of(entry) == ReplayContext("m-1", NOW, reason="attempts_exhausted")
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE] == MessageAttribute("Number", "3")
+    assert entry.delay_seconds is None
+
+
+def test_invalid_counter_is_parked_as_it_came() -> None:
+    entry = parked_entry(message(attributes=counter("junk")), "invalid_counter", NOW, policy())
+
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "junk"
+
+
+def test_message_without_room_is_parked_untouched() -> None:
+    original = message(attributes=filler(10))
+    entry = parked_entry(original, "no_room", NOW, policy())
+
+    assert entry.attributes == original.attributes
+
+
+def test_malformed_context_is_replaced() -> None:
+    entry = replay_entry(
+        message("m", attributes={CONTEXT_ATTRIBUTE: text("{")}), 1, 0, NOW, policy()
+    )
+
+    assert context_of(entry) == ReplayContext("m", NOW)
+
+
+def test_redriven_copy_starts_afresh_but_knows_its_origin() -> None:
+    past = ReplayContext("m-0", 7, 8, "too_old", FailureError("E", "m"), "old-plan")
+    parked = message(
+        "m-9",
+        attributes={CONTEXT_ATTRIBUTE: text(past.to_json()), **counter("5"), **filler(2)},
+    )
+    entry = redriven_entry(parked, "plan-2", to_fifo=False)
+
+    assert context_of(entry) == ReplayContext(first_id="m-0", plan_id="plan-2")
+    assert REPLAY_COUNT_ATTRIBUTE not in entry.attributes
+    assert filler(2).items() <= entry.attributes.items()
+
+
+def test_redriven_copy_can_keep_its_counter() -> None:
+    entry = redriven_entry(message(attributes=counter("5")), "p", to_fifo=False, keep_counter=True)
+
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "5"
+
+
+@pytest.mark.parametrize(("plan", "is_hashed"), [("p" * 124, False), ("p" * 125, True)])
+def test_redrive_deduplication_id_is_hashed_above_128_characters(
+    plan: str, is_hashed: bool
+) -> None:
+    entry = redriven_entry(message("m-1"), plan, to_fifo=True)
+
+    assert entry.deduplication_id is not None
+    assert len(entry.deduplication_id) <= 128
+    assert is_hashed == (entry.deduplication_id != f"m-1:{plan}")

@@ -1,0 +1,145 @@
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+import pytest
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    NotReached,
+    Refused,
+    SendResult,
+    Shipment,
+    forever,
+    pack,
+    send_lanes,
+)
+from tests.builders import FakeQueue, queue_url
+
+MEBIBYTE = 1_048_576
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def shipment(key: str, queue: FakeQueue, body: str | None = None) -> Shipment[str]:
+    return Shipment(key, queue, SendEntry(body or key))
+
+
+def test_batch_takes_ten_entries() -> None:
+    runs = list(pack(shipment(str(n), FakeQueue()) for n in range(21)))
+
+    assert [10, 10, 1] == [len(run) for run in runs]
+
+
+def test_batch_takes_one_mebibyte_exactly() -> None:
+    half = "x" * (MEBIBYTE // 2)
+    runs = list(pack(shipment(str(n), FakeQueue(), half) for n in range(3)))
+
+    assert [2, 1] == [len(run) for run in runs]
+
+
+def test_entry_above_the_limit_travels_alone() -> None:
+    bodies = ["small", "x" * (MEBIBYTE + 1), "small too"]
+    runs = list(pack(shipment(body[:9], FakeQueue(), body) for body in bodies))
+
+    assert [1, 1, 1] == [len(run) for run in runs]
+
+
+def test_batches_do_not_mix_queues() -> None:
+    main, parked = FakeQueue(queue_url("main")), FakeQueue(queue_url("parked"))
+    runs = list(pack(shipment(str(n), (main, parked)[n % 2]) for n in range(4)))
+
+    assert [["0", "2"], ["1", "3"]] == [[one.key for one in run] for run in runs]
+
+
+def test_every_key_has_its_own_result(executor: Executor) -> None:
+    queue = FakeQueue(refuses={"bad": Refused("TooLarge")})
+    results = send_lanes(
+        [[shipment(key, queue)] for key in ("good", "bad", "fine")], executor, forever
+    )
+
+    assert isinstance(results["good"], Confirmed)
+    assert results["bad"] == Refused("TooLarge")
+    assert isinstance(results["fine"], Confirmed)
+
+
+def test_call_carries_one_entry_of_a_lane_and_keeps_its_order(executor: Executor) -> None:
+    queue = FakeQueue()
+    lanes = [[shipment(f"{lane}{n}", queue) for n in range(3)] for lane in "ab"]
+    send_lanes(lanes, executor, forever)
+
+    assert [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]] == [
+        [entry.body for entry in call] for call in queue.calls
+    ]
+
+
+@pytest.mark.parametrize("failure", [Refused("no"), InDoubt("lost")])
+def test_unconfirmed_entry_stops_its_lane_only(executor: Executor, failure: SendResult) -> None:
+    queue = FakeQueue(refuses={"a1": failure})
+    lanes = [[shipment(f"{lane}{n}", queue) for n in range(3)] for lane in "ab"]
+    results = send_lanes(lanes, executor, forever)
+
+    assert results["a1"] == failure
+    assert results["a2"] == NotReached()
+    assert {"a0", "b0", "b1", "b2"} == {entry.body for entry in queue.sent}
+
+
+def test_nothing_is_called_when_time_is_up(executor: Executor) -> None:
+    queue = FakeQueue()
+    results = send_lanes([[shipment("a", queue)]], executor, lambda: 0.0)
+
+    assert results == {"a": NotReached()}
+    assert queue.calls == []
+
+
+class StuckQueue(FakeQueue):
+    """Accepts the first call and answers only when released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+        self.released = threading.Event()
+
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        self.entered.set()
+        self.released.wait(30)
+        return super().send(entries)
+
+
+def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:
+    queue = StuckQueue()
+    lanes = [[shipment(str(n), queue)] for n in range(20)]
+
+    def seconds_left() -> float:
+        return 0.0 if queue.entered.wait(0) else 0.05
+
+    with ThreadPoolExecutor(1) as pool:
+        results = send_lanes(lanes, pool, seconds_left)
+        queue.released.set()
+
+    assert [InDoubt("no answer in time")] * 10 == [results[str(n)] for n in range(10)]
+    assert [NotReached()] * 10 == [results[str(n)] for n in range(10, 20)]
+    assert len(queue.sent) == 10
+
+
+class BrokenQueue(FakeQueue):
+    def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        raise RuntimeError("a bug, with a body in its text")
+
+
+def test_bug_in_one_call_leaves_the_others_alone(executor: Executor) -> None:
+    good = FakeQueue()
+    results = send_lanes(
+        [[shipment("a", BrokenQueue(queue_url("broken")))], [shipment("b", good)]],
+        executor,
+        forever,
+    )
+
+    assert results["a"] == InDoubt("RuntimeError in the call")
+    assert isinstance(results["b"], Confirmed)

@@ -1,0 +1,106 @@
+import pytest
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.backoff import Backoff
+from dlq_replay.errors import SettingsError
+from dlq_replay.policy import ReplayPolicy
+from dlq_replay.settings import ReplaySettings
+from tests.builders import ACCOUNT, environment, queue_url
+
+
+def faults_of(**overrides: str) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        ReplaySettings.from_env(environment(**overrides))
+    return caught.value.faults
+
+
+def test_complete_environment_is_read() -> None:
+    settings = ReplaySettings.from_env(
+        environment(BACKOFF_RATE="0.5", MAX_AGE_SECONDS="3600", LOG_LEVEL="debug")
+    )
+
+    assert settings == ReplaySettings(
+        main_queue_url=queue_url("main"),
+        dlq_url=queue_url("dlq"),
+        parked_queue_url=queue_url("parked"),
+        policy=ReplayPolicy(QueueAddress(ACCOUNT, "main"), 3, Backoff(0.5, 900), 3600),
+        log_level="DEBUG",
+    )
+
+
+@pytest.mark.parametrize("name", ["MAX_AGE_SECONDS", "LOG_LEVEL"])
+def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
+    assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
+        environment(**{name: ""})
+    )
+
+
+def test_zero_cap_and_zero_attempts_are_allowed() -> None:
+    settings = ReplaySettings.from_env(environment(BACKOFF_CAP_SECONDS="0", MAX_ATTEMPTS="0"))
+
+    assert (0, 0) == (settings.policy.backoff.cap_seconds, settings.policy.max_attempts)
+
+
+def test_empty_environment_names_every_missing_variable() -> None:
+    with pytest.raises(SettingsError) as caught:
+        ReplaySettings.from_env({})
+
+    assert [fault.split()[0] for fault in caught.value.faults] == [
+        "MAIN_QUEUE_URL",
+        "DLQ_URL",
+        "PARKED_QUEUE_URL",
+        "MAX_ATTEMPTS",
+        "BACKOFF_RATE",
+        "BACKOFF_CAP_SECONDS",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("MAIN_QUEUE_URL", "main", "must be a queue URL"),
+        ("MAIN_QUEUE_URL", "https://host/only-a-name", "must be a queue URL"),
+        ("DLQ_URL", "arn:aws:sqs:us-east-1:123456789012:dlq", "must be a queue URL"),
+        ("MAX_ATTEMPTS", "-1", "must be a whole number from 0 to 1000"),
+        ("MAX_ATTEMPTS", "1001", "must be a whole number from 0 to 1000"),
+        ("MAX_ATTEMPTS", "three", "must be a whole number from 0 to 1000"),
+        ("MAX_ATTEMPTS", "9" * 5000, "must be a whole number from 0 to 1000"),
+        ("BACKOFF_RATE", "0", "must be a number of seconds from 0.001 to 43200"),
+        ("BACKOFF_RATE", "nan", "must be a number of seconds from 0.001 to 43200"),
+        ("BACKOFF_RATE", "fast", "must be a number of seconds from 0.001 to 43200"),
+        ("BACKOFF_CAP_SECONDS", "1.5", "must be a whole number from 0 to 1209600"),
+        ("MAX_AGE_SECONDS", "0", "must be a whole number from 1 to 31536000"),
+        ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
+    ],
+)
+def test_fault_names_variable_value_and_rule(name: str, value: str, rule: str) -> None:
+    (fault,) = faults_of(**{name: value})
+
+    assert fault.startswith(f"{name}={value}: {rule}")
+
+
+def test_all_faults_are_reported_together() -> None:
+    faults = faults_of(MAX_ATTEMPTS="x", BACKOFF_RATE="", LOG_LEVEL="LOUD")
+
+    assert [f.split("=")[0].split()[0] for f in faults] == [
+        "MAX_ATTEMPTS",
+        "BACKOFF_RATE",
+        "LOG_LEVEL",
+    ]
+
+
+def test_one_queue_in_two_roles_is_a_contradiction() -> None:
+    (fault,) = faults_of(PARKED_QUEUE_URL=queue_url("dlq"))
+
+    assert "must be different queues" in fault
+
+
+def test_standard_and_fifo_queues_do_not_mix() -> None:
+    (fault,) = faults_of(MAIN_QUEUE_URL=queue_url("main.fifo"))
+
+    assert "must all be standard or all be FIFO" in fault
+
+
+def test_error_text_lists_the_faults() -> None:
+    with pytest.raises(SettingsError, match=r"MAX_ATTEMPTS=x: must be a whole number"):
+        ReplaySettings.from_env(environment(MAX_ATTEMPTS="x"))

@@ -1,0 +1,178 @@
+"""The adapter against botocore's own stub: answers that a local server cannot be made to give."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.exceptions import (
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
+from botocore.stub import ANY, Stubber
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import Confirmed, InDoubt, Refused
+from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
+from tests.builders import message, queue_url
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+TWO = [SendEntry("first"), SendEntry("second")]
+
+
+@pytest.fixture
+def client() -> "SQSClient":
+    return boto3.client(
+        "sqs", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+
+
+@pytest.fixture
+def stub(client: "SQSClient") -> Iterator[Stubber]:
+    with Stubber(client) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+@pytest.fixture
+def queue(client: "SQSClient") -> SqsQueue:
+    return SqsQueue(client, queue_url("main"))
+
+
+def sent(entry_id: str) -> dict[str, str]:
+    return {"Id": entry_id, "MessageId": f"copy-{entry_id}", "MD5OfMessageBody": "0"}
+
+
+def failed(entry_id: str) -> dict[str, Any]:
+    return {"Id": entry_id, "SenderFault": True, "Code": "TooBig", "Message": "second is too big"}
+
+
+def test_failed_entry_of_a_successful_call_is_refused(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_response("send_message_batch", {"Successful": [sent("0")], "Failed": [failed("1")]})
+
+    assert [Confirmed("copy-0"), Refused("TooBig")] == queue.send(TWO)
+
+
+def test_entry_that_the_answer_does_not_name_is_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_response("send_message_batch", {"Successful": [sent("1")], "Failed": []})
+
+    first, second = queue.send(TWO)
+    assert isinstance(first, InDoubt)
+    assert second == Confirmed("copy-1")
+
+
+def test_denied_call_refuses_every_entry(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_client_error("send_message_batch", "AccessDenied", "not allowed", 403)
+
+    assert [Refused("AccessDenied", "AccessDenied: not allowed")] * 2 == queue.send(TWO)
+
+
+def test_server_error_leaves_every_entry_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_client_error("send_message_batch", "InternalError", "oops", 500)
+
+    assert [InDoubt("InternalError: oops")] * 2 == queue.send(TWO)
+
+
+def test_refusal_after_a_retry_is_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
+    """The try before the refused one may have been carried out and its answer lost."""
+    stub.add_client_error(
+        "send_message_batch", "Throttled", "slow", 400, response_meta={"RetryAttempts": 1}
+    )
+
+    assert all(isinstance(result, InDoubt) for result in queue.send(TWO))
+
+
+def test_entry_that_spoils_its_call_is_refused_alone(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
+    stub.add_response("send_message_batch", {"Successful": [sent("0")], "Failed": []})
+    stub.add_client_error("send_message_batch", "InvalidParameterValue", "too long", 400)
+
+    good, bad = queue.send(TWO)
+    assert good == Confirmed("copy-0")
+    assert isinstance(bad, Refused)
+
+
+class RaisingClient:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def send_message_batch(self, **_request: Any) -> Any:
+        raise self.error
+
+    delete_message_batch = receive_message = send_message_batch
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ReadTimeoutError(endpoint_url="http://localhost"),
+        EndpointConnectionError(endpoint_url="http://localhost"),
+    ],
+)
+def test_network_error_leaves_every_entry_in_doubt(error: Exception) -> None:
+    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+
+    assert all(isinstance(result, InDoubt) for result in queue.send(TWO))
+
+
+@pytest.mark.parametrize("error", [NoCredentialsError(), ParamValidationError(report="the body")])
+def test_call_that_never_left_refuses_every_entry(error: Exception) -> None:
+    results = SqsQueue(RaisingClient(error), "url").send(TWO)  # type: ignore[arg-type]
+
+    assert all(isinstance(result, Refused) for result in results)
+    assert not any("the body" in str(result) for result in results)
+
+
+def test_undeleted_messages_are_named(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_response(
+        "delete_message_batch", {"Successful": [{"Id": "0"}], "Failed": [failed("1")]}
+    )
+
+    assert [message("b")] == queue.delete([message("a"), message("b")])
+
+
+def test_deletion_goes_in_calls_of_ten(stub: Stubber, queue: SqsQueue) -> None:
+    for count in (10, 2):
+        answer = {"Successful": [{"Id": str(n)} for n in range(count)], "Failed": []}
+        stub.add_response("delete_message_batch", answer, {"QueueUrl": ANY, "Entries": ANY})
+
+    assert queue.delete([message(str(n)) for n in range(12)]) == []
+
+
+def test_lost_answer_to_a_deletion_names_every_message() -> None:
+    error = ReadTimeoutError(endpoint_url="http://localhost")
+    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+
+    assert [message("a")] == queue.delete([message("a")])
+
+
+def test_description_never_prints_what_failed_validation() -> None:
+    assert describe(ParamValidationError(report="Invalid body: secret")) == "ParamValidationError"
+
+
+class StoppedError(Exception):
+    """Ends a request before it leaves."""
+
+
+def test_client_sends_no_recursion_header(
+    client: "SQSClient", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "replay")
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5;Lineage=25:3")
+    marked: list[bool] = []
+
+    def capture(request: Any, **_: Any) -> None:
+        marked.append("X-Amzn-Trace-Id" in request.headers)
+        raise StoppedError
+
+    client.meta.events.register("before-send", capture)
+    with pytest.raises(StoppedError):
+        client.list_queues()
+    with pytest.raises(StoppedError):
+        without_recursion_header(client).list_queues()
+
+    assert marked == [True, False]
