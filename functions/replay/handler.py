@@ -63,7 +63,7 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
         MalformedEventError: the event is not from SQS. Nothing was touched in either case.
     """
     try:
-        replayer = _replayer()
+        replayer = wired_replayer()
         records = read_event(event)
     except (SettingsError, MalformedEventError) as error:
         logger.exception("nothing was replayed", extra={"reason": str(error)})
@@ -75,7 +75,7 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
 
 
 @cache
-def _replayer() -> Replayer:
+def wired_replayer() -> Replayer:
     """Wire everything once per execution environment."""
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)

@@ -1,0 +1,222 @@
+"""The handler against an SQS server over HTTP, as Lambda would call it."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sqs import SqsQueue
+from functions.replay import handler
+from tests.builders import counter, environment, filler, lambda_record, text
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+
+class Context:
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+@dataclass(frozen=True)
+class World:
+    main: SqsQueue
+    dlq: SqsQueue
+    parked: SqsQueue
+
+    def put_in_dlq(self, *entries: SendEntry) -> list[Message]:
+        self.dlq.send(entries)
+        return receive_all(self.dlq)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def client(endpoint: str) -> "SQSClient":
+    return boto3.client("sqs", endpoint_url=endpoint)
+
+
+@pytest.fixture
+def world(client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    yield from wire(client, endpoint, monkeypatch, suffix="")
+
+
+@pytest.fixture
+def fifo_world(
+    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    yield from wire(client, endpoint, monkeypatch, suffix=".fifo")
+
+
+def wire(
+    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> Iterator[World]:
+    unique = uuid.uuid4().hex[:8]
+    fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
+    urls = {
+        role: client.create_queue(QueueName=f"{role}-{unique}{suffix}", **fields)["QueueUrl"]
+        for role in ("main", "dlq", "parked")
+    }
+    variables = environment(
+        MAIN_QUEUE_URL=urls["main"],
+        DLQ_URL=urls["dlq"],
+        PARKED_QUEUE_URL=urls["parked"],
+        BACKOFF_CAP_SECONDS="0",
+        AWS_ENDPOINT_URL=endpoint,
+    )
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    handler.wired_replayer.cache_clear()
+    yield World(**{role: SqsQueue(client, url) for role, url in urls.items()})
+    handler.wired_replayer.cache_clear()
+
+
+def receive_all(queue: SqsQueue) -> list[Message]:
+    messages: list[Message] = []
+    while batch := [m for m in queue.receive(wait_seconds=0) if isinstance(m, Message)]:
+        messages.extend(batch)
+        queue.delete(batch)
+    return messages
+
+
+def invoke(*letters: Message) -> set[str]:
+    """Call the handler as Lambda does; the ids that it wants to keep."""
+    event = {"Records": [lambda_record(letter) for letter in letters]}
+    answer = handler.lambda_handler(event, Context())
+    return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+
+
+TYPED = {
+    "text": text("späť 🎉"),
+    "price": text("7.5", "Number"),
+    "kind": text("a", "String.custom"),
+    "icon": MessageAttribute("Binary.png", b"\x00\x01\xff"),
+}
+
+
+def test_replayed_copy_arrives_as_it_was_sent(world: World) -> None:
+    (letter,) = world.put_in_dlq(SendEntry('{"a": "späť"}', TYPED, message_group_id="tenant"))
+    kept = invoke(letter)
+
+    (copy,) = receive_all(world.main)
+    assert kept == set()
+    assert copy.body == letter.body
+    assert TYPED.items() <= copy.attributes.items()
+    assert copy.message_group_id == "tenant"
+    assert History.of(copy).replay_count == 1
+    assert History.of(copy).context.first_id == letter.message_id
+
+
+def test_count_rises_until_the_message_is_parked(world: World) -> None:
+    (letter,) = world.put_in_dlq(SendEntry("x"))
+    first_id = letter.message_id
+    for number in (1, 2, 3):
+        assert invoke(letter) == set()
+        (letter,) = receive_all(world.main)
+        assert History.of(letter).replay_count == number
+    invoke(letter)
+
+    (parked,) = receive_all(world.parked)
+    context = History.of(parked).context
+    assert receive_all(world.main) == []
+    assert (context.first_id, context.reason) == (first_id, "attempts_exhausted")
+    assert History.of(parked).replay_count == 3
+
+
+def test_letter_with_ten_attributes_is_parked_untouched(world: World) -> None:
+    (letter,) = world.put_in_dlq(SendEntry("x", filler(10)))
+    invoke(letter)
+
+    (parked,) = receive_all(world.parked)
+    assert parked.attributes == filler(10)
+
+
+def test_letter_with_nine_attributes_is_replayed_without_context(world: World) -> None:
+    (letter,) = world.put_in_dlq(SendEntry("x", filler(9)))
+    invoke(letter)
+
+    (copy,) = receive_all(world.main)
+    assert copy.attributes == {**filler(9), **counter("1")}
+
+
+def test_queue_limit_is_read_and_kept(world: World) -> None:
+    world.main.client.set_queue_attributes(
+        QueueUrl=world.main.url, Attributes={"MaximumMessageSize": "1024"}
+    )
+    letters = world.put_in_dlq(SendEntry("x" * 950), SendEntry("y" * 1020))
+    kept = invoke(*letters)
+
+    (copy,) = receive_all(world.main)
+    (parked,) = receive_all(world.parked)
+    assert kept == set()
+    assert set(copy.attributes) == {REPLAY_COUNT_ATTRIBUTE}
+    assert parked.body == "y" * 1020
+
+
+def test_missing_main_queue_keeps_every_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = world.put_in_dlq(SendEntry("a"), SendEntry("b"))
+    monkeypatch.setenv("MAIN_QUEUE_URL", world.main.url + "-missing")
+
+    assert invoke(*letters) == {letter.message_id for letter in letters}
+
+
+def test_unreachable_endpoint_keeps_every_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = world.put_in_dlq(SendEntry("a"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    assert invoke(*letters) == {letters[0].message_id}
+
+
+def test_batch_above_one_mebibyte_is_split(world: World) -> None:
+    letters = world.put_in_dlq(SendEntry("x" * 400_000), SendEntry("y" * 400_000))
+    letters += world.put_in_dlq(SendEntry("z" * 400_000))
+
+    assert invoke(*letters) == set()
+    assert sorted(m.body[0] for m in receive_all(world.main)) == ["x", "y", "z"]
+
+
+def test_fifo_group_comes_back_in_its_order(fifo_world: World) -> None:
+    entries = [
+        SendEntry(f"{group}{n}", message_group_id=group, deduplication_id=f"{group}{n}")
+        for n in range(3)
+        for group in "ab"
+    ]
+    letters = fifo_world.put_in_dlq(*entries)
+    kept = invoke(*letters)
+
+    copies = receive_all(fifo_world.main)
+    assert kept == set()
+    assert [m.body for m in copies if m.message_group_id == "a"] == ["a0", "a1", "a2"]
+    assert [m.body for m in copies if m.message_group_id == "b"] == ["b0", "b1", "b2"]
+    assert {m.system["MessageDeduplicationId"] for m in copies} == {m.message_id for m in letters}
+
+
+def test_context_on_the_wire_is_the_documented_one(world: World) -> None:
+    (letter,) = world.put_in_dlq(SendEntry("x"))
+    invoke(letter)
+
+    (copy,) = receive_all(world.main)
+    written = copy.attributes[CONTEXT_ATTRIBUTE]
+    assert written.data_type == "String"
+    assert isinstance(written.value, str)
+    assert ReplayContext.from_json(written.value).first_id == letter.message_id
+    assert written.value.startswith(f'{{"v":1,"id":"{letter.message_id}","t0":')

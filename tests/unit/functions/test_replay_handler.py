@@ -1,0 +1,196 @@
+"""The handler's logs, metrics and answers, with fake queues behind it."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlq_replay.errors import MalformedEventError, SettingsError
+from dlq_replay.replay import Replayer
+from dlq_replay.sending import InDoubt, Refused
+from functions.replay import handler
+from tests.builders import (
+    NOW,
+    FakeQueue,
+    counter,
+    environment,
+    lambda_record,
+    message,
+    policy,
+    queue_url,
+    text,
+)
+
+SECRET = "card 4111-1111-1111-1111"
+
+
+class Context:
+    def __init__(self, milliseconds: int = 30_000) -> None:
+        self.milliseconds = milliseconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.milliseconds
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    stream = io.StringIO()
+    monkeypatch.setattr(handler.logger.registered_handler, "stream", stream)
+    return stream
+
+
+@pytest.fixture
+def main() -> FakeQueue:
+    return FakeQueue(queue_url("main"))
+
+
+@pytest.fixture(autouse=True)
+def wired(main: FakeQueue, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with ThreadPoolExecutor(2) as executor:
+        replayer = Replayer(
+            policy(), main, FakeQueue(queue_url("parked")), lambda: NOW, lambda top: top, executor
+        )
+        monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+        yield
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def event(*letters: Any) -> dict[str, Any]:
+    return {"Records": [lambda_record(letter) for letter in letters]}
+
+
+def test_answer_names_what_must_stay(main: FakeQueue, log: io.StringIO) -> None:
+    main.refuses = {"B": Refused("TooBig")}
+    answer = handler.lambda_handler(event(message("a"), message("b", body="B")), Context())
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
+
+
+def test_log_says_what_failed_and_why(main: FakeQueue, log: io.StringIO) -> None:
+    main.refuses = {"B": InDoubt("ReadTimeoutError: no answer")}
+    handler.lambda_handler(event(message("b", body="B")), Context())
+
+    (failure,) = [line for line in lines(log) if line["message"] == "left in the DLQ"]
+    assert failure["cause"] == "in_doubt"
+    assert failure["detail"] == "ReadTimeoutError: no answer"
+    assert failure["ids"] == ["b"]
+
+
+def test_log_groups_what_fails_alike(main: FakeQueue, log: io.StringIO) -> None:
+    main.refuses = {"B": Refused("TooBig")}
+    handler.lambda_handler(event(*(message(f"m-{n}", body="B") for n in range(150))), Context())
+
+    failures = [line for line in lines(log) if line["message"] == "left in the DLQ"]
+    assert [line["count"] for line in failures] == [100, 50]
+
+
+def test_log_says_what_was_parked_and_what_was_ignored(log: io.StringIO) -> None:
+    broken = {**counter("junk"), "sqs-dlq-context": text("{")}
+    handler.lambda_handler(event(message("a", attributes=broken)), Context())
+
+    by_text = {line["message"]: line for line in lines(log)}
+    assert by_text["parked"]["reason"] == "invalid_counter"
+    assert by_text["context ignored"]["fault"] == "sqs-dlq-context: not JSON"
+    assert by_text["batch done"]["park"] == 1
+
+
+def test_metrics_count_every_fate(
+    main: FakeQueue, log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main.refuses = {"C": Refused("TooBig")}
+    letters = [message("a"), message("b", attributes=counter("3")), message("c", body="C")]
+    handler.lambda_handler(event(*letters), Context())
+
+    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
+    counted = {name: emf[name] for name in emf if name[0].isupper() and name != "MainQueue"}
+    assert counted == {
+        "Replayed": [1.0],
+        "Parked": [1.0],
+        "Failed": [1.0],
+        "Parked_attempts_exhausted": [1.0],
+        "ReplayNumber": [1.0],
+        "DelaySeconds": [4.0],
+    }
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+def test_no_body_is_logged_at_any_level(
+    level: str,
+    main: FakeQueue,
+    log: io.StringIO,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_LOGGER_LOG_EVENT", "true")
+    caplog.set_level(logging.DEBUG)
+    handler.logger.setLevel(level)
+    main.refuses = {SECRET: InDoubt("lost")}
+    good, bad = message("a", body=SECRET + "!"), message("b", body=SECRET)
+    unreadable = {**lambda_record(message("c", body=SECRET)), "messageAttributes": [SECRET]}
+    handler.lambda_handler({"Records": [*event(good, bad)["Records"], unreadable]}, Context())
+
+    captured = capsys.readouterr()
+    assert "batch done" in log.getvalue()
+    for output in (log.getvalue(), captured.out, captured.err, caplog.text):
+        assert "4111" not in output
+
+
+def test_time_that_is_nearly_up_leaves_everything(main: FakeQueue, log: io.StringIO) -> None:
+    answer = handler.lambda_handler(event(message("a")), Context(milliseconds=1500))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}]}
+    assert main.calls == []
+
+
+def test_event_that_is_not_from_sqs_fails_the_invocation(log: io.StringIO) -> None:
+    with pytest.raises(MalformedEventError):
+        handler.lambda_handler({"detail-type": "Scheduled Event"}, Context())
+
+    assert "not an SQS event" in lines(log)[0]["reason"]
+
+
+def test_faulty_environment_fails_the_invocation_with_every_fault(
+    log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    for name, value in environment(MAX_ATTEMPTS="x", LOG_LEVEL="LOUD").items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        handler.lambda_handler(event(), Context())
+
+    assert len(caught.value.faults) == 2
+
+
+EVENTS = Path(__file__).parents[3] / "events"
+
+
+@pytest.mark.parametrize(
+    ("name", "fates"),
+    [
+        ("standard", {"replay": 3}),
+        ("exhausted", {"park": 1}),
+        ("binary-attribute", {"replay": 1}),
+        ("foreign-source", {"park": 1}),
+        ("malformed", {"replay": 4, "park": 1, "failed": 1}),
+        ("pipe", {"replay": 2}),
+    ],
+)
+def test_example_event_is_handled(name: str, fates: dict[str, int], log: io.StringIO) -> None:
+    handler.lambda_handler(json.loads((EVENTS / f"{name}.json").read_text()), Context())
+
+    done = lines(log)[-1]
+    assert fates == {fate: done[fate] for fate in ("replay", "park", "failed") if fate in done}
+
+
+@pytest.mark.parametrize("name", ["boto3", "botocore", "urllib3"])
+def test_boto_does_not_log_requests(name: str) -> None:
+    assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
