@@ -12,7 +12,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.policy import ReplayPolicy
+from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.sending import Confirmed, SendResult
 
 ACCOUNT = "123456789012"
@@ -46,13 +46,15 @@ def policy(
     max_attempts: int = 3,
     rate_seconds: float = 2.0,
     cap_seconds: int = 900,
-    **fields: Any,
+    max_age_seconds: int | None = None,
+    **limits: int,
 ) -> ReplayPolicy:
     return ReplayPolicy(
         main_queue=QueueAddress(ACCOUNT, main),
         max_attempts=max_attempts,
         backoff=Backoff(rate_seconds, cap_seconds),
-        **fields,
+        max_age_seconds=max_age_seconds,
+        limits=QueueLimits(**limits),
     )
 
 
@@ -133,12 +135,19 @@ def received(source: Message) -> dict[str, Any]:
 
 @dataclass
 class FakeQueue:
-    """Remembers what it confirmed; refuses the bodies it is told to."""
+    """Remembers what it confirmed; refuses the bodies it is told to.
+
+    Attributes:
+        stuck: ids of messages whose visibility cannot be changed.
+        visibility: the confirmed changes, in order.
+    """
 
     url: str = queue_url("main")
     refuses: Mapping[str, SendResult] = field(default_factory=dict)
     sent: list[SendEntry] = field(default_factory=list)
     calls: list[list[SendEntry]] = field(default_factory=list)
+    stuck: frozenset[str] = frozenset()
+    visibility: list[tuple[str, int]] = field(default_factory=list)
 
     def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
         self.calls.append(list(entries))
@@ -149,3 +158,9 @@ class FakeQueue:
             return self.refuses[entry.body]
         self.sent.append(entry)
         return Confirmed(f"copy-{len(self.sent)}")
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        self.visibility.extend(
+            (m.message_id, seconds) for m, seconds in changes if m.message_id not in self.stuck
+        )
+        return [m for m, _ in changes if m.message_id in self.stuck]

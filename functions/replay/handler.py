@@ -17,11 +17,12 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from dlq_replay.decision import Park, Replay
+from dlq_replay.decision import Hold, Park, Replay
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
-from dlq_replay.policy import MAX_MESSAGE_BYTES
-from dlq_replay.replay import BatchOutcome, Failed, Replayer
+from dlq_replay.plan import Failed
+from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
+from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
 
@@ -51,7 +52,7 @@ class LambdaContext(Protocol):
 
 
 def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict[str, str]]]:
-    """Replay or park each dead letter of *event*; answer with those that must stay in the DLQ.
+    """Replay, hold or park each dead letter of *event*; name those that must stay in the DLQ.
 
     Args:
         event: ``{"Records": [...]}`` of an SQS event source mapping that has
@@ -81,29 +82,49 @@ def wired_replayer() -> Replayer:
     logger.setLevel(settings.log_level)
     metrics.set_default_dimensions(MainQueue=settings.policy.main_queue.name)
     client = without_recursion_header(boto3.client("sqs", config=client_config(CONCURRENT_CALLS)))
-    main_queue = SqsQueue(client, settings.main_queue_url)
-    parked_queue = SqsQueue(client, settings.parked_queue_url)
-    limit = min(_max_message_bytes(queue) for queue in (main_queue, parked_queue))
+    main_queue, dlq, parked_queue = (
+        SqsQueue(client, url)
+        for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
+    )
+    executor = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
+    limits = _limits(*executor.map(_attributes, (main_queue, dlq, parked_queue)))
     return Replayer(
-        policy=settings.policy.with_max_message_bytes(limit),
+        policy=settings.policy.with_limits(limits),
         main_queue=main_queue,
+        dlq=dlq,
         parked_queue=parked_queue,
         now_seconds=lambda: int(time.time()),
         # The system's own randomness: execution environments restored from one snapshot would
         # otherwise draw the same delays.
         draw_up_to=lambda ceiling: random.SystemRandom().randint(0, ceiling),
-        executor=ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send"),
+        executor=executor,
     )
 
 
-def _max_message_bytes(queue: SqsQueue) -> int:
+def _attributes(queue: SqsQueue) -> Mapping[str, str]:
     try:
-        return int(queue.describe().get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+        return queue.describe()
     except QueueError as error:
         logger.warning(
-            "the queue's size limit is unknown: assuming 1 MiB", extra={"reason": str(error)}
+            "a queue's limits are unknown: assuming SQS's defaults", extra={"reason": str(error)}
         )
-        return MAX_MESSAGE_BYTES
+        return {}
+
+
+def _limits(
+    main: Mapping[str, str], dlq: Mapping[str, str], parked: Mapping[str, str]
+) -> QueueLimits:
+    return QueueLimits(
+        max_message_bytes=min(
+            int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for queue in (main, dlq, parked)
+        ),
+        main_retention_seconds=_retention_seconds(main),
+        dlq_retention_seconds=_retention_seconds(dlq),
+    )
+
+
+def _retention_seconds(queue: Mapping[str, str]) -> int:
+    return int(queue.get("MessageRetentionPeriod", DEFAULT_RETENTION_SECONDS))
 
 
 def _seconds_left(context: LambdaContext) -> Callable[[], float]:
@@ -154,6 +175,8 @@ def _count(outcome: BatchOutcome) -> None:
     reasons = Counter(one.fate.reason for one in outcome.outcomes if isinstance(one.fate, Park))
     metrics.add_metric("Replayed", MetricUnit.Count, len(replays))
     metrics.add_metric("Parked", MetricUnit.Count, reasons.total())
+    held = sum(isinstance(one.fate, Hold) for one in outcome.outcomes)
+    metrics.add_metric("Held", MetricUnit.Count, held)
     metrics.add_metric("Failed", MetricUnit.Count, len(outcome.failed))
     for reason, count in reasons.items():
         metrics.add_metric(f"Parked_{reason}", MetricUnit.Count, count)

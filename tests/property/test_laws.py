@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.decision import Park, Replay, decide
+from dlq_replay.decision import Hold, Park, Replay, decide
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import parked_entry, redriven_entry, replay_entry
+from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
+from dlq_replay.plan import Failed
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Failed, Replayer
+from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, NotReached, Refused, SendResult, forever
 from tests.builders import NOW, FakeQueue, policy, queue_url
 from tests.property.strategies import batches, messages
@@ -24,13 +25,17 @@ policies = st.builds(
     main=st.sampled_from(["main", "main.fifo"]),
     max_attempts=st.integers(0, 6),
     max_age_seconds=st.none() | st.integers(1, 9999),
+    cap_seconds=st.integers(0, 172_800),
+    rate_seconds=st.floats(0.001, 43_200),
     max_message_bytes=st.integers(60, 4096),
+    main_retention_seconds=st.integers(60, 1_209_600),
+    dlq_retention_seconds=st.integers(60, 1_209_600),
 )
 answers = st.sampled_from([None, Refused("Code"), InDoubt("lost"), NotReached()])
 
 
-@given(messages(), policies, st.integers(0, 900))
-def test_decision_is_a_replay_within_the_timer_or_a_park(
+@given(messages(), policies, st.integers(0, 172_800))
+def test_decision_keeps_every_limit_of_sqs(
     message: Message, rules: ReplayPolicy, draw: int
 ) -> None:
     decision = decide(message, rules, NOW, lambda top: min(draw, top))
@@ -38,7 +43,13 @@ def test_decision_is_a_replay_within_the_timer_or_a_park(
     match decision:
         case Replay(number, delay_seconds):
             assert 1 <= number <= rules.max_attempts
-            assert 0 <= delay_seconds <= 900
+            assert 0 <= delay_seconds <= (0 if rules.main_queue.is_fifo else 900)
+            assert delay_seconds < rules.limits.main_retention_seconds
+        case Hold(number, due_seconds, wait_seconds):
+            assert 1 <= number <= rules.max_attempts
+            assert 1 <= wait_seconds <= (39_600 if rules.main_queue.is_fifo else 900)
+            assert wait_seconds < rules.limits.dlq_retention_seconds
+            assert due_seconds >= NOW + wait_seconds
         case Park():
             pass
 
@@ -50,6 +61,7 @@ def test_copy_is_what_was_sent_but_for_our_two_attributes(
     for entry in (
         replay_entry(message, 1, 0, NOW, rules),
         parked_entry(message, "too_old", NOW, rules),
+        held_entry(message, NOW + 5000, 900, NOW, rules),
         redriven_entry(message, "plan", to_fifo=True),
     ):
         assert entry.body == message.body
@@ -65,7 +77,7 @@ def test_decided_replay_fits_its_queue(message: Message, rules: ReplayPolicy) ->
         entry = replay_entry(message, decision.number, decision.delay_seconds, NOW, rules)
 
         assert len(entry.attributes) <= MAX_ATTRIBUTES
-        assert entry.size_bytes <= rules.max_message_bytes
+        assert entry.size_bytes <= rules.limits.max_message_bytes
 
 
 @given(batches(), policies, st.lists(answers, min_size=12, max_size=12))
@@ -73,16 +85,19 @@ def test_every_message_ends_in_exactly_one_place(
     batch: list[Message], rules: ReplayPolicy, answers_by_index: list[SendResult | None]
 ) -> None:
     refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
-    main, parked = FakeQueue(queue_url("main"), refuses), FakeQueue(queue_url("parked"), refuses)
-    outcome = _replay(batch, rules, main, parked)
+    main, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in ("main", "dlq", "parked"))
+    outcome = _replay(batch, rules, main, dlq, parked)
 
+    held = [one for one in outcome.outcomes if isinstance(one.fate, Hold)]
     replayed = [one for one in outcome.outcomes if isinstance(one.fate, Replay)]
     put_aside = [one for one in outcome.outcomes if isinstance(one.fate, Park)]
     left = {item["itemIdentifier"] for item in _response(outcome)}
     assert [m.message_id for m in batch] == [one.message_id for one in outcome.outcomes]
     assert len(main.sent) == len(replayed)
     assert len(parked.sent) == len(put_aside)
-    assert left == {one.message_id for one in outcome.outcomes if isinstance(one.fate, Failed)}
+    assert len(dlq.sent) == len([one for one in held if not one.is_left])
+    assert left == {one.message_id for one in outcome.outcomes if one.is_left}
+    assert left >= {one.message_id for one in outcome.outcomes if isinstance(one.fate, Failed)}
 
 
 @given(batches(), st.lists(answers, min_size=12, max_size=12))
@@ -91,8 +106,8 @@ def test_fifo_group_arrives_as_an_unbroken_prefix(
 ) -> None:
     grouped = [m for m in batch if m.message_group_id]
     refuses = {m.body: a for m, a in zip(grouped, answers_by_index, strict=False) if a is not None}
-    main, parked = FakeQueue(queue_url("main"), refuses), FakeQueue(queue_url("parked"), refuses)
-    _replay(grouped, policy(main="main.fifo"), main, parked)
+    main, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in ("main", "dlq", "parked"))
+    _replay(grouped, policy(main="main.fifo"), main, dlq, parked)
 
     for group in {m.message_group_id for m in grouped}:
         arrived = [m.message_id for m in grouped if m.message_group_id == group]
@@ -105,10 +120,14 @@ def test_fifo_group_arrives_as_an_unbroken_prefix(
 
 
 def _replay(
-    batch: list[Message], rules: ReplayPolicy, main: FakeQueue, parked: FakeQueue
+    batch: list[Message],
+    rules: ReplayPolicy,
+    main: FakeQueue,
+    dlq: FakeQueue,
+    parked: FakeQueue,
 ) -> BatchOutcome:
     with ThreadPoolExecutor(2) as executor:
-        replayer = Replayer(rules, main, parked, lambda: NOW, lambda top: top, executor)
+        replayer = Replayer(rules, main, dlq, parked, lambda: NOW, lambda top: top, executor)
         return replayer.replay(batch, forever)
 
 

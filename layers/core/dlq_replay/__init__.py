@@ -11,11 +11,13 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``message``           one received copy, and one entry to send; conversions both ways
 ``history``           what our two attributes say of a copy
 ``policy``            the numbers the rules go by
-``outgoing``          what a replayed or parked copy looks like on the wire
-``decision``          the rules: replay or park
+``outgoing``          what a replayed, held or parked copy looks like on the wire
+``decision``          the rules: replay, hold or park
 ``settings``          the environment, read once, all faults together
 ``events``            a Lambda event, record by record
+``plan``              the decisions on a batch, and the order within its groups
 ``sending``           confirmed sends, in batches, in order, within the time left
+``holding``           waits in place, for FIFO
 ``replay``            the use case: every message of a batch ends in one outcome
 ``sqs``               the one adapter: boto3's shapes and errors
 ====================  ==============================================================

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.backoff import DrawUpTo, draw_delay_seconds
+from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
 from dlq_replay.history import History
 from dlq_replay.message import Message
-from dlq_replay.outgoing import first_seen_seconds, has_room_for_counter
-from dlq_replay.policy import MESSAGE_TIMER_MAX_SECONDS, ReplayPolicy
+from dlq_replay.outgoing import first_seen_seconds, has_room_for_context, has_room_for_counter
+from dlq_replay.policy import (
+    EXPIRY_MARGIN_SECONDS,
+    VISIBILITY_HOLD_MAX_SECONDS,
+    QueueLimits,
+    ReplayPolicy,
+)
 
 
 class ParkReason(StrEnum):
@@ -44,7 +49,23 @@ class Park:
     reason: ParkReason
 
 
-Decision = Replay | Park
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Let it wait on in the DLQ: it is not due for longer than a message timer reaches.
+
+    Attributes:
+        number: the replay it waits for, counted from 1; the counter does not rise yet.
+        due_seconds: when the wait ends, epoch seconds.
+        wait_seconds: how long until the next look, at least 1; at most 900 on a standard queue
+            (a delayed re-send), 39,600 on FIFO (visibility).
+    """
+
+    number: int
+    due_seconds: int
+    wait_seconds: int
+
+
+Decision = Replay | Hold | Park
 
 
 def decide(
@@ -52,32 +73,81 @@ def decide(
 ) -> Decision:
     """Decide what happens to *message* now. Never raises for anything a message contains."""
     history = History.of(message)
-    if _is_foreign(message, policy.main_queue):
-        return Park(ParkReason.FOREIGN_SOURCE)
-    if history.replay_count is None:
-        return Park(ParkReason.INVALID_COUNTER)
-    if history.replay_count >= policy.max_attempts:
-        return Park(ParkReason.ATTEMPTS_EXHAUSTED)
-    if _is_too_old(history, policy, now_seconds):
-        return Park(ParkReason.TOO_OLD)
-    number = history.replay_count + 1
-    if not has_room_for_counter(message, number, policy):
-        return Park(ParkReason.NO_ROOM)
-    return _replay(history, number, policy, now_seconds, draw_up_to)
-
-
-def _replay(
-    history: History, number: int, policy: ReplayPolicy, now_seconds: int, draw_up_to: DrawUpTo
-) -> Replay:
+    reason = _reason_to_park(message, history, policy, now_seconds)
+    if reason is not None:
+        return Park(reason)
+    number = (history.replay_count or 0) + 1
     if policy.main_queue.is_fifo:
+        return _replay_or_hold_fifo(message, number, policy, now_seconds)
+    due = _due_seconds(message, history, number, policy, now_seconds, draw_up_to)
+    return _replay_or_hold(number, due, policy.limits, now_seconds)
+
+
+def _reason_to_park(
+    message: Message, history: History, policy: ReplayPolicy, now_seconds: int
+) -> ParkReason | None:
+    if _is_foreign(message, policy.main_queue):
+        return ParkReason.FOREIGN_SOURCE
+    if history.replay_count is None:
+        return ParkReason.INVALID_COUNTER
+    if history.replay_count >= policy.max_attempts:
+        return ParkReason.ATTEMPTS_EXHAUSTED
+    if _is_too_old(history, policy, now_seconds):
+        return ParkReason.TOO_OLD
+    if not has_room_for_counter(message, history.replay_count + 1, policy):
+        return ParkReason.NO_ROOM
+    return None
+
+
+def _due_seconds(
+    message: Message,
+    history: History,
+    number: int,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+) -> int:
+    ceiling = policy.backoff.ceiling_seconds(number)
+    if not _can_hold(message, number, policy):
+        # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
+        ceiling = min(ceiling, policy.limits.replay_timer_max_seconds)
+    stored = history.context.due_seconds
+    if stored is not None and stored <= now_seconds + ceiling:
+        return stored
+    return now_seconds + draw_delay_seconds(ceiling, draw_up_to)
+
+
+def _can_hold(message: Message, number: int, policy: ReplayPolicy) -> bool:
+    keeps_long_enough = policy.limits.hold_timer_max_seconds > 0
+    return keeps_long_enough and has_room_for_context(message, number, policy)
+
+
+def _replay_or_hold(
+    number: int, due_seconds: int, limits: QueueLimits, now_seconds: int
+) -> Replay | Hold:
+    remaining = max(0, due_seconds - now_seconds)
+    if remaining <= limits.replay_timer_max_seconds:
+        return Replay(number, remaining)
+    return Hold(number, due_seconds, min(limits.hold_timer_max_seconds, remaining))
+
+
+def _replay_or_hold_fifo(
+    message: Message, number: int, policy: ReplayPolicy, now_seconds: int
+) -> Replay | Hold:
+    """FIFO queues refuse message timers, so the copy waits in place, by visibility.
+
+    ``due`` is the time it entered the DLQ plus a draw that every look repeats. A copy that would
+    expire first goes on as if due.
+    """
+    if message.sent_seconds is None:
         return Replay(number, delay_seconds=0)
-    # The ceiling is clamped to the message timer, never the drawn delay: every wait we promise
-    # is one that SQS keeps, and the jitter stays uniform up to it.
-    ceiling = min(policy.backoff.ceiling_seconds(number), MESSAGE_TIMER_MAX_SECONDS)
-    due = history.context.due_seconds
-    if due is None or due > now_seconds + ceiling:
-        due = now_seconds + draw_delay_seconds(ceiling, draw_up_to)
-    return Replay(number, delay_seconds=max(0, due - now_seconds))
+    entered = int(message.sent_seconds)
+    draw = reproducible_draw(message.message_id, number)
+    due = entered + draw_delay_seconds(policy.backoff.ceiling_seconds(number), draw)
+    expires = entered + policy.limits.dlq_retention_seconds
+    if due <= now_seconds or due > expires - EXPIRY_MARGIN_SECONDS:
+        return Replay(number, delay_seconds=0)
+    return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
 
 
 def _is_foreign(message: Message, main_queue: QueueAddress) -> bool:

@@ -69,6 +69,12 @@ class Message:
         return self.system.get("DeadLetterQueueSourceArn")
 
     @property
+    def sent_seconds(self) -> float | None:
+        """When this copy was sent, or, in a FIFO DLQ, moved there; epoch seconds."""
+        text = self.system.get("SentTimestamp", "")
+        return int(text) / 1000 if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
+
+    @property
     def trace_header(self) -> str | None:
         """The X-Ray header without its ``Lineage``, or None where nothing else is left.
 

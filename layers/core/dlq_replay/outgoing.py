@@ -15,7 +15,16 @@ DEDUPLICATION_ID_MAX_CHARACTERS = 128
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
-    return _fits(message.body, _counted(message, replay_number), policy.max_message_bytes)
+    counted = _counted(message, replay_number)
+    return _fits(message.body, counted, policy.limits.max_message_bytes)
+
+
+def has_room_for_context(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
+    """Whether *message* can carry counter and context, so that it can wait with a ``due``."""
+    far = 10**11 - 1
+    waiting = replace(_seen(message, History.of(message), far), due_seconds=far)
+    counted = _counted(message, replay_number)
+    return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
 
 
 def replay_entry(
@@ -28,15 +37,29 @@ def replay_entry(
     it would refuse.
     """
     history = History.of(message)
-    context = replace(
-        _seen(message, history, now_seconds), due_seconds=None, reason=None, error=None
-    )
+    context = replace(_seen(message, history, now_seconds), due_seconds=None)
     counted = _counted(message, replay_number)
     timer = None if policy.main_queue.is_fifo else delay_seconds
     return replace(
-        _entry(message, _with_context(message.body, counted, context, policy.max_message_bytes)),
+        _entry(message, _with_context(message.body, counted, context, policy)),
         deduplication_id=_deduplication_id(message, policy),
         delay_seconds=timer,
+    )
+
+
+def held_entry(
+    message: Message, due_seconds: int, delay_seconds: int, now_seconds: int, policy: ReplayPolicy
+) -> SendEntry:
+    """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
+
+    Ask ``has_room_for_context`` first: without its context the copy would draw anew.
+    """
+    history = History.of(message)
+    context = replace(_seen(message, history, now_seconds), due_seconds=due_seconds)
+    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
+    return replace(
+        _entry(message, _with_context(message.body, others, context, policy)),
+        delay_seconds=delay_seconds,
     )
 
 
@@ -51,7 +74,7 @@ def parked_entry(
     context = replace(_seen(message, history, now_seconds), due_seconds=None, reason=reason)
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
     return replace(
-        _entry(message, _with_context(message.body, others, context, policy.max_message_bytes)),
+        _entry(message, _with_context(message.body, others, context, policy)),
         deduplication_id=_deduplication_id(message, policy),
     )
 
@@ -74,7 +97,7 @@ def redriven_entry(
     context = ReplayContext(first_id=History.of(message).first_id(message), plan_id=plan_id)
     others = _without(message.attributes, *ours)
     return replace(
-        _entry(message, _with_context(message.body, others, context, max_message_bytes)),
+        _entry(message, _marked(message.body, others, context, max_message_bytes)),
         deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
     )
 
@@ -90,6 +113,8 @@ def _seen(message: Message, history: History, now_seconds: int) -> ReplayContext
         history.context,
         first_id=history.first_id(message),
         first_seen_seconds=first_seen_seconds(history, now_seconds),
+        reason=None,
+        error=None,
     )
 
 
@@ -119,6 +144,12 @@ def _counted(message: Message, replay_number: int) -> dict[str, MessageAttribute
 
 
 def _with_context(
+    body: str, attributes: Attributes, context: ReplayContext, policy: ReplayPolicy
+) -> Attributes:
+    return _marked(body, attributes, context, policy.limits.max_message_bytes)
+
+
+def _marked(
     body: str, attributes: Attributes, context: ReplayContext, max_message_bytes: int
 ) -> Attributes:
     marked = {**attributes, CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json())}

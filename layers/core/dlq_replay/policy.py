@@ -1,6 +1,6 @@
 """The numbers the rules go by. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from dlq_replay.addresses import QueueAddress
@@ -9,8 +9,42 @@ from dlq_replay.backoff import Backoff
 MAX_MESSAGE_BYTES = 1_048_576
 """SQS's limit, and a queue's default: SQSDeveloperGuide, "Amazon SQS message quotas"."""
 
+DEFAULT_RETENTION_SECONDS = 345_600
+"""What a queue has that nobody set otherwise: SQSAPI, CreateQueue."""
+
 MESSAGE_TIMER_MAX_SECONDS = 900
 """The longest DelaySeconds: SQSDeveloperGuide, "Amazon SQS message timers"."""
+
+VISIBILITY_HOLD_MAX_SECONDS = 39_600
+"""11 hours. SQS ends a message's invisibility 12 hours after the receive, whatever is asked for."""
+
+EXPIRY_MARGIN_SECONDS = 300
+"""What must be left of a message's retention when its wait ends, for a poller to come by."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What the queues themselves impose.
+
+    Attributes:
+        max_message_bytes: the smallest MaximumMessageSize of the three.
+        main_retention_seconds: MessageRetentionPeriod of the main queue.
+        dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
+    """
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    main_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+    dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+
+    @property
+    def replay_timer_max_seconds(self) -> int:
+        """The longest message timer towards main that leaves the copy alive when it ends."""
+        return _timer_within(self.main_retention_seconds)
+
+    @property
+    def hold_timer_max_seconds(self) -> int:
+        """The same within the DLQ; 0 where its retention is too short to hold anything."""
+        return _timer_within(self.dlq_retention_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +56,19 @@ class ReplayPolicy:
         max_attempts: replays of one message, at least 0; 0 parks at once.
         backoff: the wait before each.
         max_age_seconds: how long after we first saw it a message is still replayed; None: forever.
-        max_message_bytes: the smallest MaximumMessageSize of the queues involved.
+        limits: what the queues impose.
     """
 
     main_queue: QueueAddress
     max_attempts: int
     backoff: Backoff
     max_age_seconds: int | None = None
-    max_message_bytes: int = MAX_MESSAGE_BYTES
+    limits: QueueLimits = field(default_factory=QueueLimits)
 
-    def with_max_message_bytes(self, max_message_bytes: int) -> Self:
-        """The same policy for queues with this limit."""
-        return replace(self, max_message_bytes=max_message_bytes)
+    def with_limits(self, limits: QueueLimits) -> Self:
+        """The same policy for queues with these limits."""
+        return replace(self, limits=limits)
+
+
+def _timer_within(retention_seconds: int) -> int:
+    return max(0, min(MESSAGE_TIMER_MAX_SECONDS, retention_seconds - EXPIRY_MARGIN_SECONDS))

@@ -1,18 +1,19 @@
-"""The use case: a batch of dead letters, each replayed, parked or left where it was.
+"""The use case: a batch of dead letters, each replayed, held, parked or left where it was.
 
-Decides with ``decision``, acts through ``sending``, and accounts for every message.
+Plans with ``plan``, acts through ``sending`` and, for holds on FIFO, through visibility; accounts
+for every message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from dlq_replay.backoff import DrawUpTo
-from dlq_replay.decision import Decision, Park, Replay, decide
+from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
-from dlq_replay.history import History
+from dlq_replay.holding import DeadLetterQueue, hold_heads
 from dlq_replay.message import Message
-from dlq_replay.outgoing import parked_entry, replay_entry
+from dlq_replay.plan import Destination, Failed, Fate, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.sending import (
     Confirmed,
@@ -26,28 +27,18 @@ from dlq_replay.sending import (
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """It stays in the DLQ, and SQS brings it again.
+class Outcome:
+    """What became of one message.
 
     Attributes:
-        cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``group_waits``,
-            ``refused``, ``in_doubt`` or ``not_reached``.
-        detail: what SQS or the record said, never a part of a body.
+        fate: Replay, Park and Hold mean that SQS confirmed it.
+        is_left: whether it must stay in the DLQ: Failed, and Hold on FIFO.
+        fault: why its context was ignored; None where nothing was wrong with it.
     """
-
-    cause: str
-    detail: str = ""
-
-
-Fate = Replay | Park | Failed
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one message. Replay and Park mean that SQS confirmed the new copy."""
 
     message_id: str
     fate: Fate
+    is_left: bool
     fault: str | None = None
 
 
@@ -59,12 +50,13 @@ class BatchOutcome:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        """The outcomes of messages that stay in the DLQ."""
-        return tuple(o for o in self.outcomes if isinstance(o.fate, Failed))
+        """The outcomes of messages that could not be handled and stay in the DLQ."""
+        return tuple(one for one in self.outcomes if isinstance(one.fate, Failed))
 
     def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
         """What Lambda wants: it deletes every message that is not named here."""
-        return {"batchItemFailures": [{"itemIdentifier": o.message_id} for o in self.failed]}
+        left = (one.message_id for one in self.outcomes if one.is_left)
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +65,13 @@ class Replayer:
 
     Attributes:
         now_seconds: the clock, epoch seconds.
-        draw_up_to: the randomness of the jitter.
+        draw_up_to: the randomness of the jitter on standard queues.
         executor: runs the sends.
     """
 
     policy: ReplayPolicy
     main_queue: Queue
+    dlq: DeadLetterQueue
     parked_queue: Queue
     now_seconds: Callable[[], int]
     draw_up_to: DrawUpTo
@@ -92,74 +85,42 @@ class Replayer:
         A message that stands twice in the batch is sent once. *seconds_left* says how long the
         answers may still be waited for; what is not confirmed by then is Failed.
         """
-        now_seconds = self.now_seconds()
-        distinct = list({record.message_id: record for record in records}.values())
-        plan = _Plan()
-        for record in distinct:
-            self._plan(record, now_seconds, plan)
-        results = send_lanes(plan.lanes.values(), self.executor, seconds_left)
-        return BatchOutcome(tuple(_outcome(record, plan, results.get) for record in distinct))
+        distinct = {record.message_id: record for record in records}.values()
+        steps = plan_batch(distinct, self.policy, self.now_seconds(), self.draw_up_to)
+        results = send_lanes(self._lanes(steps), self.executor, seconds_left)
+        held = hold_heads(steps, results, self.dlq) if seconds_left() > 0 else set()
+        return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))
 
-    def _plan(self, record: Message | UnreadableRecord, now_seconds: int, plan: "_Plan") -> None:
-        is_fifo = self.policy.main_queue.is_fifo
-        group = record.message_group_id if is_fifo else record.message_id
-        if group in plan.stopped_groups:
-            plan.fail(record, Failed("group_waits"))
-        elif isinstance(record, UnreadableRecord):
-            plan.fail(record, Failed("unreadable", record.fault))
-        elif group is None:
-            plan.fail(record, Failed("no_group", "a FIFO queue needs MessageGroupId"))
-        else:
-            decision = decide(record, self.policy, now_seconds, self.draw_up_to)
-            plan.ship(
-                record.message_id, group, decision, self._shipment(record, decision, now_seconds)
-            )
-        if group is not None and not isinstance(plan.fates[record.message_id], Replay):
-            plan.stopped_groups.add(group)
-
-    def _shipment(self, message: Message, decision: Decision, now_seconds: int) -> Shipment[str]:
-        if isinstance(decision, Park):
-            entry = parked_entry(message, decision.reason, now_seconds, self.policy)
-            return Shipment(message.message_id, self.parked_queue, entry)
-        entry = replay_entry(
-            message, decision.number, decision.delay_seconds, now_seconds, self.policy
-        )
-        return Shipment(message.message_id, self.main_queue, entry)
+    def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
+        queues: Mapping[Destination, Queue] = {
+            Destination.MAIN: self.main_queue,
+            Destination.DLQ: self.dlq,
+            Destination.PARKED: self.parked_queue,
+        }
+        lanes: dict[str | None, list[Shipment[str]]] = {}
+        for step in steps:
+            if step.destination is not None and step.entry is not None:
+                shipment = Shipment(step.record.message_id, queues[step.destination], step.entry)
+                lanes.setdefault(step.lane, []).append(shipment)
+        return list(lanes.values())
 
 
-class _Plan:
-    """What is meant to happen to each message, before any of it has."""
-
-    def __init__(self) -> None:
-        self.fates: dict[str, Fate] = {}
-        self.lanes: dict[str, list[Shipment[str]]] = {}
-        self.stopped_groups: set[str] = set()
-
-    def fail(self, record: Message | UnreadableRecord, fate: Failed) -> None:
-        self.fates[record.message_id] = fate
-
-    def ship(self, message_id: str, lane: str, decision: Decision, shipment: Shipment[str]) -> None:
-        self.fates[message_id] = decision
-        self.lanes.setdefault(lane, []).append(shipment)
-
-
-def _outcome(
-    record: Message | UnreadableRecord,
-    plan: _Plan,
-    result_of: Callable[[str], SendResult | None],
-) -> Outcome:
-    fault = History.of(record).fault if isinstance(record, Message) else None
-    fate = plan.fates[record.message_id]
-    result = result_of(record.message_id)
+def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:
+    message_id, fate = step.record.message_id, step.fate
+    if isinstance(fate, Hold) and step.entry is None:
+        if message_id not in held:
+            fate = Failed("not_reached", "its hold was not confirmed")
+        return Outcome(message_id, fate, is_left=True, fault=step.fault)
+    result = results.get(message_id)
     if result is not None and not isinstance(result, Confirmed):
         fate = _failed(result)
-    return Outcome(record.message_id, fate, fault)
+    return Outcome(message_id, fate, is_left=isinstance(fate, Failed), fault=step.fault)
 
 
 def _failed(result: SendResult) -> Failed:
     match result:
         case Refused(code, text):
-            return Failed("refused", f"{code}: {text}" if text else code)
+            return Failed("refused", text or code)
         case InDoubt(cause):
             return Failed("in_doubt", cause)
         case _:

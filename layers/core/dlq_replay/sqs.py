@@ -155,8 +155,38 @@ class SqsQueue:
             answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
         except (ClientError, BotoCoreError):
             return list(messages)
-        deleted = {entry["Id"] for entry in answer.get("Successful", [])}
-        return [message for index, message in enumerate(messages) if str(index) not in deleted]
+        return _not_named(answer, messages)
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        """Hide each received message for so many seconds from now, any number of them.
+
+        Args:
+            changes: message and seconds, 0 to 43,200; SQS refuses what would end more than
+                12 hours after the receive.
+
+        Returns:
+            Those that SQS did not confirm; they reappear when their former timeout ends.
+        """
+        left: list[Message] = []
+        for start in range(0, len(changes), MAX_RECEIVE):
+            left.extend(self._change_visibility_batch(changes[start : start + MAX_RECEIVE]))
+        return left
+
+    def _change_visibility_batch(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        entries: list[Any] = [
+            {
+                "Id": str(index),
+                "ReceiptHandle": message.receipt_handle,
+                "VisibilityTimeout": seconds,
+            }
+            for index, (message, seconds) in enumerate(changes)
+        ]
+        messages = [message for message, _ in changes]
+        try:
+            answer = self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+        except (ClientError, BotoCoreError):
+            return messages
+        return _not_named(answer, messages)
 
     def describe(self) -> Mapping[str, str]:
         """The queue's attributes by name, counts included.
@@ -204,6 +234,11 @@ def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
             # SQS may quote what it refuses, and that is the message: the code has to do.
             return Refused(entry["Code"])
     return InDoubt("the answer does not name the entry")
+
+
+def _not_named(answer: Mapping[str, Any], messages: Sequence[Message]) -> list[Message]:
+    done = {entry["Id"] for entry in answer.get("Successful", [])}
+    return [message for index, message in enumerate(messages) if str(index) not in done]
 
 
 def _read(received: Mapping[str, Any]) -> Message | MalformedMessageError:

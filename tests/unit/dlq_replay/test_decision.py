@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.decision import Decision, Park, ParkReason, Replay, decide
+from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
 from dlq_replay.message import Message
-from dlq_replay.policy import ReplayPolicy
+from dlq_replay.policy import QueueLimits, ReplayPolicy
 from tests.builders import NOW, context, counter, filler, message, policy, queue_arn, text
 
 
@@ -21,11 +23,60 @@ def test_replay_number_is_one_above_the_counter() -> None:
     assert Replay(3, 16) == decide_with_highest_draw(letter, policy())
 
 
-def test_ceiling_is_clamped_to_the_message_timer_before_the_draw() -> None:
-    letter = message(attributes=counter("20"))
-    rules = policy(max_attempts=30, cap_seconds=86_400)
+@pytest.mark.parametrize(
+    ("drawn", "decision"),
+    [
+        (900, Replay(1, 900)),
+        (901, Hold(1, NOW + 901, 900)),
+        (86_400, Hold(1, NOW + 86_400, 900)),
+    ],
+)
+def test_wait_above_the_message_timer_is_held(drawn: int, decision: Decision) -> None:
+    rules = policy(rate_seconds=43_200, cap_seconds=86_400)
 
-    assert Replay(21, 450) == decide(letter, rules, NOW, lambda ceiling: ceiling // 2)
+    assert decision == decide(message(), rules, NOW, lambda _: drawn)
+
+
+@pytest.mark.parametrize(
+    ("due", "decision"),
+    [
+        (NOW + 5000, Hold(2, NOW + 5000, 900)),
+        (NOW + 901, Hold(2, NOW + 901, 900)),
+        (NOW + 900, Replay(2, 900)),
+        (NOW - 9, Replay(2, 0)),
+    ],
+)
+def test_held_letter_goes_on_with_its_due(due: int, decision: Decision) -> None:
+    letter = message(attributes={**counter("1"), **context(first_id="a", due_seconds=due)})
+    rules = policy(rate_seconds=7200, cap_seconds=86_400)
+
+    assert decision == decide(letter, rules, NOW, lambda _: pytest.fail("drew again"))
+
+
+def test_letter_without_room_for_the_context_draws_within_the_timer() -> None:
+    letter = message(attributes=filler(9))
+    rules = policy(rate_seconds=7200, cap_seconds=86_400)
+
+    assert Replay(1, 450) == decide(letter, rules, NOW, lambda ceiling: ceiling // 2)
+
+
+def test_timer_leaves_the_copy_alive_in_a_short_lived_main_queue() -> None:
+    rules = policy(rate_seconds=7200, cap_seconds=86_400, main_retention_seconds=600)
+
+    assert Replay(1, 300) == decide(message(), rules, NOW, lambda _: 300)
+    assert Hold(1, NOW + 301, 301) == decide(message(), rules, NOW, lambda _: 301)
+
+
+def test_hop_leaves_the_copy_alive_in_a_short_lived_dlq() -> None:
+    rules = policy(rate_seconds=7200, cap_seconds=86_400, dlq_retention_seconds=500)
+
+    assert Hold(1, NOW + 5000, 200) == decide(message(), rules, NOW, lambda _: 5000)
+
+
+def test_dlq_that_can_hold_nothing_clamps_the_ceiling() -> None:
+    rules = policy(rate_seconds=7200, cap_seconds=86_400, dlq_retention_seconds=300)
+
+    assert Replay(1, 450) == decide(message(), rules, NOW, lambda ceiling: ceiling // 2)
 
 
 @pytest.mark.parametrize("source", ["main", None])
@@ -127,10 +178,71 @@ def test_malformed_context_counts_as_none() -> None:
     assert Replay(1, 4) == decide_with_highest_draw(letter, policy(max_age_seconds=1))
 
 
-def test_fifo_replay_carries_no_delay() -> None:
-    letter = message(MessageGroupId="g")
+FIFO = policy(main="main.fifo", max_attempts=9, rate_seconds=7200, cap_seconds=172_800)
 
-    assert Replay(1, 0) == decide_with_highest_draw(letter, policy(main="main.fifo"))
+
+def look(letter: Message, seconds_later: int = 0, rules: ReplayPolicy = FIFO) -> Decision:
+    return decide(letter, rules, NOW + seconds_later, lambda _: pytest.fail("not reproducible"))
+
+
+def entered(message_id: str = "m-1", count: str = "4") -> Message:
+    return message(
+        message_id, attributes=counter(count), MessageGroupId="g", SentTimestamp=f"{NOW}000"
+    )
+
+
+def test_every_look_at_a_fifo_letter_computes_the_same_due() -> None:
+    first = look(entered())
+
+    assert isinstance(first, Hold)
+    wait = first.due_seconds - NOW
+    assert look(entered(), wait - 1) == Hold(5, first.due_seconds, 1)
+    assert look(entered(), wait) == Replay(5, 0)
+    assert look(entered(), wait + 999) == Replay(5, 0)
+
+
+def test_fifo_draw_differs_by_copy_and_by_number() -> None:
+    dues = {
+        (message_id, count): hold.due_seconds
+        for message_id in ("m-1", "m-2")
+        for count in ("4", "5")
+        if isinstance(hold := look(entered(message_id, count)), Hold)
+    }
+
+    assert len(set(dues.values())) == 4
+
+
+def test_fifo_hold_is_cut_into_looks_of_eleven_hours() -> None:
+    waits = [
+        hold.wait_seconds for n in range(50) if isinstance(hold := look(entered(f"m-{n}")), Hold)
+    ]
+
+    assert max(waits) == 39_600
+
+
+def test_fifo_letter_that_would_expire_goes_on_as_if_due() -> None:
+    hold = look(entered())
+    assert isinstance(hold, Hold)
+    wait = hold.due_seconds - NOW
+
+    def with_retention(seconds: int) -> ReplayPolicy:
+        return replace(FIFO, limits=QueueLimits(dlq_retention_seconds=seconds))
+
+    assert isinstance(look(entered(), rules=with_retention(wait + 300)), Hold)
+    assert look(entered(), rules=with_retention(wait + 299)) == Replay(5, 0)
+
+
+@pytest.mark.parametrize("system", [{}, {"SentTimestamp": "soon"}, {"SentTimestamp": "9" * 19}])
+def test_fifo_letter_without_a_readable_time_goes_on(system: dict[str, str]) -> None:
+    assert look(Message("m", "x", system=system)) == Replay(1, 0)
+
+
+def test_fifo_letter_needs_no_room_for_the_context() -> None:
+    letter = message(
+        attributes={**filler(8), **counter("4")}, MessageGroupId="g", SentTimestamp=f"{NOW}000"
+    )
+
+    assert isinstance(look(letter), Hold)
 
 
 def test_rules_apply_in_their_order() -> None:

@@ -3,7 +3,7 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.outgoing import parked_entry, redriven_entry, replay_entry
+from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
 from tests.builders import NOW, context, context_of, counter, filler, message, policy, text
 
 
@@ -120,3 +120,20 @@ def test_redrive_deduplication_id_is_hashed_above_128_characters(
     assert entry.deduplication_id is not None
     assert len(entry.deduplication_id) <= 128
     assert is_hashed == (entry.deduplication_id != f"m-1:{plan}")
+
+
+def test_held_copy_keeps_its_counter_and_says_when_it_is_due() -> None:
+    known = context(first_id="m-0", first_seen_seconds=7, plan_id="p")
+    original = message("m-1", attributes={**known, **counter("2")}, MessageGroupId="tenant")
+    entry = held_entry(original, NOW + 5000, 900, NOW, policy())
+
+    assert context_of(entry) == ReplayContext("m-0", 7, NOW + 5000, plan_id="p")
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "2"
+    assert (entry.delay_seconds, entry.deduplication_id) == (900, None)
+    assert entry.message_group_id == "tenant"
+
+
+def test_first_hold_adds_no_counter() -> None:
+    entry = held_entry(message(), NOW + 5000, 900, NOW, policy())
+
+    assert set(entry.attributes) == {CONTEXT_ATTRIBUTE}

@@ -3,13 +3,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from dlq_replay.decision import Park, ParkReason, Replay
+from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
+from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Failed, Fate, Replayer
+from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, Refused, forever
-from tests.builders import NOW, FakeQueue, counter, message, policy, queue_url, text
+from tests.builders import NOW, FakeQueue, context_of, counter, message, policy, queue_url, text
 
 Build = Callable[..., Replayer]
 
@@ -31,9 +32,15 @@ def executor() -> Iterator[Executor]:
 
 
 @pytest.fixture
-def build(main: FakeQueue, parked: FakeQueue, executor: Executor) -> Build:
+def dlq() -> FakeQueue:
+    return FakeQueue(queue_url("dlq"))
+
+
+@pytest.fixture
+def build(main: FakeQueue, dlq: FakeQueue, parked: FakeQueue, executor: Executor) -> Build:
     def make(rules: ReplayPolicy | None = None) -> Replayer:
-        return Replayer(rules or policy(), main, parked, lambda: NOW, lambda top: top, executor)
+        rules = rules or policy()
+        return Replayer(rules, main, dlq, parked, lambda: NOW, lambda top: top, executor)
 
     return make
 
@@ -78,7 +85,7 @@ def test_park_that_is_refused_is_no_park(build: Build, parked: FakeQueue) -> Non
     parked.refuses = {"A": Refused("AccessDenied", "AccessDenied: no")}
     outcome = build(policy(max_attempts=0)).replay([message("a", body="A")], forever)
 
-    assert fates(outcome) == {"a": Failed("refused", "AccessDenied: AccessDenied: no")}
+    assert fates(outcome) == {"a": Failed("refused", "AccessDenied: no")}
 
 
 def test_what_time_does_not_reach_stays(build: Build, main: FakeQueue) -> None:
@@ -165,3 +172,89 @@ def test_fifo_letter_without_a_group_stays_with_an_error(build: Build, main: Fak
 
     assert fates(outcome)["a"] == Failed("no_group", "a FIFO queue needs MessageGroupId")
     assert ["B1"] == [entry.body for entry in main.sent]
+
+
+HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
+
+
+def test_long_wait_is_spent_in_the_dlq(build: Build, main: FakeQueue, dlq: FakeQueue) -> None:
+    outcome = build(HOURS).replay([message("a", attributes=counter("1"))], forever)
+
+    (copy,) = dlq.sent
+    assert fates(outcome) == {"a": Hold(2, NOW + 28_800, 900)}
+    assert failures(outcome) == set()
+    assert main.sent == []
+    assert copy.delay_seconds == 900
+    assert context_of(copy).due_seconds == NOW + 28_800
+    assert copy.attributes["sqs-dlq-replay-nb"].value == "1"
+
+
+def test_hold_that_is_refused_leaves_the_letter(build: Build, dlq: FakeQueue) -> None:
+    dlq.refuses = {"A": Refused("AccessDenied")}
+    outcome = build(HOURS).replay([message("a", body="A")], forever)
+
+    assert fates(outcome) == {"a": Failed("refused", "AccessDenied")}
+
+
+FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
+
+
+def fresh(name: str) -> Message:
+    return message(name, body=name.upper(), MessageGroupId=name[0], SentTimestamp=f"{NOW}000")
+
+
+def due(name: str) -> Message:
+    """A letter whose wait is over, whatever its draw was."""
+    sent = NOW - 90_000
+    return message(name, body=name.upper(), MessageGroupId=name[0], SentTimestamp=f"{sent}000")
+
+
+def test_fifo_head_is_hidden_and_its_group_shown(
+    build: Build, main: FakeQueue, dlq: FakeQueue
+) -> None:
+    outcome = build(FIFO_HOURS).replay([fresh(n) for n in ("a1", "a2", "a3")], forever)
+
+    hold = fates(outcome)["a1"]
+    assert isinstance(hold, Hold)
+    assert dlq.visibility == [("a1", hold.wait_seconds), ("a2", 0), ("a3", 0)]
+    assert failures(outcome) == {"a1", "a2", "a3"}
+    assert main.sent == []
+    assert dlq.sent == []
+
+
+def test_fifo_group_is_not_shown_when_the_hold_is_not_confirmed(
+    build: Build, dlq: FakeQueue
+) -> None:
+    dlq.stuck = frozenset({"a1"})
+    outcome = build(FIFO_HOURS).replay([fresh("a1"), fresh("a2")], forever)
+
+    assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
+    assert failures(outcome) == {"a1", "a2"}
+    assert dlq.visibility == []
+
+
+def test_fifo_head_is_held_once_what_went_before_is_sent(
+    build: Build, main: FakeQueue, dlq: FakeQueue
+) -> None:
+    outcome = build(FIFO_HOURS).replay([due("a1"), fresh("a2")], forever)
+
+    assert [entry.body for entry in main.sent] == ["A1"]
+    assert [message_id for message_id, _ in dlq.visibility] == ["a2"]
+    assert failures(outcome) == {"a2"}
+
+
+def test_fifo_head_is_not_held_behind_an_unconfirmed_send(
+    build: Build, main: FakeQueue, dlq: FakeQueue
+) -> None:
+    main.refuses = {"A1": InDoubt("lost")}
+    outcome = build(FIFO_HOURS).replay([due("a1"), fresh("a2")], forever)
+
+    assert failures(outcome) == {"a1", "a2"}
+    assert dlq.visibility == []
+
+
+def test_fifo_head_is_not_held_when_time_is_up(build: Build, dlq: FakeQueue) -> None:
+    outcome = build(FIFO_HOURS).replay([fresh("a1")], lambda: 0.0)
+
+    assert failures(outcome) == {"a1"}
+    assert dlq.visibility == []

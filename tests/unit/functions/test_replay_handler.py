@@ -53,7 +53,13 @@ def main() -> FakeQueue:
 def wired(main: FakeQueue, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with ThreadPoolExecutor(2) as executor:
         replayer = Replayer(
-            policy(), main, FakeQueue(queue_url("parked")), lambda: NOW, lambda top: top, executor
+            policy(),
+            main,
+            FakeQueue(queue_url("dlq")),
+            FakeQueue(queue_url("parked")),
+            lambda: NOW,
+            lambda top: top,
+            executor,
         )
         monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
         yield
@@ -114,6 +120,7 @@ def test_metrics_count_every_fate(
     assert counted == {
         "Replayed": [1.0],
         "Parked": [1.0],
+        "Held": [0.0],
         "Failed": [1.0],
         "Parked_attempts_exhausted": [1.0],
         "ReplayNumber": [1.0],

@@ -1,0 +1,79 @@
+"""Holds on FIFO: a message group's head waits in place, hidden by its visibility timeout.
+
+A hidden message locks its group, which is what keeps the order while the head waits, and what makes
+the order of the calls matter here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from dlq_replay.decision import Hold
+from dlq_replay.message import Message
+from dlq_replay.plan import Failed, Step
+from dlq_replay.sending import Confirmed, Queue, SendResult
+
+
+class DeadLetterQueue(Queue, Protocol):
+    """What a replay needs of the DLQ itself. ``sqs.SqsQueue`` is one."""
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> Sequence[Message]:
+        """Hide each received message for so many seconds from now; 0 shows it at once.
+
+        Returns those that SQS did not confirm; never raises for an error of SQS.
+        """
+
+
+def hold_heads(
+    steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
+) -> set[str]:
+    """Hide the heads that must wait, and show what stands behind them.
+
+    A head is hidden only once all that went before it in its group is sent: the group stays locked
+    as long as the head is hidden, and what failed before it would have to wait as long. What
+    stands behind a hidden head is shown at once, so that the group moves on when the head is due
+    and not when the timeouts of this receive end.
+
+    Returns:
+        The ids of the heads whose hold SQS confirmed.
+    """
+    heads = _heads(steps, results)
+    if not heads:
+        return set()
+    unconfirmed = {m.message_id for m in dlq.change_visibility(list(heads.values()))}
+    held = {
+        lane: message.message_id
+        for lane, (message, _) in heads.items()
+        if message.message_id not in unconfirmed
+    }
+    behind = [(message, 0) for message in _waiting_behind(steps, held)]
+    if behind:
+        dlq.change_visibility(behind)
+    return set(held.values())
+
+
+def _heads(
+    steps: Sequence[Step], results: Mapping[str, SendResult]
+) -> dict[str | None, tuple[Message, int]]:
+    broken = {
+        step.lane
+        for step in steps
+        if not isinstance(results.get(step.record.message_id, Confirmed("")), Confirmed)
+    }
+    return {
+        step.lane: (step.record, step.fate.wait_seconds)
+        for step in steps
+        if isinstance(step.fate, Hold)
+        and isinstance(step.record, Message)
+        and step.entry is None
+        and step.lane not in broken
+    }
+
+
+def _waiting_behind(steps: Sequence[Step], held: Mapping[str | None, str]) -> list[Message]:
+    return [
+        step.record
+        for step in steps
+        if step.lane in held
+        and step.fate == Failed("group_waits")
+        and isinstance(step.record, Message)
+    ]

@@ -1,0 +1,110 @@
+"""What is meant to happen to each record of a batch, before any of it has. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from dlq_replay.backoff import DrawUpTo
+from dlq_replay.decision import Decision, Hold, Park, Replay, decide
+from dlq_replay.events import UnreadableRecord
+from dlq_replay.history import History
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.outgoing import held_entry, parked_entry, replay_entry
+from dlq_replay.policy import ReplayPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It stays in the DLQ, and SQS brings it again.
+
+    Attributes:
+        cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``group_waits``,
+            ``refused``, ``in_doubt`` or ``not_reached``.
+        detail: what SQS or the record said, never a part of a body.
+    """
+
+    cause: str
+    detail: str = ""
+
+
+Fate = Replay | Hold | Park | Failed
+
+
+class Destination(Enum):
+    """Where a copy is sent."""
+
+    MAIN = auto()
+    DLQ = auto()
+    PARKED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One record and what is meant to happen to it.
+
+    Attributes:
+        lane: what must keep its order: the FIFO group, else the message alone; None where a group
+            is needed and missing.
+        entry: the copy to send; None where nothing is sent: Failed, and Hold on FIFO.
+        fault: why its context was ignored, for the log.
+    """
+
+    record: Message | UnreadableRecord
+    lane: str | None
+    fate: Fate
+    destination: Destination | None = None
+    entry: SendEntry | None = None
+    fault: str | None = None
+
+
+def plan_batch(
+    records: Iterable[Message | UnreadableRecord],
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+) -> list[Step]:
+    """Decide on every record, in order. Message ids must be distinct.
+
+    On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
+    rest of its group is left too, so that it cannot overtake.
+    """
+    steps: list[Step] = []
+    stopped: set[str | None] = set()
+    for record in records:
+        lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        if lane in stopped:
+            step = Step(record, lane, Failed("group_waits"))
+        elif isinstance(record, UnreadableRecord):
+            step = Step(record, lane, Failed("unreadable", record.fault))
+        elif lane is None:
+            step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
+        else:
+            step = _step(record, lane, policy, now_seconds, draw_up_to)
+        if lane is not None and not isinstance(step.fate, Replay):
+            stopped.add(lane)
+        steps.append(step)
+    return steps
+
+
+def _step(
+    message: Message, lane: str, policy: ReplayPolicy, now_seconds: int, draw_up_to: DrawUpTo
+) -> Step:
+    decision = decide(message, policy, now_seconds, draw_up_to)
+    destination, entry = _copy(message, decision, policy, now_seconds)
+    return Step(message, lane, decision, destination, entry, History.of(message).fault)
+
+
+def _copy(
+    message: Message, decision: Decision, policy: ReplayPolicy, now_seconds: int
+) -> tuple[Destination | None, SendEntry | None]:
+    match decision:
+        case Replay(number, delay_seconds):
+            entry = replay_entry(message, number, delay_seconds, now_seconds, policy)
+            return Destination.MAIN, entry
+        case Park(reason):
+            return Destination.PARKED, parked_entry(message, reason, now_seconds, policy)
+        case Hold() if policy.main_queue.is_fifo:
+            return None, None
+        case Hold(_, due_seconds, wait_seconds):
+            entry = held_entry(message, due_seconds, wait_seconds, now_seconds, policy)
+            return Destination.DLQ, entry
