@@ -221,8 +221,13 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
     metadata = error.response.get("ResponseMetadata", {})
     is_refusal = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004 - HTTP's class
     if is_refusal and not metadata.get("RetryAttempts"):
-        return Refused(_code(error), describe(error))
+        return Refused(_code(error), _unquoted(error))
     return InDoubt(describe(error))
+
+
+def _unquoted(error: ClientError) -> str:
+    """The text of a refusal, unless SQS may quote in it what it refuses: a part of a message."""
+    return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
 
 
 def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
@@ -231,7 +236,6 @@ def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
             return Confirmed(entry["MessageId"])
     for entry in answer.get("Failed", []):
         if entry["Id"] == entry_id:
-            # SQS may quote what it refuses, and that is the message: the code has to do.
             return Refused(entry["Code"])
     return InDoubt("the answer does not name the entry")
 

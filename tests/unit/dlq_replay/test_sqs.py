@@ -93,7 +93,7 @@ def test_entry_that_spoils_its_call_is_refused_alone(stub: Stubber, queue: SqsQu
 
     good, bad = queue.send(TWO)
     assert good == Confirmed("copy-0")
-    assert isinstance(bad, Refused)
+    assert bad == Refused("InvalidParameterValue")
 
 
 class RaisingClient:
@@ -103,7 +103,7 @@ class RaisingClient:
     def send_message_batch(self, **_request: Any) -> Any:
         raise self.error
 
-    delete_message_batch = receive_message = send_message_batch
+    change_message_visibility_batch = delete_message_batch = send_message_batch
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,28 @@ def test_lost_answer_to_a_deletion_names_every_message() -> None:
     queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
 
     assert [message("a")] == queue.delete([message("a")])
+
+
+def test_unchanged_visibility_is_named(stub: Stubber, queue: SqsQueue) -> None:
+    answer = {"Successful": [{"Id": "0"}], "Failed": [failed("1")]}
+    expected = {
+        "QueueUrl": queue_url("main"),
+        "Entries": [
+            {"Id": "0", "ReceiptHandle": "r-a", "VisibilityTimeout": 0},
+            {"Id": "1", "ReceiptHandle": "r-b", "VisibilityTimeout": 39_600},
+        ],
+    }
+    stub.add_response("change_message_visibility_batch", answer, expected)
+
+    changes = [(message("a"), 0), (message("b"), 39_600)]
+    assert [message("b")] == queue.change_visibility(changes)
+
+
+def test_lost_answer_to_a_change_names_every_message() -> None:
+    error = ReadTimeoutError(endpoint_url="http://localhost")
+    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+
+    assert [message("a")] == queue.change_visibility([(message("a"), 0)])
 
 
 def test_description_never_prints_what_failed_validation() -> None:
