@@ -1,0 +1,68 @@
+"""Lambda's event source mapping on a virtual clock, and the run of time itself."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+from dlq_replay.message import Message
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.model import SqsModel
+from tests.sqs_world.model_queue import ModelQueue
+
+Handler = Callable[[Sequence[Message]], set[str]]
+"""Takes a batch, returns the ids of the messages that must stay: a partial batch response."""
+
+
+@dataclass(frozen=True)
+class EventSource:
+    """Polls one queue, calls a handler, deletes what it does not name."""
+
+    queue: ModelQueue
+    handler: Handler
+    batch_size: int = 10
+
+    def poll(self) -> int:
+        """Handle one batch; return how many messages it held."""
+        batch = self._receive()
+        if batch:
+            left = self.handler(batch)
+            undeleted = self.queue.delete([m for m in batch if m.message_id not in left])
+            assert not undeleted
+        return len(batch)
+
+    def _receive(self) -> list[Message]:
+        batch: list[Message] = []
+        while len(batch) < self.batch_size:
+            received = self.queue.receive(max_messages=min(10, self.batch_size - len(batch)))
+            batch.extend(one for one in received if isinstance(one, Message))
+            if not received:
+                break
+        return batch
+
+
+def run(model: SqsModel, sources: Sequence[EventSource], until_ms: int | None = None) -> None:
+    """Let time pass, from event to event, until nothing waits any more or *until_ms* is reached."""
+    clock = model.clock
+    assert isinstance(clock, VirtualClock)
+    while True:
+        while sum(source.poll() for source in sources):
+            pass
+        next_ms = model.next_event_ms()
+        if next_ms is None or (until_ms is not None and next_ms > until_ms):
+            break
+        clock.advance_to(next_ms)
+    if until_ms is not None:
+        clock.advance_to(until_ms)
+
+
+class InlineExecutor(Executor):
+    """Runs each call at once, in the caller's thread: a simulation has no threads to race."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - as a real executor does
+            future.set_exception(error)
+        return future

@@ -1,0 +1,95 @@
+"""Main queue, DLQ, parked queue and the real use case between them, on a virtual clock."""
+
+import random
+from collections.abc import Sequence
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.backoff import Backoff
+from dlq_replay.decision import Replay
+from dlq_replay.message import Message
+from dlq_replay.policy import QueueLimits, ReplayPolicy
+from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.sending import forever
+from tests.simulation.event_source import EventSource, InlineExecutor
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.front import Front
+from tests.sqs_world.model import SqsModel
+from tests.sqs_world.model_queue import ModelQueue
+
+FOURTEEN_DAYS = 1_209_600
+
+
+class Stack:
+    """What ``sam deploy`` would set up."""
+
+    def __init__(
+        self,
+        *,
+        is_fifo: bool = False,
+        rate_seconds: float = 10,
+        cap_seconds: int = 900,
+        max_attempts: int = 6,
+        max_receive_count: int = 3,
+        seed: int = 1,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.model = SqsModel(self.clock, seed=seed)
+        self.front = Front.of(self.model)
+        suffix, fifo = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
+        long_lived = {"MessageRetentionPeriod": str(FOURTEEN_DAYS), **fifo}
+        self.parked = ModelQueue(self.front, f"parked{suffix}", **long_lived)
+        self.dlq = ModelQueue(
+            self.front,
+            f"dlq{suffix}",
+            VisibilityTimeout="180",
+            RedrivePolicy=_redrive_policy(self.parked, 1000),
+            **long_lived,
+        )
+        self.main = ModelQueue(
+            self.front,
+            f"main{suffix}",
+            RedrivePolicy=_redrive_policy(self.dlq, max_receive_count),
+            **fifo,
+        )
+        self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
+        self.outcomes: list[BatchOutcome] = []
+        self.replayed: list[Message] = []
+
+    def now_seconds(self) -> int:
+        return self.clock.now_ms() // 1000
+
+    def replay_source(self, batch_size: int = 10) -> EventSource:
+        """The replay Lambda behind its event source mapping."""
+        return EventSource(self.dlq, self.replay, batch_size)
+
+    def replay(self, batch: Sequence[Message]) -> set[str]:
+        outcome = self.replayer.replay(batch, forever)
+        self.outcomes.append(outcome)
+        gone = {one.message_id for one in outcome.outcomes if isinstance(one.fate, Replay)}
+        self.replayed.extend(letter for letter in batch if letter.message_id in gone)
+        response = outcome.to_partial_batch_response()
+        return {item["itemIdentifier"] for item in response["batchItemFailures"]}
+
+    def _replayer(
+        self, rate_seconds: float, cap_seconds: int, max_attempts: int, seed: int
+    ) -> Replayer:
+        randomness = random.Random(seed)
+        policy = ReplayPolicy(
+            main_queue=QueueAddress.from_arn(self.main.arn),
+            max_attempts=max_attempts,
+            backoff=Backoff(rate_seconds, cap_seconds),
+            limits=QueueLimits(dlq_retention_seconds=FOURTEEN_DAYS),
+        )
+        return Replayer(
+            policy=policy,
+            main_queue=self.main,
+            dlq=self.dlq,
+            parked_queue=self.parked,
+            now_seconds=self.now_seconds,
+            draw_up_to=lambda top: randomness.randint(0, top),
+            executor=InlineExecutor(),
+        )
+
+
+def _redrive_policy(target: ModelQueue, max_receive_count: int) -> str:
+    return f'{{"deadLetterTargetArn":"{target.arn}","maxReceiveCount":"{max_receive_count}"}}'

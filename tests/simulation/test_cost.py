@@ -1,0 +1,40 @@
+"""What waiting costs in SQS requests, each shared by the messages in it."""
+
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.message import SendEntry
+from tests.builders import counter, text
+from tests.simulation.event_source import run
+from tests.simulation.stack import Stack
+
+DAY = 86_400
+
+
+def requests(stack: Stack, *operations: str) -> int:
+    return sum(record.operation in operations for record in stack.front.log.records())
+
+
+def test_holding_for_a_day_costs_at_most_thirty_requests_a_message() -> None:
+    stack = Stack(rate_seconds=7200, cap_seconds=2 * DAY, max_attempts=99)
+    due = ReplayContext(first_id="a", due_seconds=stack.now_seconds() + DAY).to_json()
+    attributes = {**counter("8"), CONTEXT_ATTRIBUTE: text(due)}
+    stack.dlq.send([SendEntry(str(n), attributes) for n in range(10)])
+    stack.front.log.clear()
+    run(stack.model, [stack.replay_source()])
+
+    busy = requests(stack, "SendMessageBatch", "DeleteMessageBatch")
+    # A receive that brings messages goes with each delete; the empty ones between are the poller's.
+    receives = requests(stack, "DeleteMessageBatch")
+    assert stack.main.describe()["ApproximateNumberOfMessages"] == "10"
+    assert stack.now_seconds() * 1000 == stack.clock.now_ms()
+    assert (busy + receives) / 10 <= 30
+
+
+def test_replays_within_the_timer_share_their_requests() -> None:
+    stack = Stack(rate_seconds=10, cap_seconds=900)
+    for start in range(0, 100, 10):
+        stack.dlq.send([SendEntry(str(n)) for n in range(start, start + 10)])
+    stack.front.log.clear()
+    stack.replay_source(batch_size=100).poll()
+
+    assert sum(len(outcome.outcomes) for outcome in stack.outcomes) == 100
+    assert requests(stack, "SendMessageBatch") / 100 <= 0.11

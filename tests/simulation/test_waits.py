@@ -1,0 +1,88 @@
+"""The waits that messages really have, from arrival in the DLQ to availability in main."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from dlq_replay.attributes import Attributes
+from dlq_replay.backoff import Backoff
+from dlq_replay.message import Message, SendEntry
+from tests.builders import counter
+from tests.simulation.event_source import EventSource, run
+from tests.simulation.stack import Stack
+
+MESSAGES = 200
+BINS = 10
+CHI_SQUARE_LIMIT = 27.88
+"""9 degrees of freedom, p = 0.001: one in a thousand fair seeds would be above."""
+
+RATE_SECONDS = 10
+HOUR = 3600
+
+
+def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
+    """Seconds from arrival in the DLQ to availability in main, each message a group of its own."""
+    stack = Stack(
+        is_fifo=is_fifo,
+        rate_seconds=RATE_SECONDS,
+        cap_seconds=cap_seconds,
+        max_attempts=99,
+        seed=number,
+    )
+    arrived: dict[str, int] = {}
+    taken: list[int] = []
+
+    def consume(batch: Sequence[Message]) -> set[str]:
+        taken.extend(stack.now_seconds() - arrived[message.body] for message in batch)
+        return set()
+
+    sources = [stack.replay_source(), EventSource(stack.main, consume)]
+    for index in range(MESSAGES):
+        run(stack.model, sources, until_ms=stack.clock.now_ms() + index % 3 * 1000)
+        arrived[str(index)] = stack.now_seconds()
+        stack.dlq.send([_dead_letter(index, counter(str(number - 1)), is_fifo=is_fifo)])
+    run(stack.model, sources)
+    return taken
+
+
+def _dead_letter(index: int, attributes: Attributes, *, is_fifo: bool) -> SendEntry:
+    return SendEntry(
+        str(index),
+        attributes,
+        message_group_id=f"group-{index}" if is_fifo else None,
+        deduplication_id=str(index) if is_fifo else None,
+    )
+
+
+def chi_square(values: Sequence[int], ceiling: int) -> float:
+    """How far the values are from uniform over 0..ceiling, in equal bins."""
+    counts = [0] * min(BINS, ceiling + 1)
+    for value in values:
+        counts[value * len(counts) // (ceiling + 1)] += 1
+    sizes = [0] * len(counts)
+    for value in range(len(counts)):
+        low = -(-value * (ceiling + 1) // len(counts))
+        high = -(-(value + 1) * (ceiling + 1) // len(counts))
+        sizes[value] = high - low
+    expected = [len(values) * size / (ceiling + 1) for size in sizes]
+    return sum((c - e) ** 2 / e for c, e in zip(counts, expected, strict=True))
+
+
+CASES = [
+    *((number, cap) for number in (1, 5, 9, 15) for cap in (900, 6 * HOUR)),
+    *((number, 48 * HOUR) for number in range(1, 16)),
+]
+
+
+@pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])
+@pytest.mark.parametrize(("number", "cap_seconds"), CASES)
+def test_waits_are_uniform_up_to_the_ceiling(
+    *, is_fifo: bool, number: int, cap_seconds: int
+) -> None:
+    ceiling = Backoff(RATE_SECONDS, cap_seconds).ceiling_seconds(number)
+    taken = waits(is_fifo=is_fifo, number=number, cap_seconds=cap_seconds)
+
+    assert len(taken) == MESSAGES
+    assert 0 <= min(taken)
+    assert max(taken) <= ceiling
+    assert chi_square(taken, ceiling) < CHI_SQUARE_LIMIT
