@@ -89,7 +89,7 @@ class Stack:
             if resource["Type"] == resource_type
         }
 
-    def resolve(self, node: Any) -> Any:  # noqa: ANN401 - a template is any YAML
+    def resolve(self, node: Any) -> Any:
         if isinstance(node, list):
             return [self.resolve(one) for one in node]
         if not isinstance(node, dict):
@@ -113,7 +113,7 @@ class Stack:
     def _holds(self, condition: str) -> bool:
         return bool(self.resolve(self.template["Conditions"][condition]))
 
-    def _ref(self, name: str) -> Any:  # noqa: ANN401 - a parameter's value or a resource's id
+    def _ref(self, name: str) -> Any:
         if name in self.parameters:
             return self.parameters[name]
         if name in self.pseudo_parameters:
@@ -138,7 +138,7 @@ class Stack:
             raise ValueError(f"{logical_id} is referred to and not created")
         return resource
 
-    def _if(self, branches: list[Any]) -> Any:  # noqa: ANN401 - whatever the branch holds
+    def _if(self, branches: list[Any]) -> Any:
         condition, then, otherwise = branches
         return self.resolve(then if self._holds(condition) else otherwise)
 

@@ -29,7 +29,7 @@ SYSTEM_ATTRIBUTES_OF_EVERY_DEAD_LETTER = {
 }
 
 
-def load(name: str) -> Any:  # noqa: ANN401 - an event is any JSON
+def load(name: str) -> Any:
     return json.loads((ROOT / "events" / f"{name}.json").read_text("utf-8"))
 
 

@@ -1,0 +1,140 @@
+"""SIGKILL to a process that runs the handler, sent by the server at a chosen request."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sqs import SqsQueue
+from tests.builders import environment, lambda_record
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = 30
+
+# The process says who it is before it begins, so that the server knows whom to kill.
+INVOKE = """
+import json, os, sys
+from functions.replay.handler import lambda_handler
+
+class Context:
+    def get_remaining_time_in_millis(self):
+        return 30_000
+
+print(os.getpid(), flush=True)
+event = json.loads(sys.stdin.readline())
+print(json.dumps(lambda_handler(event, Context())), flush=True)
+"""
+
+
+@pytest.fixture
+def world() -> Iterator[ServedWorld]:
+    with serve_in_thread() as served:
+        yield served
+
+
+@pytest.fixture
+def client(world: ServedWorld) -> "SQSClient":
+    return boto3.client("sqs", endpoint_url=world.url)
+
+
+def queue(client: "SQSClient", name: str, **attributes: str) -> SqsQueue:
+    fields = {"Attributes": attributes} if attributes else {}
+    return SqsQueue(client, client.create_queue(QueueName=name, **fields)["QueueUrl"])  # type: ignore[arg-type]
+
+
+class Function:
+    """The replay function behind its event source, in a process of its own for each batch."""
+
+    def __init__(self, world: ServedWorld, client: "SQSClient", suffix: str = "") -> None:
+        fifo = {"FifoQueue": "true"} if suffix else {}
+        self.world = world
+        self.main = queue(client, f"main{suffix}", **fifo)
+        self.dlq = queue(client, f"dlq{suffix}", VisibilityTimeout="2", **fifo)
+        self.parked = queue(client, f"parked{suffix}", **fifo)
+        self.environment = {
+            **os.environ,
+            **environment(
+                MAIN_QUEUE_URL=self.main.url,
+                DLQ_URL=self.dlq.url,
+                PARKED_QUEUE_URL=self.parked.url,
+                BACKOFF_CAP_SECONDS="0",
+                AWS_ENDPOINT_URL=world.url,
+            ),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'layers' / 'core'}",
+        }
+
+    def invoke(self, batch: list[Message], *faults: Fault) -> int:
+        """Handle one batch and delete what is done; return the process's exit code."""
+        with subprocess.Popen(
+            [sys.executable, "-c", INVOKE],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            pid = int(process.stdout.readline())
+            self.world.front.faults.add(*(_aimed(fault, pid) for fault in faults))
+            process.stdin.write(json.dumps({"Records": [lambda_record(m) for m in batch]}) + "\n")
+            process.stdin.close()
+            output = process.stdout.read().splitlines()
+        self.world.front.faults.clear()
+        if process.returncode == 0:
+            left = {item["itemIdentifier"] for item in json.loads(output[-1])["batchItemFailures"]}
+            self.dlq.delete([m for m in batch if m.message_id not in left])
+        return process.returncode
+
+
+def _aimed(fault: Fault, pid: int) -> Fault:
+    return Fault(fault.effect, fault.operation, nth=fault.nth, after=fault.after, pid=pid)
+
+
+def take(source: SqsQueue, count: int, wait_seconds: int = 4) -> list[Message]:
+    taken: list[Message] = []
+    while len(taken) < count and (batch := source.receive(wait_seconds=wait_seconds)):
+        taken.extend(one for one in batch if isinstance(one, Message))
+    return taken
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before acting", "before answering"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("suffix", ["", ".fifo"], ids=["standard", "fifo"])
+def test_killed_function_loses_nothing(
+    *, world: ServedWorld, client: "SQSClient", suffix: str, nth: int, after: bool
+) -> None:
+    function = Function(world, client, suffix)
+    for start in range(0, MESSAGES, 10):
+        function.dlq.send([_entry(n, suffix) for n in range(start, start + 10)])
+    batch = take(function.dlq, MESSAGES)
+    killed = function.invoke(batch, Fault(Effect.KILL, "SendMessageBatch", nth=nth, after=after))
+    again = take(function.dlq, MESSAGES)
+    finished = function.invoke(again)
+
+    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES, wait_seconds=1))
+    assert (killed, finished) == (-9, 0)
+    assert len(again) == MESSAGES
+    assert set(arrived) == {str(n) for n in range(MESSAGES)}
+    # What was in flight when the process died arrives again, but on FIFO, where SQS knows it.
+    assert max(arrived.values()) <= (1 if suffix else 2)
+
+
+def _entry(number: int, suffix: str) -> SendEntry:
+    if not suffix:
+        return SendEntry(str(number))
+    group = f"group-{number}"
+    return SendEntry(str(number), message_group_id=group, deduplication_id=str(number))
