@@ -201,3 +201,39 @@ def test_example_event_is_handled(name: str, fates: dict[str, int], log: io.Stri
 @pytest.mark.parametrize("name", ["boto3", "botocore", "urllib3"])
 def test_boto_does_not_log_requests(name: str) -> None:
     assert not logging.getLogger(name).isEnabledFor(logging.DEBUG)
+
+
+def test_event_of_ten_thousand_records_is_answered_in_full(
+    main: FakeQueue, log: io.StringIO
+) -> None:
+    main.refuses = {"B": Refused("TooBig")}
+    letters = [message(f"m-{n}", body="B" if n % 1000 == 0 else "A") for n in range(10_000)]
+    answer = handler.lambda_handler(event(*letters), Context())
+
+    assert len(main.sent) == 9_990
+    assert {item["itemIdentifier"] for item in answer["batchItemFailures"]} == {
+        f"m-{n}" for n in range(0, 10_000, 1000)
+    }
+
+
+@pytest.mark.parametrize("empty", [{"Records": []}, []])
+def test_empty_batch_is_a_success(empty: object, log: io.StringIO) -> None:
+    assert handler.lambda_handler(empty, Context()) == {"batchItemFailures": []}
+
+
+def test_pipe_is_answered_like_an_event_source_mapping(main: FakeQueue, log: io.StringIO) -> None:
+    main.refuses = {"B": Refused("TooBig")}
+    records = event(message("a"), message("b", body="B"))["Records"]
+
+    assert handler.lambda_handler(records, Context()) == {
+        "batchItemFailures": [{"itemIdentifier": "b"}]
+    }
+
+
+def test_identifier_is_never_empty_nor_unknown(main: FakeQueue, log: io.StringIO) -> None:
+    """Either would make the platform take the whole batch for failed."""
+    main.refuses = {"B": Refused("TooBig")}
+    letters = [message("a", body="B"), message("a", body="B"), message("c", body="B")]
+    answer = handler.lambda_handler(event(*letters), Context())
+
+    assert answer["batchItemFailures"] == [{"itemIdentifier": "a"}, {"itemIdentifier": "c"}]
