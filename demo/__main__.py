@@ -1,0 +1,53 @@
+"""``python -m demo``."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from demo.terminal import ignore_interrupts, interruptible
+
+if TYPE_CHECKING:
+    from demo.wiring import WrapHandler
+
+EXIT_INTERRUPTED = 130
+EXIT_NOBODY_READS = 1
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    replay_handler: "WrapHandler | None" = None,
+    *,
+    with_spark: bool = True,
+) -> int:
+    """Play the demo and return its exit code.
+
+    Args:
+        argv: the command line without the program; None takes the process's own.
+        replay_handler: for tests: takes the real handler, returns the one to use.
+        with_spark: for tests of the first half.
+    """
+    try:
+        with interruptible():
+            # Imported here, so that Ctrl-C ends in a sentence while boto3 and rich still load.
+            from demo.command import play_command  # noqa: PLC0415
+
+            return play_command(argv, replay_handler, with_spark=with_spark)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted: the local queues and Spark are stopped.\n")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NOBODY_READS
+
+
+if __name__ == "__main__":
+    exit_code = main()
+    ignore_interrupts()
+    if exit_code == EXIT_INTERRUPTED:
+        # CPython turns the exit into a death by SIGINT where the interrupt met an exec(), of a
+        # dataclass for one, even though it was caught. Everything is taken down by now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+    sys.exit(exit_code)

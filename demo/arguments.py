@@ -1,0 +1,130 @@
+"""The command line of the demo, and the folder that a run works in."""
+
+import argparse
+import fcntl
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo import ROOT
+from demo.errors import InputError
+
+DEFAULT_MESSAGES = 120
+DEFAULT_FOLDER = ROOT / ".demo"
+_MAX_MESSAGES = 500
+
+_DESCRIPTION = """\
+Watch messages fail, back off, come back, get parked, be explained and be put right.
+
+Starts an SQS server on this machine, sends messages through the real replay Lambda and the real
+Spark job, breaks things on purpose, and accounts for every message at the end. Needs no AWS
+account and touches none. Takes about a minute.
+"""
+_EPILOG = """\
+examples:
+  python -m demo                                   120 invented events of a shop
+  python -m demo --messages 300 --seed 7           more of them, others
+  python -m demo --input messages.jsonl            your own, one JSON object a line:
+      {"body": "any text"}
+      {"body": "{\\"order\\": 7}", "attributes": {"tenant": "acme",
+        "retries": {"DataType": "Number", "StringValue": "3"},
+        "hmac": {"DataType": "Binary", "BinaryValue": "3q2+7w=="}}}
+
+The last line on standard output is one JSON object with the counts. Exit code: 0 every message
+was processed unchanged, 1 not so, 2 bad arguments or input, 130 interrupted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the viewer asked for.
+
+    Attributes:
+        messages: how many to send at most; None where not asked.
+        folder: where archive, report and logs are kept; None for the default, which is wiped.
+    """
+
+    messages: int | None
+    seed: int
+    input_path: Path | None
+    folder: Path | None
+
+    @property
+    def message_limit(self) -> int:
+        """How many messages of a file are taken: the embedded server slows with long queues."""
+        return self.messages or _MAX_MESSAGES
+
+
+def parse_options(argv: Sequence[str] | None) -> Options:
+    """Read the command line; exits with 2 where it is wrong, as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="python -m demo",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        metavar="N",
+        help=f"send N messages, 1 to {_MAX_MESSAGES} (default {DEFAULT_MESSAGES}); "
+        "with --input the first N of the file",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="make other messages (default 1)"
+    )
+    parser.add_argument("--input", type=Path, metavar="PATH", help="send your own, JSON lines")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep archive, report and logs in DIR, which must be empty or new "
+        "(default .demo, wiped by the next run)",
+    )
+    raw = parser.parse_args(argv)
+    return Options(raw.messages, raw.seed, raw.input, raw.keep)
+
+
+@contextmanager
+def work_folder(folder: Path | None) -> Iterator[Path]:
+    """Make the folder of this run: *folder*, else the default one, emptied.
+
+    Raises:
+        InputError: the folder is not empty, not a folder, or another run works in it.
+    """
+    if folder is not None:
+        yield _fresh(folder)
+        return
+    DEFAULT_FOLDER.mkdir(exist_ok=True)
+    with (DEFAULT_FOLDER / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"Another demo works in {DEFAULT_FOLDER}: wait for it, or give --keep DIR."
+            ) from None
+        run = DEFAULT_FOLDER / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        run.mkdir()
+        yield run
+
+
+def _fresh(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"--keep {folder}: must be empty or new, so that nothing is mixed up.")
+    except OSError as error:
+        raise InputError(f"--keep {folder}: {error.strerror}.") from None
+    return folder.resolve()
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_MESSAGES:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number from 1 to {_MAX_MESSAGES}, for the embedded server is slow"
+        )
+    return int(text)

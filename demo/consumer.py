@@ -1,0 +1,100 @@
+"""A Lambda function that fails on purpose: its payments service is down, and it has a bug.
+
+It answers with partial batch failures, as a good consumer does, and notes what it saw.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo.identity import Content, from_record
+from demo.journal import Journal
+from demo.workload import DemoMessage, Trait
+
+OUTAGE_SECONDS = 8.0
+
+
+class ConsumerError(Exception):
+    """What the consumer says when it cannot process a message."""
+
+
+@dataclass
+class Consumer:
+    """The function behind the main queue.
+
+    Attributes:
+        messages: the run's messages by identity; they know which fault they meet.
+        tell: takes what a viewer should know.
+        followed: identities whose every step is told.
+        clock: monotonic seconds.
+    """
+
+    journal: Journal
+    messages: Mapping[str, DemoMessage]
+    tell: Callable[[str], object]
+    followed: frozenset[str] = frozenset()
+    clock: Callable[[], float] = time.monotonic
+    is_bug_fixed: bool = False
+    _outage_ends: float | None = field(default=None, init=False)
+    _told: set[str] = field(default_factory=set, init=False)
+
+    def __call__(self, event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+        """Work through a batch; answer with the messages that failed."""
+        if self._outage_ends is None:
+            self._outage_ends = self.clock() + OUTAGE_SECONDS
+        failed = [r["messageId"] for r in event["Records"] if not self._succeeds(r)]
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+    @property
+    def is_payments_down(self) -> bool:
+        """Whether the service that some messages need does not answer; it recovers by itself."""
+        return self._outage_ends is None or self.clock() < self._outage_ends
+
+    def _succeeds(self, record: Mapping[str, Any]) -> bool:
+        content = from_record(record)
+        self.journal.arrived(content)
+        message = self.messages.get(content.identity)
+        try:
+            self._work(message.trait if message else Trait.PLAIN)
+        except ConsumerError as error:
+            sys.stderr.write(f"consumer: {record['messageId']}: {error}\n")
+            self._follow(content, record, f"fails: {error}")
+            return False
+        self.journal.processed(content)
+        self._follow(content, record, "is processed")
+        return True
+
+    def _work(self, trait: Trait) -> None:
+        if trait is Trait.NEEDS_PAYMENTS:
+            if self.is_payments_down:
+                self._tell_once("payments is down: every message that needs it fails")
+                raise ConsumerError("payments is down")
+            self._tell_once("payments is back")
+        if trait is Trait.BROKEN and not self.is_bug_fixed:
+            raise ConsumerError("a bug in the consumer")
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(text)
+
+    def _follow(self, content: Content, record: Mapping[str, Any], fate: str) -> None:
+        system = record["attributes"]
+        is_first_look = system.get("ApproximateReceiveCount") == "1"
+        if content.identity not in self.followed or not is_first_look:
+            return
+        number = self.messages[content.identity].number
+        count = content.replay_count
+        waited = _seconds(system, "ApproximateFirstReceiveTimestamp") - _seconds(
+            system, "SentTimestamp"
+        )
+        how = f"is back, replay {count}, after {waited:.0f} s" if count else "arrives"
+        if content.plan_id:
+            how = "is back, redriven"
+        self.tell(f"message {number} {how}, and {fate}")
+
+
+def _seconds(system: Mapping[str, str], name: str) -> float:
+    return int(system.get(name, 0)) / 1000

@@ -1,0 +1,68 @@
+"""Sends the messages in batches, and believes only what SQS confirms."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from demo.identity import to_entry
+from demo.workload import DemoMessage
+
+BATCH_ENTRIES = 10
+BATCH_BYTES = 1_048_576
+_ROUNDS = 3
+_PAUSE_SECONDS = 0.2
+
+SendBatch = Callable[[list[dict[str, Any]]], dict[str, Any]]
+"""Takes the entries of SendMessageBatch, gives its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A message that SQS did not take, and its word for why."""
+
+    message: DemoMessage
+    code: str
+
+
+def pack(messages: Sequence[DemoMessage]) -> Iterator[list[DemoMessage]]:
+    """Cut into runs of at most 10 messages and 1 MiB, in order."""
+    run: list[DemoMessage] = []
+    for message in messages:
+        size = sum(m.content.size_bytes for m in [*run, message])
+        if run and (len(run) == BATCH_ENTRIES or size > BATCH_BYTES):
+            yield run
+            run = []
+        run.append(message)
+    if run:
+        yield run
+
+
+def produce(
+    messages: Sequence[DemoMessage],
+    send_batch: SendBatch,
+    has_room: Callable[[], bool],
+    pause: Callable[[float], object] = time.sleep,
+) -> Iterator[list[DemoMessage] | Refusal]:
+    """Send all of *messages*, a batch at a time, waiting while the queue has no room.
+
+    Yields:
+        The messages of each batch that SQS confirmed, and a Refusal for each that it did not take
+        in three rounds.
+    """
+    for run in pack(messages):
+        while not has_room():
+            pause(_PAUSE_SECONDS)
+        waiting, codes = list(run), dict[str, str]()
+        for _ in range(_ROUNDS):
+            codes = _failed(send_batch([to_entry(m.content, str(m.number)) for m in waiting]))
+            yield [m for m in waiting if str(m.number) not in codes]
+            waiting = [m for m in waiting if str(m.number) in codes]
+            if not waiting:
+                break
+        yield from (Refusal(m, codes[str(m.number)]) for m in waiting)
+        pause(_PAUSE_SECONDS)
+
+
+def _failed(answer: dict[str, Any]) -> dict[str, str]:
+    return {entry["Id"]: entry.get("Code", "unknown") for entry in answer.get("Failed", [])}

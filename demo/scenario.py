@@ -1,0 +1,181 @@
+"""The acts of the demo, in order: break and back off, park and explain, put right, account."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from demo.audit import Account, Evidence, account, read_archive, read_queue
+from demo.consumer import OUTAGE_SECONDS
+from demo.errors import DemoError
+from demo.plan_edit import edit_plan
+from demo.producer import Refusal, produce
+from demo.screen import Screen
+from demo.spark import Spark
+from demo.stage import Stage
+from demo.world import (
+    BACKOFF_CAP_SECONDS,
+    DLQ_VISIBILITY_SECONDS,
+    MAIN_MAX_RECEIVE_COUNT,
+    MAIN_VISIBILITY_SECONDS,
+    MAX_ATTEMPTS,
+    depth,
+)
+
+MAIN_QUEUE_ROOM = 150
+"""The producer waits above it: the embedded server slows with the length of a queue."""
+
+_SETTLE_SECONDS = 60.0
+_SETTLE_SECONDS_PER_MESSAGE = 0.25
+_REDRIVE_SECONDS = 30.0
+_LOOK_EVERY_SECONDS = 0.5
+_QUIET_LOOKS = 3
+_CHANGES_SHOWN = 4
+_PATIENCE_SECONDS = MAIN_VISIBILITY_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
+
+
+def play(stage: Stage, screen: Screen) -> Account:
+    """Play all acts; return what became of every message that was sent."""
+    _break_and_back_off(stage, screen)
+    if stage.spark is not None:
+        try:
+            _explain_and_put_right(stage, screen, stage.spark)
+        except DemoError as error:
+            screen.say(str(error), "red")
+    stage.phase = "accounting for every message"
+    return _account(stage, screen)
+
+
+def _break_and_back_off(stage: Stage, screen: Screen) -> None:
+    screen.title("1. Messages flow, and some fail")
+    screen.note(
+        f"A consumer takes {len(stage.messages)} messages from the main queue. Some need a payments"
+        f" service that is down\nfor {OUTAGE_SECONDS:.0f} s, some meet a bug. After"
+        f" {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the dead-letter queue;\nthe"
+        f" replay Lambda sends it back with a random, growing delay, {MAX_ATTEMPTS} times at most,"
+        " and then parks it."
+    )
+    stage.phase = "sending"
+    for poller in stage.pollers:
+        poller.start()
+    _send(stage, screen)
+    if stage.spark is not None:
+        stage.spark.warm_up()
+    stage.phase = "failing, backing off, coming back"
+    limit = _SETTLE_SECONDS + _SETTLE_SECONDS_PER_MESSAGE * len(stage.messages)
+    _wait_until_settled(stage, screen, limit)
+    now = stage.look()
+    screen.say(
+        f"{now.processed} of {now.sent} are processed, {now.replayed} were replayed, "
+        f"{now.parked.total} are parked",
+        "yellow",
+    )
+
+
+def _send(stage: Stage, screen: Screen) -> None:
+    main = stage.queues.main
+
+    def send_batch(entries: list[dict[str, Any]]) -> dict[str, Any]:
+        requests: Any = entries
+        return dict(stage.client.send_message_batch(QueueUrl=main.url, Entries=requests))
+
+    def has_room() -> bool:
+        return depth(stage.client, main).total < MAIN_QUEUE_ROOM
+
+    for step in produce(stage.messages, send_batch, has_room):
+        if isinstance(step, Refusal):
+            screen.say(f"message {step.message.number} was refused by SQS: {step.code}", "red")
+        else:
+            stage.sent.update((m.identity, m) for m in step)
+    screen.say(f"{len(stage.sent)} messages are sent")
+
+
+def _wait_until_settled(stage: Stage, screen: Screen, limit_seconds: float) -> None:
+    deadline = time.monotonic() + limit_seconds
+    quiet_looks = 0
+    while time.monotonic() < deadline:
+        now = stage.look()
+        quiet_looks = quiet_looks + 1 if now.is_settled else 0
+        if now.processed == now.sent or quiet_looks >= _QUIET_LOOKS:
+            return
+        if quiet_looks and now.processed + now.parked.total == now.sent:
+            return
+        time.sleep(_LOOK_EVERY_SECONDS)
+    screen.say(f"not settled after {limit_seconds:.0f} s: going on all the same", "red")
+
+
+def _explain_and_put_right(stage: Stage, screen: Screen, spark: Spark) -> None:
+    if not depth(stage.client, stage.queues.parked).total:
+        screen.say("nothing is parked: there is nothing to explain")
+        return
+    screen.title("2. Spark takes the parked messages into an archive and explains them")
+    if not spark.is_ready:
+        stage.phase = "waiting for Spark to start"
+    archive = ["--archive", str(stage.archive)]
+    run = _Verbs(stage, screen, spark)
+    if not run("drain", "--parked-queue-url", stage.queues.parked.url, *archive):
+        return
+    stage.archived = frozenset(c.identity for c in read_archive(stage.archive))
+    if not run("analyze", *archive, "--out", str(stage.report)):
+        return
+    screen.title("3. A human reads the report, fixes the bug and edits the plan")
+    stage.consumer.is_bug_fixed = True
+    screen.say("the bug in the consumer is fixed", "green")
+    plan = stage.report / "plan.yaml"
+    changes = edit_plan(plan)
+    for change in changes[:_CHANGES_SHOWN]:
+        screen.say(f"plan.yaml: {change}", "green")
+    if (more := len(changes) - _CHANGES_SHOWN) > 0:
+        screen.say(f"plan.yaml: and {more} more groups", "green")
+    redrive = ("redrive", *archive, "--plan", str(plan), "--to-queue-url", stage.queues.main.url)
+    if not run(*redrive):
+        return
+    stage.journal.begin_redrive()
+    if run(*redrive, "--reason", "bug fixed", "--execute"):
+        stage.phase = "redriven messages are processed"
+        _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
+
+
+class _Verbs:
+    """Runs the job's verbs one after another and shows what they print."""
+
+    def __init__(self, stage: Stage, screen: Screen, spark: Spark) -> None:
+        self._stage = stage
+        self._screen = screen
+        self._spark = spark
+
+    def __call__(self, verb: str, *arguments: str) -> bool:
+        """Run one verb; return whether it succeeded."""
+        dry = " (dry run)" if verb == "redrive" and "--execute" not in arguments else ""
+        self._stage.phase = f"Spark: {verb}{dry}"
+        self._screen.command(_shorten([verb, *arguments], str(self._stage.work)))
+        # What failed is told in full once; after that its beginning will do.
+        quote = self._screen.quote if verb == "analyze" else self._screen.quote_start
+        code = self._spark.run([verb, *arguments], quote)
+        if code:
+            self._screen.say(f"{verb} ended with exit code {code}", "red")
+        return code == 0
+
+
+def _shorten(words: Sequence[str], work: str) -> str:
+    shown = (
+        word.rsplit("/", 1)[-1] if "://" in word else word.replace(f"{work}/", "") for word in words
+    )
+    return "python -m spark_reprocess " + " ".join(
+        f'"{word}"' if " " in word else word for word in shown
+    )
+
+
+def _account(stage: Stage, screen: Screen) -> Account:
+    now = stage.look()
+    stage.stop_pollers()
+    if not now.is_settled:
+        screen.say("reading what is left in the queues")
+    main, dlq, parked = (
+        frozenset(c.identity for c in read_queue(stage.client, queue, _PATIENCE_SECONDS))
+        for queue in (stage.queues.main, stage.queues.dlq, stage.queues.parked)
+    )
+    archived = frozenset(c.identity for c in read_archive(stage.archive))
+    evidence = Evidence(
+        stage.journal.sightings(), main, dlq, parked, archived, stage.journal.strangers()
+    )
+    return account({i: m.content for i, m in stage.sent.items()}, evidence)

@@ -1,0 +1,171 @@
+"""What the viewer sees: a live view on a terminal, plain lines in a pipe.
+
+Both take the same calls; events stand above the live view and stay readable after it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from demo.progress import Progress
+
+_PLAIN_WIDTH = 100
+_PLAIN_EVERY_SECONDS = 2.0
+_LOOK_EVERY_SECONDS = 0.4
+_MAX_WIDTH = 100
+
+
+class Screen:
+    """Shows one thing after the other; while *watching*, also what goes on meanwhile.
+
+    Args:
+        out: the viewer's terminal, or a pipe.
+        elapsed_seconds: since the run began.
+    """
+
+    def __init__(self, out: TextIO, elapsed_seconds: Callable[[], float]) -> None:
+        width = None if out.isatty() else _PLAIN_WIDTH
+        self._is_live = out.isatty()
+        self._console = Console(file=out, width=width, highlight=False, soft_wrap=not out.isatty())
+        self.elapsed_seconds = elapsed_seconds
+        self._progress = Progress()
+        self._told: set[str] = set()
+        self._live: Live | None = None
+        self._closing = threading.Event()
+
+    @contextmanager
+    def watching(self, look: Callable[[], Progress]) -> Iterator[None]:
+        """Show *look()* again and again, in the live view or line by line."""
+        if self._is_live:
+            self._live = Live(
+                get_renderable=lambda: _live_view(self._progress, self._console.width),
+                console=self._console,
+                refresh_per_second=4,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        ticker = threading.Thread(target=self._tick, args=(look,), name="screen", daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            self.close()
+            ticker.join(timeout=5)
+
+    def close(self) -> None:
+        """End the live view; what was said stays."""
+        self._closing.set()
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def title(self, text: str) -> None:
+        """Begin an act."""
+        self._console.print()
+        self._console.print(Text(text, style="bold"))
+
+    def say(self, text: str, style: str = "") -> None:
+        """Tell an event, with the time it happened."""
+        elapsed = Text(f"{self.elapsed_seconds():5.1f} s  ", style="dim")
+        self._console.print(elapsed + Text(text, style=style))
+
+    def tell(self, text: str) -> None:
+        """Tell an event once, however often it happens, in the colour of what it says."""
+        if text in self._told:
+            return
+        self._told.add(text)
+        is_good = text.endswith(("is processed", "is back"))
+        self.say(text, "green" if is_good else "red" if "fail" in text else "")
+
+    def note(self, text: str) -> None:
+        """Explain something, aside."""
+        self._console.print(Text(text, style="dim"))
+
+    def command(self, text: str) -> None:
+        """Show a command line before it runs."""
+        self._console.print(Text(f"$ {text}", style="bold cyan"))
+
+    def quote(self, text: str) -> None:
+        """Show a line that a command printed, wrapped on a terminal, whole in a pipe."""
+        if self._is_live:
+            self._console.print(Padding(Text(text, style="cyan"), (0, 0, 0, 4)))
+        else:
+            self._console.print(Text(f"    {text}"), soft_wrap=True)
+
+    def quote_start(self, text: str) -> None:
+        """Show such a line as far as a terminal is wide."""
+        if self._is_live:
+            line = Text(f"    {text}", style="cyan")
+            self._console.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            self.quote(text)
+
+    def show(self, renderable: RenderableType) -> None:
+        """Show a table or a text as it is."""
+        self._console.print(renderable)
+
+    def _tick(self, look: Callable[[], Progress]) -> None:
+        next_line_seconds, last_line = _PLAIN_EVERY_SECONDS, ""
+        while not self._closing.wait(_LOOK_EVERY_SECONDS):
+            self._progress = look()
+            line = self._progress.to_line()
+            is_due = self.elapsed_seconds() >= next_line_seconds and line != last_line
+            if is_due and not self._is_live:
+                self.say(line)
+                next_line_seconds, last_line = self.elapsed_seconds() + _PLAIN_EVERY_SECONDS, line
+
+
+def _live_view(progress: Progress, width: int) -> RenderableType:
+    queues = Table(box=None, expand=True, padding=(0, 1))
+    for heading in ("queue", "waiting", "in flight", "backing off"):
+        queues.add_column(heading, justify="left" if heading == "queue" else "right", style="bold")
+    for name, depth in (
+        ("main", progress.main),
+        ("dead letters", progress.dlq),
+        ("parked", progress.parked),
+    ):
+        queues.add_row(name, *(_number(n) for n in (depth.waiting, depth.in_flight, depth.delayed)))
+    return Panel(
+        Group(queues, Text(), _numbers(progress), _bar(progress)),
+        title=Text(progress.phase, style="bold yellow"),
+        subtitle=Text(f"{progress.elapsed_seconds:.0f} s", style="dim"),
+        width=min(width, _MAX_WIDTH),
+    )
+
+
+def _numbers(progress: Progress) -> Text:
+    return Text("  ").join(
+        Text(f"{label} ") + _number(value)
+        for label, value in (
+            ("sent", progress.sent),
+            ("replayed", progress.replayed),
+            ("archived", progress.archived),
+            ("redriven", progress.redriven),
+        )
+    )
+
+
+def _bar(progress: Progress) -> Table:
+    done = Table.grid(expand=True, padding=(0, 1))
+    done.add_column(ratio=1)
+    done.add_column(justify="right")
+    done.add_row(
+        ProgressBar(total=max(1, progress.total), completed=progress.processed),
+        Text(f"{progress.processed}/{progress.total} processed", style="bold green"),
+    )
+    return done
+
+
+def _number(value: int) -> Text:
+    return Text(str(value), style="dim" if value == 0 else "bold cyan")

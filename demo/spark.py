@@ -1,0 +1,98 @@
+"""The Spark job inside the demo: one session, started while the queues work, and surely ended."""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from demo.errors import DemoError
+from demo.processes import end_tree
+from demo.terminal import lines_to
+
+if TYPE_CHECKING:
+    import subprocess
+
+_LAUNCH_SECONDS = 20
+_EXIT_INTERRUPTED = 130
+_STOP_SECONDS = 5.0
+_STOP_STARTING_SECONDS = 0.5
+
+
+class Spark:
+    """Runs the job's verbs in this process."""
+
+    def __init__(self) -> None:
+        self._starter: threading.Thread | None = None
+        self._fault: Exception | None = None
+
+    def warm_up(self) -> None:
+        """Start the session in the background; it takes longer than a viewer likes to wait."""
+        # py4j logs every call that an interruption breaks off, to wherever standard error leads at
+        # that moment unless somebody said where to.
+        logging.basicConfig(stream=sys.stderr)
+        self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
+        self._starter.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a verb would run at once."""
+        return self._starter is not None and not self._starter.is_alive()
+
+    def run(self, argv: Sequence[str], take_line: Callable[[str], object]) -> int:
+        """Run one verb as ``python -m spark_reprocess`` would; give its lines to *take_line*.
+
+        Raises:
+            DemoError: Spark could not start.
+        """
+        if self._starter:
+            self._starter.join()
+        if self._fault:
+            raise DemoError(f"Spark could not start ({self._fault}); is Java 17 or later here?")
+        from spark_reprocess.cli import main  # noqa: PLC0415 - pyspark loads slowly
+
+        try:
+            with lines_to(take_line):
+                exit_code = main(list(argv))
+        except Exception as error:
+            # The account of what is where matters most when the job breaks.
+            traceback.print_exc()
+            raise DemoError(f"{argv[0]} broke: {type(error).__name__}: {error}") from error
+        if exit_code == _EXIT_INTERRUPTED:
+            raise KeyboardInterrupt
+        return exit_code
+
+    def _start(self) -> None:
+        try:
+            from spark_reprocess.session import get_session  # noqa: PLC0415 - as above
+
+            # The first Python worker takes seconds, too.
+            get_session().range(1).mapInArrow(lambda batches: batches, "id long").count()
+        except Exception as error:  # noqa: BLE001 - told by run(), in the viewer's thread
+            self._fault = error
+
+    def stop(self) -> None:
+        """End the JVM and with it Spark's workers, however far the start had come."""
+        if self._starter is None:
+            return
+        process = self._find_jvm()
+        if process is not None:
+            # A JVM that is asked to end while Spark starts in it may never do so.
+            end_tree(process, _STOP_SECONDS if self.is_ready else _STOP_STARTING_SECONDS)
+
+    def _find_jvm(self) -> "subprocess.Popen[bytes] | None":
+        """The JVM's process. While it is being launched nobody knows it yet, so wait for it."""
+        from pyspark import SparkContext  # noqa: PLC0415 - as above
+
+        deadline = time.monotonic() + _LAUNCH_SECONDS
+        while time.monotonic() < deadline:
+            gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark has no other way
+            if gateway is not None:
+                process: subprocess.Popen[bytes] | None = gateway.proc
+                return process
+            if self.is_ready:
+                return None
+            time.sleep(0.05)
+        return None

@@ -1,0 +1,83 @@
+"""What the acts share: the messages, the queues, who works on them, and a look at it all."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demo.consumer import Consumer
+from demo.event_source import Poller
+from demo.journal import Journal
+from demo.progress import Progress
+from demo.spark import Spark
+from demo.workload import DemoMessage
+from demo.world import Queues, depth
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+_STOP_SECONDS = 10.0
+
+
+@dataclass
+class Stage:
+    """Everything that the acts need; they change only the last three.
+
+    Attributes:
+        work: where archive and report go.
+        spark: None leaves the second half out; tests of the first half do.
+        elapsed_seconds: since the run began.
+        sent: what SQS confirmed, by identity.
+        archived: identities that were found in the archive.
+    """
+
+    messages: Sequence[DemoMessage]
+    work: Path
+    client: "SQSClient"
+    queues: Queues
+    journal: Journal
+    consumer: Consumer
+    pollers: Sequence[Poller]
+    spark: Spark | None
+    elapsed_seconds: Callable[[], float]
+    phase: str = "starting"
+    sent: dict[str, DemoMessage] = field(default_factory=dict)
+    archived: frozenset[str] = frozenset()
+
+    @property
+    def archive(self) -> Path:
+        """Where Spark keeps the messages."""
+        return self.work / "archive"
+
+    @property
+    def report(self) -> Path:
+        """Where Spark writes what it found."""
+        return self.work / "report"
+
+    def look(self) -> Progress:
+        """Count everything now."""
+        seen = self.journal.sightings()
+        main, dlq, parked = (
+            depth(self.client, queue)
+            for queue in (self.queues.main, self.queues.dlq, self.queues.parked)
+        )
+        return Progress(
+            phase=self.phase,
+            elapsed_seconds=self.elapsed_seconds(),
+            total=len(self.messages),
+            sent=len(self.sent),
+            processed=sum(1 for s in seen.values() if s.processed_count),
+            replayed=sum(1 for s in seen.values() if s.replay_count),
+            archived=len(self.archived),
+            redriven=sum(1 for i, s in seen.items() if s.is_redriven and i in self.archived),
+            main=main,
+            dlq=dlq,
+            parked=parked,
+        )
+
+    def stop_pollers(self) -> None:
+        """Let the batches at hand end; nothing is taken from the queues after this."""
+        for poller in self.pollers:
+            poller.stop()
+        for poller in self.pollers:
+            poller.join(_STOP_SECONDS)

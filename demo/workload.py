@@ -1,0 +1,192 @@
+"""The messages of a run, each with its number, its identity and the fault that it will meet. Pure.
+
+Invented ones read like the events of a shop; the user's own come from a file.
+"""
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from demo.identity import DEMO_ID, OWN_ATTRIBUTES_FOR_DEMO_ID, Attribute, Content
+from demo.input_file import MAX_MESSAGE_BYTES, LineFault
+
+BROKEN_SHARE = 0.08
+MIN_BROKEN = 3
+PAYMENTS_SHARE = 0.4
+
+_COUNTRIES = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "NL": "EUR", "PL": "PLN", "SE": "SEK"}
+_ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "notebook", "teapot")
+_CARRIERS = ("northline", "parcelo", "blue van")
+
+
+class Trait(StrEnum):
+    """What the demo's consumer will find hard about a message."""
+
+    PLAIN = "needs nothing"
+    NEEDS_PAYMENTS = "needs payments"
+    BROKEN = "meets a bug"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoMessage:
+    """One message to send.
+
+    Attributes:
+        number: what the viewer calls it, counted from 1; of a file, its line.
+        identity: unique within the run.
+    """
+
+    number: int
+    content: Content
+    trait: Trait
+    identity: str
+
+    @classmethod
+    def of(cls, number: int, content: Content, trait: Trait = Trait.PLAIN) -> "DemoMessage":
+        """Mark *content* with ``demo-id`` where it has room, so that its equals differ from it."""
+        marked = replace(
+            content,
+            attributes={**content.attributes, DEMO_ID: Attribute("String", f"m{number:05d}")},
+        )
+        has_slots = content.own_attribute_count <= OWN_ATTRIBUTES_FOR_DEMO_ID
+        if has_slots and marked.size_bytes <= MAX_MESSAGE_BYTES:
+            content = marked
+        return cls(number, content, trait, content.identity)
+
+
+def broken_count(count: int) -> int:
+    """How many of *count* messages meet the bug: the share, but enough of them to see."""
+    return min(count, max(MIN_BROKEN, round(count * BROKEN_SHARE)))
+
+
+def invent(count: int, rng: random.Random) -> list[DemoMessage]:
+    """Make *count* events of a shop; the same *rng* state makes the same events."""
+    broken = set(rng.sample(range(count), broken_count(count)))
+    return [_invent_one(number, number - 1 in broken, rng) for number in range(1, count + 1)]
+
+
+def from_input(
+    messages: Sequence[tuple[int, Content]],
+) -> tuple[list[DemoMessage], list[LineFault]]:
+    """Turn a file's messages into the run's, with the same faults each time.
+
+    Returns:
+        The messages, and those that nothing could tell from an earlier one.
+    """
+    distinct, faults = _distinct(DemoMessage.of(line, content) for line, content in messages)
+    broken = _broken(distinct)
+    others = [m for m in sorted(distinct, key=_rank) if m.identity not in broken]
+    needing = {m.identity for m in others[: round(len(distinct) * PAYMENTS_SHARE)]}
+    traits = dict.fromkeys(needing, Trait.NEEDS_PAYMENTS) | dict.fromkeys(broken, Trait.BROKEN)
+    return [replace(m, trait=traits.get(m.identity, Trait.PLAIN)) for m in distinct], faults
+
+
+def _broken(messages: Sequence[DemoMessage]) -> set[str]:
+    """Whole kinds of payload as far as they fit, largest first, as a real bug would hit them."""
+    kinds: dict[str, list[str]] = {}
+    for message in sorted(messages, key=_rank):
+        kinds.setdefault(_kind(message.content.body), []).append(message.identity)
+    wanted, broken = broken_count(len(messages)), set[str]()
+    for identities in sorted(kinds.values(), key=len, reverse=True):
+        if len(broken) + len(identities) <= wanted:
+            broken.update(identities)
+    rest = (m.identity for m in sorted(messages, key=_rank) if m.identity not in broken)
+    return broken.union(islice(rest, wanted - len(broken)))
+
+
+def _rank(message: DemoMessage) -> bytes:
+    """Stable, and unrelated to the order in the file."""
+    return hashlib.sha256(message.identity.encode()).digest()
+
+
+def _kind(body: str) -> str:
+    """What the payload looks like: the names at its top and what it calls itself."""
+    try:
+        raw = json.loads(body)
+    except (ValueError, RecursionError):
+        return "text"
+    if not isinstance(raw, dict):
+        return type(raw).__name__
+    return " ".join([*sorted(raw), *(str(raw.get(name)) for name in ("type", "action"))])
+
+
+def _distinct(messages: Iterable[DemoMessage]) -> tuple[list[DemoMessage], list[LineFault]]:
+    known: dict[str, DemoMessage] = {}
+    faults: list[LineFault] = []
+    for message in messages:
+        first = known.setdefault(message.identity, message)
+        if first is not message:
+            rule = f"equals line {first.number}, with no room for the attribute that would tell"
+            faults.append(LineFault(message.number, rule))
+    return list(known.values()), faults
+
+
+def _invent_one(number: int, is_broken: bool, rng: random.Random) -> DemoMessage:
+    if is_broken:
+        event, trait = rng.choice((_order_with_bug, _shipment_with_bug))(rng), Trait.BROKEN
+    elif rng.random() < PAYMENTS_SHARE:
+        event, trait = _payment(rng), Trait.NEEDS_PAYMENTS
+    else:
+        event, trait = rng.choice((_order, _shipment))(rng), Trait.PLAIN
+    attributes = {
+        "event-type": Attribute("String", event["type"]),
+        "schema-version": Attribute("Number", "2"),
+        "signature": Attribute("Binary.hmac", rng.randbytes(16)),
+    }
+    body = json.dumps({"event_id": f"ev-{rng.randrange(16**8):08x}", **event}, ensure_ascii=False)
+    return DemoMessage.of(number, Content(body, attributes), trait)
+
+
+def _order(rng: random.Random) -> dict[str, Any]:
+    country = rng.choice(list(_COUNTRIES))
+    lines = list(_lines(rng))
+    return {
+        "type": "order.placed",
+        "order_id": rng.randrange(100_000, 999_999),
+        "customer": {"id": rng.randrange(1_000, 9_999), "country": country},
+        "currency": _COUNTRIES[country],
+        "lines": lines,
+        "total_cents": sum(line["quantity"] * line["price_cents"] for line in lines),
+    }
+
+
+def _lines(rng: random.Random) -> Iterator[dict[str, Any]]:
+    for item in rng.sample(_ITEMS, rng.randint(1, 3)):
+        yield {"item": item, "quantity": rng.randint(1, 3), "price_cents": rng.randrange(299, 9999)}
+
+
+def _order_with_bug(rng: random.Random) -> dict[str, Any]:
+    """Croatia has paid in euros since 2023; the consumer's table still says kuna."""
+    order = _order(rng)
+    return {**order, "customer": {**order["customer"], "country": "HR"}, "currency": "EUR"}
+
+
+def _payment(rng: random.Random) -> dict[str, Any]:
+    return {
+        "type": "payment.captured",
+        "payment_id": f"pay-{rng.randrange(16**6):06x}",
+        "order_id": rng.randrange(100_000, 999_999),
+        "amount_cents": rng.randrange(500, 40_000),
+        "method": rng.choice(("card", "transfer", "invoice")),
+    }
+
+
+def _shipment(rng: random.Random) -> dict[str, Any]:
+    return {
+        "type": "shipment.ready",
+        "order_id": rng.randrange(100_000, 999_999),
+        "carrier": rng.choice(_CARRIERS),
+        "weight_grams": rng.randrange(120, 9_000),
+        "note": rng.choice(("", "leave at the door", "Vorsicht, zerbrechlich", "à l'étage")),
+    }
+
+
+def _shipment_with_bug(rng: random.Random) -> dict[str, Any]:
+    """A new warehouse weighs in text, with a unit; the consumer adds numbers."""
+    shipment = _shipment(rng)
+    return {**shipment, "carrier": "blue van", "weight_grams": f"{shipment['weight_grams']} g"}

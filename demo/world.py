@@ -1,0 +1,144 @@
+"""The queues of the local world, and the environment that points everything at it."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from demo import ROOT
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+REGION = "us-east-1"
+MAIN_VISIBILITY_SECONDS = 2
+MAIN_MAX_RECEIVE_COUNT = 2
+DLQ_VISIBILITY_SECONDS = 6
+DLQ_MAX_RECEIVE_COUNT = 1000
+PARKED_VISIBILITY_SECONDS = 30
+
+MAX_ATTEMPTS = 3
+BACKOFF_RATE_SECONDS = 0.5
+BACKOFF_CAP_SECONDS = 4
+
+_PRODUCT_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue of the local world."""
+
+    name: str
+    url: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The three queues of the product."""
+
+    main: Queue
+    dlq: Queue
+    parked: Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many messages a queue holds, by state."""
+
+    waiting: int = 0
+    in_flight: int = 0
+    delayed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.waiting + self.in_flight + self.delayed
+
+
+@contextmanager
+def local_environment(endpoint_url: str) -> Iterator[None]:
+    """Point boto3 at the embedded server, here and in child processes, and at nothing else.
+
+    Every AWS setting of the viewer's shell is put aside, so that no run reaches a real account.
+    """
+    before = dict(os.environ)
+    for name in list(os.environ):
+        if name.startswith("AWS_") or name in _PRODUCT_VARIABLES:
+            del os.environ[name]
+    os.environ.update(
+        AWS_ENDPOINT_URL=endpoint_url,
+        AWS_ACCESS_KEY_ID="demo",
+        AWS_SECRET_ACCESS_KEY="demo",  # noqa: S106 - the embedded server asks for any
+        AWS_DEFAULT_REGION=REGION,
+        AWS_REGION=REGION,
+        AWS_CONFIG_FILE=os.devnull,
+        AWS_SHARED_CREDENTIALS_FILE=os.devnull,
+        AWS_EC2_METADATA_DISABLED="true",
+        NO_PROXY="127.0.0.1,localhost",
+        no_proxy="127.0.0.1,localhost",
+        PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")]),
+    )
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def make_client() -> "SQSClient":
+    """A client of the embedded server; safe to share between threads."""
+    retries: Any = {"mode": "standard", "total_max_attempts": 4}
+    return boto3.client("sqs", config=Config(connect_timeout=2, read_timeout=15, retries=retries))
+
+
+def create_queues(client: "SQSClient") -> Queues:
+    """Create parked, DLQ and main, each with its redrive policy to the one before it."""
+    parked = _create(client, "orders-parked", PARKED_VISIBILITY_SECONDS)
+    dlq = _create(
+        client, "orders-dlq", DLQ_VISIBILITY_SECONDS, _redrive(parked, DLQ_MAX_RECEIVE_COUNT)
+    )
+    main = _create(client, "orders", MAIN_VISIBILITY_SECONDS, _redrive(dlq, MAIN_MAX_RECEIVE_COUNT))
+    return Queues(main, dlq, parked)
+
+
+def replay_environment(queues: Queues) -> Mapping[str, str]:
+    """What the template would set for the replay Lambda, with waits that a viewer can sit out."""
+    return {
+        "MAIN_QUEUE_URL": queues.main.url,
+        "DLQ_URL": queues.dlq.url,
+        "PARKED_QUEUE_URL": queues.parked.url,
+        "MAX_ATTEMPTS": str(MAX_ATTEMPTS),
+        "BACKOFF_RATE": str(BACKOFF_RATE_SECONDS),
+        "BACKOFF_CAP_SECONDS": str(BACKOFF_CAP_SECONDS),
+    }
+
+
+def depth(client: "SQSClient", queue: Queue) -> Depth:
+    """Count what *queue* holds."""
+    answer = client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
+    counts: Mapping[Any, str] = answer["Attributes"]
+    return Depth(
+        int(counts["ApproximateNumberOfMessages"]),
+        int(counts["ApproximateNumberOfMessagesNotVisible"]),
+        int(counts["ApproximateNumberOfMessagesDelayed"]),
+    )
+
+
+def _redrive(target: Queue, max_receive_count: int) -> dict[str, str]:
+    policy = {"deadLetterTargetArn": target.arn, "maxReceiveCount": max_receive_count}
+    return {"RedrivePolicy": json.dumps(policy)}
+
+
+def _create(
+    client: "SQSClient", name: str, visibility_seconds: int, more: Mapping[str, str] | None = None
+) -> Queue:
+    attributes: Any = {"VisibilityTimeout": str(visibility_seconds), **(more or {})}
+    url = client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    return Queue(name, url, answer["Attributes"]["QueueArn"])

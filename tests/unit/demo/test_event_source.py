@@ -1,0 +1,129 @@
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from demo.event_source import EventSource, Handler, InvocationContext, Poller
+from demo.world import Queue
+
+QUEUE = Queue("dlq", "http://127.0.0.1/1/dlq", "arn:aws:sqs:us-east-1:1:dlq")
+
+
+class FakeClient:
+    """Gives *waiting* in receives of at most ten, then stops the poller through *on_empty*."""
+
+    def __init__(self, count: int, faults: int = 0) -> None:
+        self.waiting = [
+            {"MessageId": f"id-{n}", "ReceiptHandle": f"handle-{n}", "Body": "b"}
+            for n in range(count)
+        ]
+        self.faults = faults
+        self.deleted: list[str] = []
+        self.on_empty: Callable[[], object] = lambda: None
+
+    def receive_message(self, **request: Any) -> dict[str, Any]:
+        if self.faults:
+            self.faults -= 1
+            raise EndpointConnectionError(endpoint_url="http://127.0.0.1")
+        count = request["MaxNumberOfMessages"]
+        batch, self.waiting = self.waiting[:count], self.waiting[count:]
+        if not batch:
+            self.on_empty()
+        return {"Messages": batch} if batch else {}
+
+    def delete_message_batch(self, **request: Any) -> dict[str, Any]:
+        assert len(request["Entries"]) <= 10
+        self.deleted += [entry["ReceiptHandle"] for entry in request["Entries"]]
+        return {}
+
+
+def poll(client: FakeClient, handler: Handler, **settings: Any) -> list[str]:
+    """Poll until the client runs dry; return the faults that were told."""
+    faults: list[str] = []
+    source = EventSource(QUEUE, "replay", **settings)
+    poller = Poller(cast("Any", client), source, handler, faults.append)
+    client.on_empty = poller.stop
+    poller.run()
+    return faults
+
+
+def all_well(_event: Mapping[str, Any], _context: object) -> None:
+    return None
+
+
+def test_successes_are_deleted_and_failures_left() -> None:
+    client = FakeClient(3)
+
+    faults = poll(
+        client, lambda _event, _context: {"batchItemFailures": [{"itemIdentifier": "id-1"}]}
+    )
+
+    assert client.deleted == ["handle-0", "handle-2"]
+    assert faults == []
+
+
+def test_exception_leaves_the_whole_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_event: Mapping[str, Any], _context: object) -> None:
+        raise KeyError("amount")
+
+    client = FakeClient(2)
+
+    faults = poll(client, broken)
+
+    assert client.deleted == []
+    assert faults == ["replay failed a whole batch: KeyError: 'amount'"]
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_nonsense_answer_leaves_the_whole_batch() -> None:
+    client = FakeClient(2)
+
+    faults = poll(client, lambda _event, _context: "fine")
+
+    assert client.deleted == []
+    assert faults == ["replay failed a whole batch: the answer is no object"]
+
+
+def test_window_collects_more_than_one_receive() -> None:
+    sizes: list[int] = []
+
+    def count(event: Mapping[str, Any], _context: object) -> None:
+        sizes.append(len(event["Records"]))
+
+    client = FakeClient(25)
+    poll(client, count, batch_size=20, window_seconds=0.3)
+
+    assert sizes == [20, 5]
+    assert len(client.deleted) == 25
+
+
+def test_error_of_the_queue_is_told_and_polling_goes_on() -> None:
+    client = FakeClient(1, faults=1)
+
+    faults = poll(client, all_well)
+
+    assert client.deleted == ["handle-0"]
+    assert [fault.split(":")[0] for fault in faults] == ["dlq could not be polled"]
+
+
+def test_stop_ends_the_thread() -> None:
+    client = FakeClient(0)
+    reached = threading.Event()
+    client.on_empty = reached.set
+    poller = Poller(cast("Any", client), EventSource(QUEUE, "replay"), all_well, lambda _: None)
+
+    poller.start()
+    assert reached.wait(5)
+    poller.stop()
+
+    assert poller.join(5)
+
+
+def test_context_counts_down_as_lambdas_does() -> None:
+    context = InvocationContext("replay")
+
+    assert 29_000 < context.get_remaining_time_in_millis() <= 30_000
+    assert context.invoked_function_arn.endswith(":function:replay")
+    assert context.aws_request_id != InvocationContext("replay").aws_request_id

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import yaml
+
+from demo.plan_edit import approve_all, edit_plan
+
+PLAN = {
+    "version": 1,
+    "plan_id": "p1",
+    "snapshot": {"messages": 9, "sha256": "ab" * 32},
+    "groups": [
+        {"id": "g1", "title": "größe: '7' | ü", "count": 7, "action": "leave"},
+        {"id": "g2", "title": "known", "count": 2, "action": "discard"},
+    ],
+}
+
+
+def test_only_groups_that_were_left_are_approved() -> None:
+    plan, lines = approve_all(PLAN)
+
+    assert [group["action"] for group in plan["groups"]] == ["redrive", "discard"]
+    assert lines == ["group g1, messages: 7: leave -> redrive"]
+    assert PLAN["groups"][0]["action"] == "leave"  # type: ignore[index]
+
+
+def test_edited_file_differs_in_the_actions_alone(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(PLAN, allow_unicode=True), encoding="utf-8")
+
+    edit_plan(path)
+
+    assert yaml.safe_load(path.read_text(encoding="utf-8")) == approve_all(PLAN)[0]

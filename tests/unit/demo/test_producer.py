@@ -1,0 +1,67 @@
+from typing import Any
+
+from demo.identity import Content
+from demo.producer import Refusal, pack, produce
+from demo.workload import DemoMessage
+
+
+def messages(count: int, body: str = "b") -> list[DemoMessage]:
+    return [DemoMessage.of(n, Content(body)) for n in range(1, count + 1)]
+
+
+class FakeSqs:
+    """Refuses the ids in *refusals* as often as it says there."""
+
+    def __init__(self, refusals: dict[str, int] | None = None) -> None:
+        self.refusals = refusals or {}
+        self.accepted: list[str] = []
+
+    def send(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
+        failed = []
+        for entry in entries:
+            if self.refusals.get(entry["Id"], 0) > 0:
+                self.refusals[entry["Id"]] -= 1
+                failed.append({"Id": entry["Id"], "Code": "Throttled"})
+            else:
+                self.accepted.append(entry["Id"])
+        return {"Failed": failed}
+
+
+def run(sent: list[DemoMessage], sqs: FakeSqs) -> tuple[list[int], list[Refusal]]:
+    steps = list(produce(sent, sqs.send, lambda: True, pause=lambda _: None))
+    confirmed = [m.number for step in steps if isinstance(step, list) for m in step]
+    return confirmed, [step for step in steps if isinstance(step, Refusal)]
+
+
+def test_runs_hold_ten_messages_and_one_mebibyte() -> None:
+    assert [len(run) for run in pack(messages(23))] == [10, 10, 3]
+    assert [len(run) for run in pack(messages(4, "b" * 400_000))] == [2, 2]
+
+
+def test_every_message_is_confirmed_once() -> None:
+    sqs = FakeSqs()
+
+    confirmed, refused = run(messages(23), sqs)
+
+    assert confirmed == list(range(1, 24))
+    assert sqs.accepted == [str(n) for n in confirmed]
+    assert refused == []
+
+
+def test_refused_entry_is_sent_again_and_given_up_after_three_rounds() -> None:
+    sqs = FakeSqs({"2": 2, "3": 3})
+
+    confirmed, refused = run(messages(4), sqs)
+
+    assert sorted(confirmed) == [1, 2, 4]
+    assert [(r.message.number, r.code) for r in refused] == [(3, "Throttled")]
+
+
+def test_producer_waits_while_the_queue_is_full() -> None:
+    room = iter([False, False, True])
+    pauses: list[float] = []
+
+    steps = list(produce(messages(1), FakeSqs().send, lambda: next(room), pauses.append))
+
+    assert len(steps) == 1
+    assert len(pauses) == 3
