@@ -1,0 +1,61 @@
+"""The operator's SQL conditions, and what Spark says when one is wrong."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame
+
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.spark_failures import SPARK_FAILURES, condition_of, sentence_of
+
+_UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
+
+
+def matching(rows: DataFrame, where: str | None) -> DataFrame:
+    """Keep the rows for which *where* is true.
+
+    Raises:
+        InputError: it is no SQL, or names a column that there is not.
+    """
+    if where is None:
+        return rows
+    _hush()
+    try:
+        return rows.where(where)
+    except AnalysisException as error:
+        # What Spark says here is about the SQL alone; no message has been looked at.
+        raise InputError(f"--where {where!r}: {sentence_of(error)}") from error
+
+
+@contextmanager
+def explained(where: str | None) -> Iterator[None]:
+    """Turn what fails while Spark evaluates *where* (a bad cast, say) into a sentence.
+
+    Raises:
+        InputError: *where* fails on a message. Which one is not said: Spark would quote its body.
+        ArchiveError: a file of the archive is broken.
+    """
+    _hush()
+    try:
+        yield
+    except PythonException:
+        raise
+    except SPARK_FAILURES as error:
+        condition = condition_of(error)
+        if condition.startswith(_UNREADABLE_FILE):
+            fault = sentence_of(error)
+            raise ArchiveError(f"the archive has a file that Spark cannot read: {fault}") from error
+        if where is None or not condition:
+            raise
+        raise InputError(
+            f"--where {where!r}: fails on a message: {condition}; "
+            "use forms that give null instead, e.g. try_cast"
+        ) from error
+
+
+def _hush() -> None:
+    """Keep pyspark from logging such an error by itself, at length, with parts of messages."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,201 @@
+"""One row of the archive: a parked copy with typed attributes. Pure.
+
+The row keeps everything that SQS gave us, so that ``from_row(to_row(m)) == m`` but for the receipt
+handle, and adds columns that are derived from it for whoever queries the Parquet files.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.errors import MalformedMessageError
+from dlq_replay.history import History
+from dlq_replay.message import Message
+
+Row = dict[str, Any]
+
+_TIME = pa.timestamp("us", tz="UTC")
+_ATTRIBUTE = pa.struct(
+    [
+        ("data_type", pa.string()),
+        ("string_value", pa.string()),
+        ("binary_value", pa.binary()),
+    ]
+)
+
+ARROW_SCHEMA = pa.schema(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("first_id", pa.string(), nullable=False),
+        pa.field("body", pa.string(), nullable=False),
+        pa.field("attributes", pa.map_(pa.string(), _ATTRIBUTE)),
+        pa.field("message_group_id", pa.string()),
+        pa.field("deduplication_id", pa.string()),
+        pa.field("sequence_number", pa.string()),
+        pa.field("trace_header", pa.string()),
+        pa.field("source_arn", pa.string()),
+        pa.field("sender_id", pa.string()),
+        pa.field("sent_at", _TIME),
+        pa.field("first_received_at", _TIME),
+        pa.field("receive_count", pa.int32()),
+        pa.field("replay_count", pa.int64()),
+        pa.field("first_seen_at", _TIME),
+        pa.field("parked_reason", pa.string()),
+        pa.field("error_type", pa.string()),
+        pa.field("error_message", pa.string()),
+        pa.field("plan_id", pa.string()),
+        pa.field("body_bytes", pa.int64()),
+        pa.field("queue_url", pa.string()),
+        pa.field("drained_at", _TIME),
+    ]
+)
+"""The columns of a Parquet file of the archive."""
+
+SPARK_SCHEMA = """
+    message_id string not null, first_id string not null, body string not null,
+    attributes map<string, struct<data_type: string, string_value: string, binary_value: binary>>,
+    message_group_id string, deduplication_id string, sequence_number string, trace_header string,
+    source_arn string, sender_id string, sent_at timestamp, first_received_at timestamp,
+    receive_count int, replay_count long, first_seen_at timestamp, parked_reason string,
+    error_type string, error_message string, plan_id string, body_bytes long, queue_url string,
+    drained_at timestamp"""
+"""The same columns in Spark's words. A read adds the partition column ``drain_id``."""
+
+_TEXTS = {
+    "message_group_id": "MessageGroupId",
+    "deduplication_id": "MessageDeduplicationId",
+    "sequence_number": "SequenceNumber",
+    "trace_header": "AWSTraceHeader",
+    "source_arn": "DeadLetterQueueSourceArn",
+    "sender_id": "SenderId",
+}
+_TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
+_RECEIVE_COUNT = "ApproximateReceiveCount"
+
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+_LAST_MILLISECOND = 253_402_300_799_999
+"""Of year 9999, where Python's and Spark's calendars end."""
+
+
+def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
+    """Lay *message* out as a row. A value that cannot be read becomes null, never an error.
+
+    Raises:
+        MalformedMessageError: a text is not valid Unicode, which Parquet cannot hold. SQS accepts
+            no such text, so this is a fault of whatever stands in for it.
+    """
+    history = History.of(message)
+    context = history.context
+    row = {
+        "message_id": message.message_id,
+        "first_id": history.first_id(message),
+        "body": message.body,
+        "attributes": {name: _attribute(value) for name, value in message.attributes.items()},
+        **{column: message.system.get(name) for column, name in _TEXTS.items()},
+        **{column: _milliseconds(message.system.get(name)) for column, name in _TIMES.items()},
+        "receive_count": _at_most(_INT32_MAX, _whole(message.system.get(_RECEIVE_COUNT))),
+        "replay_count": _at_most(_INT64_MAX, history.replay_count),
+        "first_seen_at": _seconds(context.first_seen_seconds),
+        "parked_reason": context.reason,
+        "error_type": context.error and context.error.type,
+        "error_message": context.error and _storable(context.error.message),
+        "plan_id": context.plan_id,
+        "body_bytes": len(_utf8(message.message_id, message.body)),
+        "queue_url": queue_url,
+        "drained_at": drained_at,
+    }
+    _require_unicode(message)
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Message:
+    """Restore the message that a row was made of, without its receipt handle.
+
+    *row* is Arrow's spelling (``to_pylist``), where a map is a list of pairs.
+    """
+    texts = {name: row[column] for column, name in _TEXTS.items()}
+    times = {name: _to_milliseconds(row[column]) for column, name in _TIMES.items()}
+    count = row["receive_count"]
+    system = {**texts, **times, _RECEIVE_COUNT: None if count is None else str(count)}
+    attributes = dict(row["attributes"] or {})
+    return Message(
+        message_id=row["message_id"],
+        body=row["body"],
+        attributes={name: _from_attribute(value) for name, value in attributes.items()},
+        system={name: value for name, value in system.items() if value is not None},
+    )
+
+
+def to_table(rows: list[Row]) -> pa.Table:
+    """Gather rows into the table that one Parquet file holds."""
+    return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
+
+
+def _attribute(attribute: MessageAttribute) -> Row:
+    is_text = isinstance(attribute.value, str)
+    return {
+        "data_type": attribute.data_type,
+        "string_value": attribute.value if is_text else None,
+        "binary_value": None if is_text else attribute.value,
+    }
+
+
+def _from_attribute(value: Mapping[str, Any]) -> MessageAttribute:
+    text = value["string_value"]
+    return MessageAttribute(value["data_type"], value["binary_value"] if text is None else text)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def _at_most(limit: int, number: int | None) -> int | None:
+    return number if number is not None and number <= limit else None
+
+
+def _milliseconds(text: str | None) -> datetime | None:
+    number = _at_most(_LAST_MILLISECOND, _whole(text))
+    if number is None:
+        return None
+    seconds, milliseconds = divmod(number, 1000)
+    # Through whole seconds: a float would lose a millisecond here and there.
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+
+
+def _to_milliseconds(time: datetime | None) -> str | None:
+    if time is None:
+        return None
+    return str(int(time.replace(microsecond=0).timestamp()) * 1000 + time.microsecond // 1000)
+
+
+def _seconds(number: int | None) -> datetime | None:
+    bounded = _at_most(_LAST_MILLISECOND // 1000, number)
+    return None if bounded is None else datetime.fromtimestamp(bounded, UTC)
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _require_unicode(message: Message) -> None:
+    texts = [message.message_id, *message.system.values()]
+    for name, attribute in message.attributes.items():
+        value = attribute.value
+        texts += [name, attribute.data_type, *([value] if isinstance(value, str) else [])]
+    for text in texts:
+        _utf8(message.message_id, text)
+
+
+def _utf8(message_id: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedMessageError(
+            f"message {message_id}: holds text that is no Unicode"
+        ) from error

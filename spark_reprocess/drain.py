@@ -1,0 +1,171 @@
+"""The verb ``drain``: Spark runs the tasks that move a parked queue into the archive."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
+from spark_reprocess.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.message_store import MESSAGES, new_id, write_messages
+from spark_reprocess.progress import Progress, silent
+
+_COUNTS = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("received", "archived", "deleted", "left", "unreadable")),
+        ("faults", pa.list_(pa.string())),
+        ("stopped_by", pa.string()),
+    ]
+)
+_SPARK_COUNTS = """
+    received long, archived long, deleted long, left long, unreadable long, faults array<string>,
+    stopped_by string"""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    """What to drain, where to, and how far.
+
+    Attributes:
+        parked_queue_url: the queue to empty.
+        archive: a folder; created if there is none.
+        tasks: how many loops run side by side, None for Spark's default parallelism. A FIFO queue
+            gets one, so that its order is kept.
+        limit: messages to take in all, at least 1; None for all.
+        time_budget_seconds: when to stop receiving; what was received is still settled.
+        wait_seconds: of one long poll, 0 to 20.
+        visibility_timeout_seconds: how long a received message stays hidden from others.
+    """
+
+    parked_queue_url: str
+    archive: str
+    tasks: int | None = None
+    limit: int | None = None
+    time_budget_seconds: float | None = None
+    wait_seconds: int = 2
+    visibility_timeout_seconds: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSummary:
+    """What all tasks did together; the counts are those of ``DrainCounts``."""
+
+    drain_id: str
+    archive: str
+    seconds: float
+    received: int
+    archived: int
+    deleted: int
+    left: int
+    unreadable: int
+    faults: tuple[str, ...]
+    stopped_by: tuple[str, ...]
+
+
+def drain(
+    spark: SparkSession,
+    options: DrainOptions,
+    *,
+    make_client: ClientFactory = sqs_client,
+    progress: Progress = silent,
+) -> DrainSummary:
+    """Move the queue's messages into the archive, each written durably before it is deleted.
+
+    Killed at any point it leaves duplicate rows at worst, which every read removes.
+
+    Raises:
+        InputError: the queue or the archive cannot be used as given. Nothing was received.
+        ArchiveError: the archive cannot be written. Nothing was received.
+    """
+    archive = open_archive(options.archive)
+    address = require_queue_url("--parked-queue-url", options.parked_queue_url)
+    archive.check_writable()
+    require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    started = time.time()
+    work = _Work(
+        archive=archive,
+        drain_id=new_id(started),
+        queue_url=options.parked_queue_url,
+        rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
+        make_client=make_client,
+    )
+    folder = f"{MESSAGES}/drain_id={work.drain_id}"
+    with progress("draining", lambda: f"{len(archive.list(folder))} files written"):
+        # One action, once: each evaluation of this frame receives and deletes.
+        tasks = spark.range(0, len(work.rules), 1, len(work.rules))
+        rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
+    counts = [DrainCounts(**row.asDict()) for row in rows]
+    return _summary(work, time.time() - started, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What each task takes along."""
+
+    archive: Archive
+    drain_id: str
+    queue_url: str
+    rules: tuple[DrainRules, ...]
+    make_client: ClientFactory
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
+            yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
+
+    def _run_task(self, index: int) -> DrainCounts:
+        try:
+            # Here as well as on the driver: an executor may see another disk.
+            self.archive.check_writable()
+        except ArchiveError as error:
+            return DrainCounts(stopped_by=str(error))
+        return DrainTask(
+            queue=SqsQueue(self.make_client(self.queue_url), self.queue_url),
+            write=lambda rows: write_messages(self.archive, self.drain_id, index, rows),
+            rules=self.rules[index],
+            now_seconds=time.time,
+        ).run()
+
+
+def _numbers(batch: pa.RecordBatch) -> list[int]:
+    return [int(row["id"]) for row in batch.to_pylist()]
+
+
+def _rules_by_task(
+    options: DrainOptions, spark: SparkSession, started: float, *, is_fifo: bool
+) -> tuple[DrainRules, ...]:
+    count = 1 if is_fifo else options.tasks or spark.sparkContext.defaultParallelism
+    budget = options.time_budget_seconds
+    rules = DrainRules(
+        wait_seconds=options.wait_seconds,
+        visibility_timeout_seconds=options.visibility_timeout_seconds,
+        # One receive at a time: a FIFO group gives out nothing more while a part is in flight.
+        chunk_messages=1 if is_fifo else CHUNK_MESSAGES,
+        until_seconds=None if budget is None else started + budget,
+    )
+    limits = [None] * count if options.limit is None else _shares(options.limit, count)
+    return tuple(replace(rules, limit=limit) for limit in limits)
+
+
+def _shares(total: int, parts: int) -> list[int]:
+    return [total // parts + (index < total % parts) for index in range(parts)]
+
+
+def _summary(work: _Work, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:
+    return DrainSummary(
+        drain_id=work.drain_id,
+        archive=work.archive.root,
+        seconds=seconds,
+        received=sum(one.received for one in counts),
+        archived=sum(one.archived for one in counts),
+        deleted=sum(one.deleted for one in counts),
+        left=sum(one.left for one in counts),
+        unreadable=sum(one.unreadable for one in counts),
+        faults=tuple(fault for one in counts for fault in one.faults),
+        stopped_by=tuple(sorted({one.stopped_by for one in counts if one.stopped_by})),
+    )

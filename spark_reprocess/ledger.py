@@ -1,0 +1,219 @@
+"""What happened to each message of a plan: claims and results, a pair of files per attempt.
+
+``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.claim.json`` names the messages that somebody is
+about to send, before the first is sent; ``....result.jsonl`` says what became of each. Claims are
+made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A claim
+without a result is busy while young; after that nobody knows, and its messages are in doubt.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from spark_reprocess.archive import Archive
+from spark_reprocess.errors import ArchiveError
+
+LEDGER = "ledger"
+_PLAN = "plan_id="
+_FILE = re.compile(
+    r"(?P<unit>[^/]+)/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.(?P<kind>claim\.json|result\.jsonl)"
+)
+
+
+class Outcome(StrEnum):
+    """What became of a message in one attempt."""
+
+    SENT = "sent"
+    DISCARDED = "discarded"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+
+
+class State(StrEnum):
+    """What all attempts together say of a message. One without a state is open."""
+
+    SENT = "sent"
+    DISCARDED = "discarded"
+    IN_DOUBT = "in_doubt"
+    BUSY = "busy"
+
+
+_FINAL = {Outcome.SENT: State.SENT, Outcome.DISCARDED: State.DISCARDED}
+_STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.SENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who is about to do what; written before the first message is sent.
+
+    Attributes:
+        time: ISO 8601, UTC; the claim's age counts from here.
+    """
+
+    run_id: str
+    who: str
+    reason: str
+    destination: str
+    time: str
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one message.
+
+    Attributes:
+        new_message_id: SQS's id of the copy that was sent; empty unless it was.
+        detail: SQS's error code, or what hid the answer; never a part of the message.
+    """
+
+    message_id: str
+    outcome: Outcome
+    time: str
+    new_message_id: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a chunk, counted from 1; *results* is None while nobody has written them."""
+
+    number: int
+    claim: Claim
+    results: tuple[Result, ...] | None
+
+    def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
+        """Whether its run may still be sending."""
+        claimed = datetime.fromisoformat(self.claim.time).timestamp()
+        return self.results is None and now_seconds - claimed < claim_ttl_seconds
+
+
+def states_of(
+    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
+) -> dict[str, State]:
+    """Tell each claimed message's state. What was sent or discarded once stays so.
+
+    A message in doubt stays in doubt until it is sent, even where a later attempt was refused:
+    the first may have arrived.
+    """
+    states: dict[str, State] = {}
+    for attempt in attempts:
+        for message_id, state in _attempt_states(attempt, now_seconds, claim_ttl_seconds):
+            known = states.get(message_id)
+            if known is None or _STRENGTH.index(state) > _STRENGTH.index(known):
+                states[message_id] = state
+    return states
+
+
+def _attempt_states(
+    attempt: Attempt, now_seconds: float, claim_ttl_seconds: float
+) -> Iterator[tuple[str, State]]:
+    if attempt.results is None:
+        is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
+        unknown = State.BUSY if is_busy else State.IN_DOUBT
+        yield from ((message_id, unknown) for message_id in attempt.claim.message_ids)
+        return
+    outcomes = {result.message_id: result.outcome for result in attempt.results}
+    for message_id in attempt.claim.message_ids:
+        outcome = outcomes.get(message_id, Outcome.IN_DOUBT)
+        if outcome is not Outcome.FAILED:
+            yield message_id, _FINAL.get(outcome, State.IN_DOUBT)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger of one plan."""
+
+    archive: Archive
+    plan_id: str
+
+    def attempts(self, unit: str, chunk: int) -> list[Attempt]:
+        """Read every attempt at one chunk, in order. Costs two reads per attempt, no listing."""
+        found: list[Attempt] = []
+        while (attempt := self._read(unit, chunk, len(found) + 1)) is not None:
+            found.append(attempt)
+        return found
+
+    def all_attempts(self) -> Iterator[Attempt]:
+        """Read every attempt of the plan."""
+        for path in self.archive.list(self._folder):
+            match = _FILE.search(path)
+            if match and match["kind"].startswith("claim"):
+                attempt = self._read(match["unit"], int(match["chunk"]), int(match["number"]))
+                if attempt:
+                    yield attempt
+
+    def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
+        """Claim attempt *number*, durably; return False where somebody else has it."""
+        content = json.dumps({"version": 1, **asdict(claim)}, indent=1).encode()
+        return self.archive.create(self._path(unit, chunk, number, "claim.json"), content)
+
+    def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
+        """Write what became of the messages of a claim, durably."""
+        lines = "".join(json.dumps(asdict(result)) + "\n" for result in results)
+        self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
+
+    @property
+    def _folder(self) -> str:
+        return f"{LEDGER}/{_PLAN}{self.plan_id}"
+
+    def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
+        return f"{self._folder}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
+
+    def _read(self, unit: str, chunk: int, number: int) -> Attempt | None:
+        path = self._path(unit, chunk, number, "claim.json")
+        claim = self.archive.read(path)
+        if claim is None:
+            return None
+        result_path = self._path(unit, chunk, number, "result.jsonl")
+        results = self.archive.read(result_path)
+        try:
+            return Attempt(
+                number,
+                _claim(json.loads(claim)),
+                None if results is None else _results(results.decode()),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveError(
+                f"archive {self.archive.root}: {path} or its result cannot be read "
+                f"({type(error).__name__}); somebody changed it: restore it, do not delete it"
+            ) from error
+
+
+def plan_ids(archive: Archive) -> list[str]:
+    """Return the ids of all plans that have a ledger."""
+    folders = {path.split("/")[1] for path in archive.list(LEDGER)}
+    return sorted(f.removeprefix(_PLAN) for f in folders if f.startswith(_PLAN))
+
+
+def states_in_archive(
+    archive: Archive, now_seconds: float, claim_ttl_seconds: float
+) -> dict[str, State]:
+    """Tell the state of every message that any plan has ever claimed."""
+    attempts = (a for plan_id in plan_ids(archive) for a in Ledger(archive, plan_id).all_attempts())
+    return states_of(attempts, now_seconds, claim_ttl_seconds)
+
+
+def timestamp(now_seconds: float) -> str:
+    """Spell a time the way the ledger does: ISO 8601, UTC, to the millisecond."""
+    return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _claim(raw: Mapping[str, Any]) -> Claim:
+    fields = {**dict(raw), "message_ids": tuple(raw["message_ids"])}
+    fields.pop("version", None)
+    claim = Claim(**fields)
+    datetime.fromisoformat(claim.time)
+    return claim
+
+
+def _results(text: str) -> tuple[Result, ...]:
+    return tuple(_result(json.loads(line)) for line in text.splitlines())
+
+
+def _result(raw: Mapping[str, Any]) -> Result:
+    return Result(**{**raw, "outcome": Outcome(raw["outcome"])})

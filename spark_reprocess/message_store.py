@@ -1,0 +1,80 @@
+"""Messages in the archive: ``messages/drain_id=<id>/part-*.parquet``, one row per parked copy.
+
+Files are written once and never changed. A crash may leave a message in two of them, so every read
+keeps one row per message id.
+"""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.archive import Archive
+from spark_reprocess.dead_letter_schema import SPARK_SCHEMA, Row, to_table
+from spark_reprocess.errors import InputError
+
+MESSAGES = "messages"
+_PARTITION = "drain_id="
+
+
+def new_id(now_seconds: float) -> str:
+    """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
+    return f"{datetime.fromtimestamp(now_seconds, UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) -> str:
+    """Write rows as one new Parquet file; return its path once it is durable.
+
+    Raises:
+        ArchiveError: it could not be written; nothing of it may be deleted from the queue.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(to_table(rows), sink, compression="zstd")
+    name = f"part-{task:05d}-{secrets.token_hex(8)}.parquet"
+    path = f"{MESSAGES}/{_PARTITION}{drain_id}/{name}"
+    archive.write(path, sink.getvalue().to_pybytes())
+    return path
+
+
+def drain_ids(archive: Archive) -> list[str]:
+    """Return the ids of all drains that brought at least one message, oldest first."""
+    folders = {path.split("/")[1] for path in archive.list(MESSAGES) if path.endswith(".parquet")}
+    return sorted(f.removeprefix(_PARTITION) for f in folders if f.startswith(_PARTITION))
+
+
+def read_archive(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
+) -> DataFrame:
+    """Read the messages of the drains *wanted*, or of all; one row per message id.
+
+    Of several rows of one message the one drained first is kept, always the same.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
+    existing = drain_ids(archive)
+    if not existing:
+        raise InputError(f"archive {archive.root}: holds no messages; run drain first")
+    missing = sorted(set(wanted or ()) - set(existing))
+    if missing:
+        raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
+    rows = (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .parquet(archive.spark_path(MESSAGES))
+        .where(F.col("drain_id").isin(*(wanted or existing)))
+    )
+    return _one_row_per_message(rows)
+
+
+def column_texts(column: DataFrame) -> list[str]:
+    """Bring a frame of one text column to the driver."""
+    return [str(text) for text in column.toArrow().column(0).to_pylist()]
+
+
+def _one_row_per_message(rows: DataFrame) -> DataFrame:
+    order = Window.partitionBy("message_id").orderBy("drained_at", "drain_id", "receive_count")
+    return rows.withColumn("_copy", F.row_number().over(order)).where("_copy = 1").drop("_copy")

@@ -1,0 +1,91 @@
+"""One redrive task: rows in the plan's order become chunks, chunks go to the ``ChunkSender``."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from dlq_replay.sending import Queue
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive import Archive
+from spark_reprocess.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
+from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.dead_letter_schema import from_row
+from spark_reprocess.ledger import Ledger
+from spark_reprocess.pacing import Pace, PacedQueue
+
+SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
+_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("group_id", pa.string()),
+    pa.field("word", pa.string()),
+    pa.field("detail", pa.string()),
+    pa.field("count", pa.int64()),
+    pa.field("examples", pa.list_(pa.string())),
+]
+_ARROW = pa.schema(_FIELDS)
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveTask:
+    """What each task takes along; ``run`` is what Spark calls."""
+
+    archive: Archive
+    facts: RunFacts
+    make_client: ClientFactory
+    max_messages_per_second: float | None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Settle the rows of one partition, sorted by unit, chunk and place; yield the tally."""
+        with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
+            sender = ChunkSender(
+                queue=self._queue(),
+                executor=executor,
+                ledger=Ledger(self.archive, self.facts.plan_id),
+                facts=self.facts,
+                now_seconds=time.time,
+            )
+            yield _tally(settle_all(sender, _chunks(batches)))
+
+    def _queue(self) -> Queue:
+        url = self.facts.destination
+        queue = SqsQueue(self.make_client(url), url)
+        if self.max_messages_per_second is None:
+            return queue
+        return PacedQueue(queue, Pace(self.max_messages_per_second, time.monotonic, time.sleep))
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
+        yield unit, chunk, [_item(row) for row in of_chunk]
+
+
+def _item(row: dict[str, Any]) -> Item:
+    return Item(row["group_id"], row["fate"], from_row(row))
+
+
+def _tally(settled: Iterable[Settled]) -> pa.RecordBatch:
+    counts: dict[tuple[str, str, str], int] = defaultdict(int)
+    examples: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in settled:
+        key = (one.item.group_id, one.word, one.detail)
+        counts[key] += 1
+        if len(examples[key]) < _EXAMPLES:
+            examples[key].append(one.item.message_id)
+    rows = [
+        {
+            "group_id": group_id,
+            "word": word,
+            "detail": detail,
+            "count": count,
+            "examples": examples[group_id, word, detail],
+        }
+        for (group_id, word, detail), count in counts.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

@@ -1,0 +1,157 @@
+"""What a redrive is asked for and what it answers: frozen values. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.ledger import Outcome
+from spark_reprocess.plan import Plan
+from spark_reprocess.selection import CHUNK_MESSAGES, Fate
+
+HINDERED = (Fate.FOREIGN, Fate.NO_GROUP, Fate.IN_DOUBT, Fate.BUSY, Fate.WAITS)
+"""What stands in the way of a message before anything is sent."""
+
+PROBLEMS = (*HINDERED, Outcome.FAILED)
+EXAMPLES = 5
+_UNFINISHED = (Outcome.FAILED, Outcome.IN_DOUBT, Fate.BUSY, Fate.WAITS)
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveOptions:
+    """Which plan, where to, and how.
+
+    Attributes:
+        archive: the folder that the plan was made of.
+        plan: the plan's file.
+        to_queue_url: the destination.
+        where: a Spark SQL condition over the archive's columns; what it does not match stays open.
+        limit: messages to act on in this run, at least 1; the first of the plan's order.
+        max_rate: messages a second, above 0; None for as fast as it goes.
+        send_in_doubt: send again what may have been sent before.
+        include_foreign: send messages that were parked because they came from another queue.
+        claim_ttl_seconds: how long a claim without a result counts as busy.
+        keep_counter: keep the replay count instead of starting afresh.
+        reason: why, for the ledger; required with *execute*.
+        execute: without it nothing is sent or written.
+        tasks: how many chunks are sent side by side, None for Spark's default parallelism. One
+            where order or a rate must hold.
+    """
+
+    archive: str
+    plan: str
+    to_queue_url: str
+    where: str | None = None
+    limit: int | None = None
+    max_rate: float | None = None
+    send_in_doubt: bool = False
+    include_foreign: bool = False
+    claim_ttl_seconds: float = 900
+    keep_counter: bool = False
+    reason: str = ""
+    execute: bool = False
+    tasks: int | None = None
+
+    def check(self) -> None:
+        """Raise InputError where the options contradict each other."""
+        if self.execute and not self.reason.strip():
+            raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+        seconds = CHUNK_MESSAGES / self.max_rate if self.max_rate else 0
+        if seconds * 2 > self.claim_ttl_seconds:
+            raise InputError(
+                f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
+                f"{seconds:.0f} s, which must be at most half of --claim-ttl "
+                f"{self.claim_ttl_seconds:g}; give --claim-ttl {seconds * 2:.0f} or more"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """One group: how many of its messages met which ``Fate`` or ``Outcome``."""
+
+    group_id: str
+    title: str
+    action: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Messages that were not settled, and why; the ids of the first few."""
+
+    word: str
+    detail: str
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveSummary:
+    """What happened, or what would.
+
+    Attributes:
+        run_id: empty for a dry run.
+        groups: every group of the plan, in its order.
+        problems: what stands in the way of messages that the plan wants settled.
+    """
+
+    plan_id: str
+    run_id: str
+    destination: str
+    groups: tuple[GroupOutcome, ...]
+    problems: tuple[Problem, ...]
+
+    def count(self, *words: str) -> int:
+        """How many messages met one of these fates or outcomes."""
+        return sum(group.counts.get(word, 0) for group in self.groups for word in words)
+
+    @property
+    def executed(self) -> bool:
+        """Whether this was more than a dry run."""
+        return bool(self.run_id)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether this run should have settled messages that it could not."""
+        return self.executed and self.count(*_UNFINISHED) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """So many messages of a group met a fate or an outcome; *group_id* is empty for all groups."""
+
+    group_id: str
+    word: str
+    count: int
+    detail: str = ""
+    examples: tuple[str, ...] = ()
+
+
+def summarize(
+    plan: Plan,
+    run_id: str,
+    destination: str,
+    tallies: Iterable[Tally],
+    possible_problems: Iterable[Tally],
+) -> RedriveSummary:
+    """Add up *tallies* by the plan's groups, and what is a problem by its word and detail."""
+    counts: dict[str, Counter[str]] = {group.group_id: Counter() for group in plan.groups}
+    for tally in tallies:
+        if tally.group_id in counts:
+            counts[tally.group_id][tally.word] += tally.count
+    groups = tuple(
+        GroupOutcome(group.group_id, group.title, group.action, dict(counts[group.group_id]))
+        for group in plan.groups
+    )
+    problems = tuple(_problems(possible_problems))
+    return RedriveSummary(plan.plan_id, run_id, destination, groups, problems)
+
+
+def _problems(tallies: Iterable[Tally]) -> Iterator[Problem]:
+    merged: dict[tuple[str, str], list[Tally]] = {}
+    for tally in tallies:
+        if tally.word in PROBLEMS:
+            merged.setdefault((tally.word, tally.detail), []).append(tally)
+    for (word, detail), parts in merged.items():
+        examples = [one for part in parts for one in part.examples][:EXAMPLES]
+        yield Problem(word, detail, sum(part.count for part in parts), tuple(examples))

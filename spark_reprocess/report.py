@@ -1,0 +1,139 @@
+"""What each verb tells the person at the terminal. No body is ever printed here."""
+
+import shlex
+from datetime import datetime
+
+from spark_reprocess.analyze import AnalysisSummary
+from spark_reprocess.drain import DrainSummary
+from spark_reprocess.ledger import Outcome
+from spark_reprocess.plan import Action
+from spark_reprocess.redrive_values import Problem, RedriveSummary
+from spark_reprocess.selection import Fate
+from spark_reprocess.terminal import print_table, say
+
+_COMMAND = "python -m spark_reprocess"
+_LEFT = (Fate.LEAVE, Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.FOREIGN, Fate.NO_GROUP)
+
+_PROBLEMS: dict[str, str] = {
+    Fate.FOREIGN: "left: parked because they came from another queue; where the destination is "
+    "theirs, add --include-foreign",
+    Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
+    Fate.IN_DOUBT: "in doubt: they may have been sent and no answer came; look for them, then "
+    "send them again with --in-doubt send",
+    Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "
+    "or its claims are older than --claim-ttl",
+    Fate.WAITS: "waiting: an earlier message of their group is not confirmed; run again",
+    Outcome.FAILED: "failed: not sent; run again to retry",
+}
+
+
+def print_drain(summary: DrainSummary) -> None:
+    """Say what came over, what stayed, and what to type next."""
+    rate = summary.archived / summary.seconds if summary.seconds else 0
+    print_table(
+        ("received", "archived", "deleted", "left"),
+        [(summary.received, summary.archived, summary.deleted, summary.left)],
+    )
+    say(f"drain {summary.drain_id}: {summary.seconds:.1f} s, {rate:,.0f} messages/s")
+    if summary.left:
+        say(
+            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
+            "again, and reading the archive counts them once"
+        )
+    if summary.unreadable:
+        say(f"{summary.unreadable:,} receives brought no readable message; left in the queue:")
+        for fault in summary.faults[:10]:
+            say(f"  {fault}")
+    if summary.archived:
+        say(f"next: {_COMMAND} analyze --archive {shlex.quote(summary.archive)}")
+
+
+def print_analysis(summary: AnalysisSummary) -> None:
+    """Say which failures there are, where the report lies, and what to type next."""
+    undecided = summary.messages - summary.decided
+    say(
+        f"{summary.messages:,} messages, {summary.decided:,} decided before, "
+        f"{undecided:,} undecided in {len(summary.groups):,} groups"
+    )
+    if not summary.groups:
+        say(f"nothing is left to decide; report: {summary.folder}")
+        return
+    print_table(
+        ("group", "count", "share", "first sent", "last sent", "parked", "failure"),
+        [
+            (
+                group.group_id,
+                group.count,
+                f"{group.share:.1%}",
+                _minute(group.first_sent_at),
+                _minute(group.last_sent_at),
+                ", ".join(f"{reason} {count:,}" for reason, count in group.reasons),
+                group.title,
+            )
+            for group in summary.groups
+        ],
+    )
+    say(f"report: {summary.folder}")
+    say(f"next: edit the actions in {summary.plan_path}, then look at what would happen:")
+    say(
+        f"  {_COMMAND} redrive --archive {shlex.quote(summary.archive)} "
+        f"--plan {shlex.quote(summary.plan_path)} --to-queue-url URL"
+    )
+
+
+def print_redrive(summary: RedriveSummary) -> None:
+    """Say what happened to each group, or would, and what stands in the way."""
+    words = _columns(summary)
+    rows = [
+        (
+            group.group_id,
+            group.action,
+            *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
+            group.title,
+        )
+        for group in summary.groups
+    ]
+    print_table(("group", "action", *words, "failure"), rows)
+    for problem in summary.problems:
+        say(_problem(problem))
+    say(_closing(summary))
+
+
+def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
+    work: dict[str, tuple[str, ...]] = (
+        {"sent": (Outcome.SENT,), "discarded": (Outcome.DISCARDED,)}
+        if summary.executed
+        else {"to send": (Fate.SEND,), "to discard": (Fate.DISCARD,)}
+    )
+    return {
+        **work,
+        "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE),
+        "left": _LEFT,
+        "in doubt": (Outcome.IN_DOUBT,),
+        "busy": (Fate.BUSY, Fate.WAITS),
+        "failed": (Outcome.FAILED,),
+    }
+
+
+def _closing(summary: RedriveSummary) -> str:
+    if summary.executed:
+        sent = summary.count(Outcome.SENT)
+        return f"plan {summary.plan_id}, run {summary.run_id}: sent {sent:,}"
+    if all(group.action == Action.LEAVE for group in summary.groups):
+        return "dry run: the plan leaves every group; edit its actions first"
+    return (
+        f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
+        f"{summary.destination}, {summary.count(Fate.DISCARD):,} would be discarded; "
+        "to do it, add --execute --reason 'why'"
+    )
+
+
+def _problem(problem: Problem) -> str:
+    more = ", …" if problem.count > len(problem.examples) else ""
+    detail = f" [{problem.detail}]" if problem.detail else ""
+    ids = ", ".join(problem.examples)
+    return f"{problem.count:,} {_PROBLEMS[problem.word]}{detail}: {ids}{more}"
+
+
+def _minute(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M}" if time else "unknown"

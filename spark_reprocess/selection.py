@@ -1,0 +1,126 @@
+"""DataFrame to DataFrame: what a plan means for each of its messages at this moment. Pure.
+
+A *fate* is one word. Two of them make work, the others say why there is none.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+CHUNK_MESSAGES = 100
+IN_ORDER = "in-order"
+"""The unit that holds all messages of a plan when they go to a FIFO queue."""
+
+POSITION = ("unit", "chunk", "place")
+
+
+class Fate(StrEnum):
+    """What a run does with a message, or why it does nothing."""
+
+    SEND = "send"
+    DISCARD = "discard"
+    LEAVE = "leave"
+    NOT_SELECTED = "not_selected"
+    OVER_LIMIT = "over_limit"
+    SENT_BEFORE = "sent_before"
+    DISCARDED_BEFORE = "discarded_before"
+    IN_DOUBT = "in_doubt"
+    BUSY = "busy"
+    FOREIGN = "foreign_source"
+    NO_GROUP = "no_group"
+    WAITS = "waits"
+
+
+WORK = (Fate.SEND, Fate.DISCARD)
+
+
+def number_chunks(grouped: DataFrame, *, to_fifo: bool) -> DataFrame:
+    """Add ``unit, chunk, place``: where each message stands in the plan, the same in every run.
+
+    Messages stand in the order in which SQS got them, 100 to a chunk. A unit is a group; for a
+    FIFO queue it is the whole plan, because a message group may be spread over several groups.
+    """
+    order = Window.partitionBy("unit").orderBy(
+        F.length("sequence_number"), "sequence_number", "sent_at", "message_id"
+    )
+    unit = F.lit(IN_ORDER) if to_fifo else F.col("group_id")
+    return (
+        grouped.withColumn("unit", unit)
+        .withColumn("place", F.row_number().over(order) - 1)
+        .withColumn("chunk", F.floor(F.col("place") / CHUNK_MESSAGES) + 1)
+    )
+
+
+def with_fates(
+    numbered: DataFrame,
+    states: DataFrame,
+    actions: Mapping[str, str],
+    *,
+    to_fifo: bool,
+    send_in_doubt: bool,
+    include_foreign: bool,
+) -> DataFrame:
+    """Add ``fate``.
+
+    Args:
+        numbered: the whole plan, with ``selected``: whether this run's condition takes the message.
+        states: ``message_id, state`` of the ledgers.
+        actions: by group id; other groups are left.
+        to_fifo: whether the destination is a FIFO queue: then a message without a message group
+            cannot go, and one behind a message whose fate is open waits.
+        send_in_doubt: whether messages in doubt are sent again.
+        include_foreign: whether messages that were parked because they came from another queue go.
+    """
+    known = numbered.join(states, on="message_id", how="left")
+    action = _lookup(F.col("group_id"), actions)
+    state = F.col("state")
+    fate = (
+        F.when(state == "sent", Fate.SENT_BEFORE)
+        .when(state == "discarded", Fate.DISCARDED_BEFORE)
+        .when(action == "leave", Fate.LEAVE)
+        .when(~F.col("selected"), Fate.NOT_SELECTED)
+        .when(state == "busy", Fate.BUSY)
+        .when((state == "in_doubt") & ~F.lit(send_in_doubt), Fate.IN_DOUBT)
+        .when(action == "discard", Fate.DISCARD)
+        .when(_is_foreign() & ~F.lit(include_foreign), Fate.FOREIGN)
+        .when(F.col("message_group_id").isNull() & F.lit(to_fifo), Fate.NO_GROUP)
+        .otherwise(Fate.SEND)
+    )
+    fates = known.withColumn("fate", fate).drop("state")
+    return _with_waiting(fates) if to_fifo else fates
+
+
+def limited(fates: DataFrame, limit: int) -> DataFrame:
+    """Let only the first *limit* messages of the plan's order make work."""
+    is_work = F.col("fate").isin(*WORK)
+    rank = F.sum(is_work.cast("int")).over(Window.orderBy(*POSITION))
+    return fates.withColumn(
+        "fate", F.when(is_work & (rank > limit), Fate.OVER_LIMIT).otherwise(F.col("fate"))
+    )
+
+
+def _with_waiting(fates: DataFrame) -> DataFrame:
+    """Behind a message that may be on its way, the rest of its message group must not overtake."""
+    earlier = (
+        Window.partitionBy("message_group_id")
+        .orderBy("place")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    is_open = F.col("fate").isin(Fate.BUSY, Fate.IN_DOUBT)
+    is_blocked = F.coalesce(F.max(is_open).over(earlier), F.lit(False))  # noqa: FBT003 - a value
+    return fates.withColumn(
+        "fate",
+        F.when(is_blocked & (F.col("fate") == Fate.SEND), Fate.WAITS).otherwise(F.col("fate")),
+    )
+
+
+def _is_foreign() -> Column:
+    return F.coalesce(F.col("parked_reason") == "foreign_source", F.lit(False))  # noqa: FBT003
+
+
+def _lookup(key: Column, values: Mapping[str, str]) -> Column:
+    pairs = [F.lit(part) for pair in values.items() for part in pair]
+    found = F.create_map(*pairs)[key] if pairs else F.lit(None)
+    return F.coalesce(found, F.lit("leave"))

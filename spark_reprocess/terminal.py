@@ -1,0 +1,78 @@
+"""What is written to the terminal: lines, and tables.
+
+Tables are drawn with rich where somebody looks, and aligned plain lines in a pipe.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def say(text: str) -> None:
+    """Write a line of the answer."""
+    _write(text, sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Write a line about what is wrong."""
+    _write(f"spark_reprocess: {text}", sys.stderr)
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO | None = None
+) -> None:
+    """Print rows under their headings; numbers to the right. Nothing in a cell is interpreted."""
+    stream = sys.stdout if out is None else out
+    cells = [[_spell(value) for value in row] for row in rows]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
+    ]
+    if stream.isatty():
+        _draw(columns, cells, numeric, stream)
+    else:
+        _align(columns, cells, numeric, stream)
+
+
+def _spell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _draw(
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    stream: TextIO,
+) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, is_number in zip(columns, numeric, strict=True):
+        table.add_column(
+            name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+        )
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    Console(file=stream).print(table)
+
+
+def _align(
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    stream: TextIO,
+) -> None:
+    lines = [list(columns), *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        parts = [
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, numeric, strict=True)
+        ]
+        _write("  ".join(parts).rstrip(), stream)
+
+
+def _write(line: str, stream: TextIO) -> None:
+    print(line, file=stream)

@@ -1,0 +1,76 @@
+"""One Spark session and one SQS server for all tests of the job: both take seconds to start."""
+
+import itertools
+import logging
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from dlq_replay.sqs import SqsQueue
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from pyspark.sql import SparkSession
+
+MakeQueue = Callable[..., SqsQueue]
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def sqs_endpoint() -> Iterator[str]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def started_spark(sqs_endpoint: str) -> "SparkSession":
+    from spark_reprocess.session import get_session  # noqa: PLC0415 - pyspark loads slowly
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark's workers have the environment of the moment in which the JVM starts.
+        patch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+        # Small inputs: what takes time is the compilers.
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = get_session()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    return session
+
+
+@pytest.fixture
+def spark(
+    started_spark: "SparkSession", sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> "SparkSession":
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+    return started_spark
+
+
+@pytest.fixture
+def sqs(sqs_endpoint: str) -> "SQSClient":
+    return boto3.client(
+        "sqs", endpoint_url=sqs_endpoint, region_name=os.environ["AWS_DEFAULT_REGION"]
+    )
+
+
+@pytest.fixture
+def make_queue(sqs: "SQSClient") -> MakeQueue:
+    """Make queues that no other test knows."""
+
+    def make(name: str = "queue", **attributes: str) -> SqsQueue:
+        stem, dot, suffix = name.partition(".")
+        unique = f"{stem}-{next(_numbers)}{dot}{suffix}"
+        fifo = {"FifoQueue": "true"} if suffix == "fifo" else {}
+        settings = {**fifo, **attributes}
+        url = sqs.create_queue(QueueName=unique, Attributes=settings)["QueueUrl"]  # type: ignore[arg-type]
+        return SqsQueue(sqs, url)
+
+    return make

@@ -1,0 +1,69 @@
+"""Archives and clients for the tests of the job; importable by Spark's workers."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.clients import sqs_client
+from spark_reprocess.dead_letter_schema import to_row
+from spark_reprocess.message_store import write_messages
+from tests.builders import NOW, queue_url
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+DRAIN_ID = "20261121T031502Z-ab12cd"
+
+
+def archive_of(folder: Path, messages: Sequence[Message], drain_id: str = DRAIN_ID) -> Archive:
+    """An archive as a drain would have left it."""
+    archive = open_archive(str(folder))
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+    rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+    write_messages(archive, drain_id, 0, rows)
+    return archive
+
+
+def receive_all(queue: SqsQueue) -> list[Message]:
+    """Everything that is visible now, deleted so that FIFO groups go on."""
+    return list(_receive_all(queue))
+
+
+def _receive_all(queue: SqsQueue) -> Iterator[Message]:
+    while received := queue.receive(wait_seconds=0):
+        messages = [one for one in received if isinstance(one, Message)]
+        queue.delete(messages)
+        yield from messages
+
+
+def bodies(messages: Iterable[Message]) -> list[str]:
+    return [one.body for one in messages]
+
+
+def dying_before_delete(queue_url: str) -> "SQSClient":
+    """A client of a worker that is killed when it is about to delete."""
+
+    def die(**_: Any) -> None:
+        os._exit(9)
+
+    return _on_delete(queue_url, die)
+
+
+def losing_deletes(queue_url: str) -> "SQSClient":
+    """A client whose deletes do not reach SQS."""
+
+    def lose(**_: Any) -> dict[str, Any]:
+        return {"Successful": [], "Failed": []}
+
+    return _on_delete(queue_url, lose)
+
+
+def _on_delete(queue_url: str, act: Any) -> "SQSClient":
+    client: Any = sqs_client(queue_url)
+    client.delete_message_batch = act
+    return client  # type: ignore[no-any-return]

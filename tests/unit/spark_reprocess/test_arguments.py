@@ -1,0 +1,87 @@
+import pytest
+
+from spark_reprocess.analyze import AnalyzeOptions
+from spark_reprocess.arguments import parse
+from spark_reprocess.cli import main
+from spark_reprocess.drain import DrainOptions
+from spark_reprocess.redrive_values import RedriveOptions
+
+REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
+DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]
+
+
+def test_drain_has_safe_defaults() -> None:
+    assert parse(DRAIN) == DrainOptions(parked_queue_url="u", archive="a")
+
+
+def test_drain_takes_all_its_options() -> None:
+    more = ["--limit", "5", "--time-budget-seconds", "1.5", "--tasks", "3", "--wait-seconds", "0"]
+
+    assert parse([*DRAIN, *more]) == DrainOptions("u", "a", 3, 5, 1.5, 0)
+
+
+def test_analyze_collects_masks() -> None:
+    options = parse(["analyze", "--archive", "a", "--mask", "x", "--mask", "y", "--no-samples"])
+
+    assert options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
+
+
+def test_redrive_is_a_dry_run_by_default() -> None:
+    assert parse(REDRIVE) == RedriveOptions("a", "p.yaml", "u")
+
+
+def test_redrive_takes_all_its_options() -> None:
+    more = [
+        *("--where", "1=1", "--limit", "5", "--max-rate", "2.5", "--in-doubt", "send"),
+        *("--claim-ttl", "60", "--include-foreign", "--keep-counter", "--execute"),
+        *("--reason", "why"),
+    ]
+
+    assert parse([*REDRIVE, *more]) == RedriveOptions(
+        archive="a",
+        plan="p.yaml",
+        to_queue_url="u",
+        where="1=1",
+        limit=5,
+        max_rate=2.5,
+        send_in_doubt=True,
+        include_foreign=True,
+        claim_ttl_seconds=60,
+        keep_counter=True,
+        reason="why",
+        execute=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ([], "the following arguments are required: VERB"),
+        (["restore"], "invalid choice: 'restore'"),
+        (["drain"], "required: --archive, --parked-queue-url"),
+        ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
+        ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
+        ([*DRAIN, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
+        ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
+        ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
+        ([*REDRIVE, "--canary", "5"], "unrecognized arguments: --canary 5"),
+    ],
+)
+def test_wrong_arguments_exit_with_two_and_the_rule(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["drain", "analyze", "redrive"])
+def test_help_of_each_verb_exits_with_zero(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert "--archive" in capsys.readouterr().out
+
+
+def test_help_shows_every_verb_in_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+
+    shown = capsys.readouterr().out
+    assert all(f"spark_reprocess {verb} " in shown for verb in ("drain", "analyze", "redrive"))

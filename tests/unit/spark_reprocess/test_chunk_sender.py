@@ -1,0 +1,270 @@
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.chunk_sender import ChunkSender, Item, RunFacts, settle_all
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.ledger import Claim, Ledger, Outcome, State, states_in_archive, timestamp
+from spark_reprocess.selection import Fate
+from tests.builders import FakeQueue, context_of, counter, message, queue_url
+
+FACTS = RunFacts(
+    run_id="run-1",
+    plan_id="p-1",
+    who="me@here",
+    reason="it is fixed",
+    destination=queue_url("main"),
+    to_fifo=False,
+    claim_ttl_seconds=900,
+    send_in_doubt=False,
+    keep_counter=False,
+    max_message_bytes=1_048_576,
+)
+FIFO = replace(FACTS, to_fifo=True, destination=queue_url("main.fifo"))
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+@dataclass
+class Bench:
+    """Makes senders over one archive, each with a queue of its own."""
+
+    archive: Archive
+    executor: ThreadPoolExecutor
+
+    def sender(self, queue: FakeQueue, facts: RunFacts = FACTS) -> ChunkSender:
+        ledger = Ledger(self.archive, "p-1")
+        return ChunkSender(queue, self.executor, ledger, facts, time.time)
+
+    def settle(self, queue: FakeQueue, items: Sequence[Item], facts: RunFacts = FACTS) -> list[str]:
+        return [str(one.word) for one in self.sender(queue, facts).settle("g-1", 1, items)]
+
+    def leave_claim(self, *ids: str, age: float) -> None:
+        claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
+        assert Ledger(self.archive, "p-1").claim("g-1", 1, 1, claim)
+
+
+@pytest.fixture
+def bench(archive: Archive) -> Iterator[Bench]:
+    with ThreadPoolExecutor(4) as executor:
+        yield Bench(archive, executor)
+
+
+def item(message_id: str, group: str | None = None, fate: Fate = Fate.SEND) -> Item:
+    system = {} if group is None else {"MessageGroupId": group}
+    source = message(message_id, f"body of {message_id}", counter("5"), **system)
+    return Item("g-1", fate, source)
+
+
+def refusing(*ids: str, answer: SendResult | None = None) -> FakeQueue:
+    refused = answer or Refused("InvalidMessageContents")
+    return FakeQueue(refuses={f"body of {one}": refused for one in ids})
+
+
+def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent", "sent"]
+    assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
+    (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
+    assert attempt.claim.message_ids == ("m-1", "m-2")
+    assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
+    assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
+
+
+def test_sent_copy_starts_afresh_and_names_the_plan(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    bench.settle(queue, [item("m-1")])
+
+    assert list(queue.sent[0].attributes) == ["sqs-dlq-context"]
+    assert context_of(queue.sent[0]).plan_id == "p-1"
+    assert context_of(queue.sent[0]).first_id == "m-1"
+
+
+def test_second_run_sends_nothing(bench: Bench) -> None:
+    bench.settle(FakeQueue(), [item("m-1")])
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1")]) == ["sent_before"]
+    assert queue.calls == []
+
+
+def test_refused_message_fails_and_is_sent_by_the_next_run(bench: Bench) -> None:
+    assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent_before", "sent"]
+    assert [entry.body for entry in queue.sent] == ["body of m-2"]
+
+
+def test_lost_answer_is_in_doubt_and_not_sent_again(bench: Bench) -> None:
+    lost = refusing("m-1", answer=InDoubt("ReadTimeoutError"))
+    assert bench.settle(lost, [item("m-1")]) == ["in_doubt"]
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1")]) == ["in_doubt"]
+    assert queue.calls == []
+
+
+def test_message_in_doubt_is_sent_when_told_so(bench: Bench) -> None:
+    bench.settle(refusing("m-1", answer=InDoubt("x")), [item("m-1")])
+
+    told = replace(FACTS, send_in_doubt=True)
+
+    assert bench.settle(FakeQueue(), [item("m-1")], told) == ["sent"]
+
+
+def test_young_claim_without_result_keeps_the_chunk_busy(bench: Bench) -> None:
+    bench.leave_claim("m-1", age=10)
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["busy", "busy"]
+    assert queue.calls == []
+
+
+def test_old_claim_without_result_puts_its_messages_in_doubt(bench: Bench) -> None:
+    bench.leave_claim("m-1", age=901)
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["in_doubt", "sent"]
+    assert [entry.body for entry in queue.sent] == ["body of m-2"]
+
+
+def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1", fate=Fate.DISCARD)]) == ["discarded"]
+    assert queue.calls == []
+    assert states_in_archive(bench.archive, time.time(), 900) == {"m-1": State.DISCARDED}
+
+
+def test_claim_stands_before_anything_is_sent(bench: Bench, archive: Archive) -> None:
+    seen: list[list[str]] = []
+
+    class Looking(FakeQueue):
+        def send(self, entries: Sequence[object]) -> list[SendResult]:
+            seen.append(archive.list("ledger"))
+            return [Confirmed("copy")] * len(entries)
+
+    bench.settle(Looking(), [item("m-1")])
+
+    assert seen == [["ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json"]]
+
+
+def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    class Raced(Ledger):
+        def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
+            Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
+            return Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
+
+    sender = ChunkSender(queue, bench.executor, Raced(bench.archive, "p-1"), FACTS, time.time)
+
+    assert [one.word for one in sender.settle("g-1", 1, [item("m-1")])] == [Fate.BUSY]
+    assert queue.calls == []
+
+
+def test_concurrent_runs_send_each_message_once(bench: Bench) -> None:
+    queue = FakeQueue()
+    chunks = [("g-1", n, [item(f"m-{n}-{i}") for i in range(5)]) for n in range(1, 11)]
+
+    with ThreadPoolExecutor(4) as runs:
+        list(runs.map(lambda _: list(settle_all(bench.sender(queue), chunks)), range(4)))
+
+    assert sorted(entry.body for entry in queue.sent) == sorted(
+        f"body of {one.message_id}" for _, _, items in chunks for one in items
+    )
+
+
+def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
+    class Full(Ledger):
+        def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
+            raise ArchiveError(f"no room for {unit} {chunk} {number} {claim.run_id}")
+
+    queue = FakeQueue()
+    sender = ChunkSender(queue, bench.executor, Full(bench.archive, "p-1"), FACTS, time.time)
+
+    words = [s.word for s in settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])]
+
+    assert words == [Outcome.FAILED, Outcome.FAILED]
+    assert queue.calls == []
+
+
+def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
+    class Forgetful(Ledger):
+        def record(self, *_: object) -> None:
+            raise ArchiveError("no room")
+
+    queue = FakeQueue()
+    ledger = Forgetful(bench.archive, "p-1")
+    sender = ChunkSender(queue, bench.executor, ledger, FACTS, time.time)
+
+    words = [s.word for s in settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])]
+
+    assert words == [Outcome.IN_DOUBT, Outcome.FAILED]
+    assert [entry.body for entry in queue.sent] == ["body of a"]
+    assert states_in_archive(bench.archive, time.time() + 901, 900) == {"a": State.IN_DOUBT}
+
+
+def test_fifo_groups_keep_their_order(bench: Bench) -> None:
+    queue = FakeQueue()
+    items = [item("a-1", "a"), item("b-1", "b"), item("a-2", "a"), item("b-2", "b")]
+
+    bench.settle(queue, items, FIFO)
+
+    bodies = [entry.body for entry in queue.sent]
+    assert bodies.index("body of a-1") < bodies.index("body of a-2")
+    assert bodies.index("body of b-1") < bodies.index("body of b-2")
+    assert all(len({e.message_group_id for e in call}) == len(call) for call in queue.calls)
+
+
+def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
+    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
+    queue = refusing("a-1")
+    sender = bench.sender(queue, FIFO)
+
+    words = [one.word for one in sender.settle("in-order", 1, items)]
+    later = [one.word for one in sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")])]
+
+    assert words == ["failed", "failed", "sent"]
+    assert later == ["waits", "sent"]
+    assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
+
+
+def test_fifo_group_behind_a_busy_chunk_waits(bench: Bench) -> None:
+    bench.leave_claim("a-1", age=10)
+    queue = FakeQueue()
+    sender = bench.sender(queue, FIFO)
+
+    first = [one.word for one in sender.settle("g-1", 1, [item("a-1", "a")])]
+    second = [one.word for one in sender.settle("g-1", 2, [item("a-2", "a"), item("b-1", "b")])]
+
+    assert (first, second) == (["busy"], ["waits", "sent"])
+
+
+def test_fifo_message_behind_one_in_doubt_waits(bench: Bench) -> None:
+    bench.leave_claim("a-1", age=901)
+
+    words = bench.settle(FakeQueue(), [item("a-1", "a"), item("a-2", "a")], FIFO)
+
+    assert words == ["in_doubt", "waits"]
+
+
+def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    bench.settle(queue, [item("m-1", "a")], FIFO)
+
+    assert queue.sent[0].deduplication_id == "m-1:p-1"
+    assert queue.sent[0].message_group_id == "a"

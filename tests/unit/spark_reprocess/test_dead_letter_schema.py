@@ -1,0 +1,141 @@
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.errors import MalformedMessageError
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message
+from spark_reprocess.dead_letter_schema import Row, from_row, to_row, to_table
+from tests.builders import context, counter, message, queue_url, text
+from tests.property.strategies import messages
+
+URL = queue_url("parked")
+DRAINED_AT = datetime(2026, 11, 21, 3, 15, 2, tzinfo=UTC)
+
+all_system_attributes = st.fixed_dictionaries(
+    {},
+    optional={
+        "MessageGroupId": st.text("abc", min_size=1),
+        "MessageDeduplicationId": st.text("abc", min_size=1),
+        "SequenceNumber": st.integers(0, 10**20 - 1).map(str),
+        "AWSTraceHeader": st.text("Rot=1-;", min_size=1),
+        "DeadLetterQueueSourceArn": st.text("arn:", min_size=1),
+        "SenderId": st.text("AIDA", min_size=1),
+        "SentTimestamp": st.integers(0, 253_402_300_799_999).map(str),
+        "ApproximateFirstReceiveTimestamp": st.integers(0, 2_000_000_000_000).map(str),
+        "ApproximateReceiveCount": st.integers(0, 2**31 - 1).map(str),
+    },
+)
+
+
+def row_of(one: Message) -> Row:
+    return to_row(one, URL, DRAINED_AT)
+
+
+def through_parquet(row: Row) -> dict[str, Any]:
+    file = BytesIO()
+    pq.write_table(to_table([row]), file)
+    file.seek(0)
+    (read,) = pq.read_table(file).to_pylist()
+    return dict(read)
+
+
+@given(messages(), all_system_attributes)
+def test_message_survives_the_archive_unchanged(source: Message, system: dict[str, str]) -> None:
+    original = Message(source.message_id, source.body, source.attributes, system)
+
+    assert from_row(through_parquet(row_of(original))) == original
+
+
+def test_columns_repeat_what_our_attributes_say() -> None:
+    ours = context(
+        first_id="first",
+        first_seen_seconds=1_700_000_000,
+        reason="too_old",
+        error=FailureError("Timeout", "after 3 s"),
+        plan_id="p-1",
+    )
+
+    row = row_of(message(attributes={**ours, **counter("7")}, body="hällo"))
+
+    assert row["first_id"] == "first"
+    assert row["first_seen_at"] == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert row["parked_reason"] == "too_old"
+    assert (row["error_type"], row["error_message"]) == ("Timeout", "after 3 s")
+    assert row["plan_id"] == "p-1"
+    assert row["replay_count"] == 7
+    assert row["body_bytes"] == 6
+    assert row["queue_url"] == URL
+    assert row["drained_at"] == DRAINED_AT
+
+
+def test_message_without_our_attributes_has_empty_columns() -> None:
+    row = row_of(message("m-9"))
+
+    assert row["first_id"] == "m-9"
+    assert row["replay_count"] == 0
+    assert row["parked_reason"] is None
+    assert row["first_seen_at"] is None
+
+
+@pytest.mark.parametrize("count", ["many", "-1", str(2**63), "9" * 38])
+def test_counter_beyond_the_column_is_null_but_kept(count: str) -> None:
+    row = row_of(message(attributes=counter(count)))
+
+    assert row["replay_count"] is None
+    assert row["attributes"][REPLAY_COUNT_ATTRIBUTE]["string_value"] == count
+
+
+def test_largest_counter_still_fits_its_column() -> None:
+    row = through_parquet(row_of(message(attributes=counter(str(2**63 - 1)))))
+
+    assert row["replay_count"] == 2**63 - 1
+
+
+@pytest.mark.parametrize("spelled", ["{", "[]", '{"v":2}', '{"v":1,"t0":"soon"}'])
+def test_malformed_context_is_null_but_kept(spelled: str) -> None:
+    row = row_of(message(attributes={CONTEXT_ATTRIBUTE: text(spelled)}))
+
+    assert row["first_id"] == "m-1"
+    assert row["parked_reason"] is None
+    assert row["attributes"][CONTEXT_ATTRIBUTE]["string_value"] == spelled
+
+
+def test_time_beyond_the_calendar_is_null() -> None:
+    late = ReplayContext(first_seen_seconds=10**15)
+
+    row = row_of(
+        message(attributes={CONTEXT_ATTRIBUTE: text(late.to_json())}, SentTimestamp="9" * 18)
+    )
+
+    assert row["first_seen_at"] is None
+    assert row["sent_at"] is None
+
+
+def test_error_that_is_no_unicode_is_made_storable() -> None:
+    spelled = '{"v":1,"error":{"type":"E","message":"\\ud800 broke"}}'
+
+    row = through_parquet(row_of(message(attributes={CONTEXT_ATTRIBUTE: text(spelled)})))
+
+    assert row["error_message"] == "? broke"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        message(body="\ud800"),
+        message(attributes={"own": text("\ud800")}),
+        message(attributes={"\ud800": text("x")}),
+        message(MessageGroupId="\ud800"),
+    ],
+    ids=["body", "value", "name", "system"],
+)
+def test_message_that_is_no_unicode_is_malformed(source: Message) -> None:
+    with pytest.raises(MalformedMessageError, match="message m-1: holds text that is no Unicode"):
+        row_of(source)

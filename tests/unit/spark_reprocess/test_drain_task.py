@@ -1,0 +1,240 @@
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.message import Message
+from spark_reprocess.dead_letter_schema import Row
+from spark_reprocess.drain_task import CHUNK_SECONDS, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.errors import ArchiveError
+from tests.builders import message
+
+Received = Message | MalformedMessageError
+
+
+@dataclass
+class Shelf:
+    """A parked queue: what was received is in flight; what was deleted is gone."""
+
+    waiting: list[Received]
+    empty_polls_between: int = 0
+    stuck: frozenset[str] = frozenset()
+    breaks_after: int | None = None
+    url: str = "https://sqs.example/1/parked"
+    receives: int = 0
+    deleted: list[str] = field(default_factory=list)
+    _skipped: int = 0
+
+    def receive(
+        self,
+        *,
+        max_messages: int,
+        wait_seconds: int,
+        visibility_timeout_seconds: int | None,
+    ) -> list[Received]:
+        self.receives += 1
+        if self.breaks_after is not None and self.receives > self.breaks_after:
+            raise QueueError("receiving: gone")
+        if self._skipped < self.empty_polls_between:
+            self._skipped += 1
+            return []
+        self._skipped = 0
+        taken, self.waiting = self.waiting[:max_messages], self.waiting[max_messages:]
+        return taken
+
+    def delete(self, messages: Sequence[Message]) -> list[Message]:
+        self.deleted += [m.message_id for m in messages if m.message_id not in self.stuck]
+        return [m for m in messages if m.message_id in self.stuck]
+
+
+@dataclass
+class Disk:
+    files: list[list[str]] = field(default_factory=list)
+    room: int = 1_000_000
+
+    def write(self, rows: list[Row]) -> None:
+        if self.room == 0:
+            raise ArchiveError("archive: no room")
+        self.room -= 1
+        self.files.append([row["message_id"] for row in rows])
+
+    @property
+    def ids(self) -> list[str]:
+        return [one for file in self.files for one in file]
+
+
+def parked(count: int) -> list[Received]:
+    return [message(f"m-{index}") for index in range(count)]
+
+
+def run(shelf: Shelf, disk: Disk, rules: DrainRules | None = None) -> DrainCounts:
+    return DrainTask(shelf, disk.write, rules or DrainRules(), lambda: 0.0).run()
+
+
+def test_every_message_is_archived_then_deleted() -> None:
+    shelf, disk = Shelf(parked(25)), Disk()
+
+    counts = run(shelf, disk)
+
+    assert counts == DrainCounts(received=25, archived=25, deleted=25)
+    assert shelf.deleted == disk.ids == [f"m-{index}" for index in range(25)]
+
+
+def test_single_empty_polls_do_not_end_the_drain() -> None:
+    shelf = Shelf(parked(25), empty_polls_between=1)
+
+    assert run(shelf, Disk()).archived == 25
+
+
+def test_two_empty_polls_in_a_row_end_it() -> None:
+    shelf = Shelf(parked(25), empty_polls_between=2)
+
+    assert run(shelf, Disk()).archived == 0
+    assert shelf.receives == 2
+
+
+def test_nothing_is_deleted_when_the_write_fails() -> None:
+    shelf, disk = Shelf(parked(25)), Disk(room=0)
+
+    counts = run(shelf, disk)
+
+    assert counts == DrainCounts(received=25, stopped_by="archive: no room")
+    assert shelf.deleted == []
+
+
+def test_later_write_failure_keeps_what_came_before() -> None:
+    shelf, disk = Shelf(parked(25)), Disk(room=1)
+
+    counts = run(shelf, disk, DrainRules(chunk_messages=10))
+
+    assert (counts.archived, counts.deleted) == (10, 10)
+    assert shelf.deleted == disk.ids
+
+
+def test_unconfirmed_deletions_are_counted_as_left() -> None:
+    shelf = Shelf(parked(5), stuck=frozenset({"m-1", "m-3"}))
+
+    counts = run(shelf, Disk())
+
+    assert (counts.archived, counts.deleted, counts.left) == (5, 3, 2)
+
+
+def test_chunk_at_hand_is_settled_when_the_queue_breaks() -> None:
+    shelf, disk = Shelf(parked(25), breaks_after=2), Disk()
+
+    counts = run(shelf, disk)
+
+    assert counts.stopped_by == "receiving: gone"
+    assert len(disk.ids) == len(shelf.deleted) == 20
+
+
+def test_unreadable_messages_stay_and_are_named() -> None:
+    waiting = [*parked(2), MalformedMessageError("message x: Body"), message("bad", body="\ud800")]
+    shelf, disk = Shelf(waiting), Disk()
+
+    counts = run(shelf, disk)
+
+    assert counts.unreadable == 2
+    assert counts.faults == ["message x: Body", "message bad: holds text that is no Unicode"]
+    assert shelf.deleted == disk.ids == ["m-0", "m-1"]
+
+
+def test_queue_of_unreadable_messages_only_is_drained() -> None:
+    shelf = Shelf([MalformedMessageError("message x: Body")] * 30)
+
+    counts = run(shelf, Disk())
+
+    assert counts.unreadable == 30
+    assert len(counts.faults) == 10
+    assert counts.stopped_by is None
+
+
+def test_limit_is_never_exceeded() -> None:
+    shelf, disk = Shelf(parked(25)), Disk()
+
+    run(shelf, disk, DrainRules(limit=13))
+
+    assert len(disk.ids) == 13
+    assert len(shelf.waiting) == 12
+
+
+def test_share_of_zero_receives_nothing() -> None:
+    shelf = Shelf(parked(5))
+
+    run(shelf, Disk(), DrainRules(limit=0))
+
+    assert shelf.receives == 0
+
+
+def test_spent_time_budget_receives_nothing_more() -> None:
+    shelf = Shelf(parked(25))
+
+    counts = run(shelf, Disk(), DrainRules(until_seconds=0.0))
+
+    assert counts == DrainCounts()
+
+
+def test_time_budget_still_settles_what_was_received() -> None:
+    clock = iter(range(1000))
+    shelf, disk = Shelf(parked(100)), Disk()
+
+    DrainTask(shelf, disk.write, DrainRules(until_seconds=12.0), lambda: float(next(clock))).run()
+
+    assert shelf.deleted == disk.ids
+    assert 0 < len(disk.ids) < 100
+
+
+def test_message_that_comes_twice_fills_one_row() -> None:
+    shelf, disk = Shelf([message("m-1"), message("m-1")]), Disk()
+
+    counts = run(shelf, disk)
+
+    assert disk.ids == ["m-1"]
+    assert (counts.received, counts.archived) == (2, 1)
+
+
+def test_fifo_chunk_is_one_receive() -> None:
+    disk = Disk()
+
+    run(Shelf(parked(25)), disk, DrainRules(chunk_messages=1))
+
+    assert [len(file) for file in disk.files] == [10, 10, 5]
+
+
+def test_old_chunk_is_written_before_it_is_full() -> None:
+    now = [0.0]
+    shelf, disk = Shelf(parked(30)), Disk()
+
+    def slow_clock() -> float:
+        now[0] += CHUNK_SECONDS / 4
+        return now[0]
+
+    DrainTask(shelf, disk.write, DrainRules(), slow_clock).run()
+
+    assert len(disk.files) > 1
+    assert len(disk.ids) == 30
+
+
+@given(
+    st.lists(st.sampled_from(["ok", "stuck", "bad"]), max_size=40),
+    st.integers(1, 12),
+    st.integers(0, 3),
+    st.none() | st.integers(0, 6),
+)
+def test_every_message_is_in_the_queue_or_the_archive(
+    kinds: list[str], chunk: int, room: int, breaks_after: int | None
+) -> None:
+    waiting: list[Received] = [
+        MalformedMessageError(f"message m-{i}: x") if kind == "bad" else message(f"m-{i}")
+        for i, kind in enumerate(kinds)
+    ]
+    stuck = frozenset(f"m-{i}" for i, kind in enumerate(kinds) if kind == "stuck")
+    shelf, disk = Shelf(list(waiting), stuck=stuck, breaks_after=breaks_after), Disk(room=room)
+
+    counts = run(shelf, disk, DrainRules(chunk_messages=chunk))
+
+    assert set(shelf.deleted) <= set(disk.ids)
+    assert counts.deleted == len(shelf.deleted)
+    assert counts.archived == counts.deleted + counts.left == len(disk.ids)

@@ -1,0 +1,153 @@
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.ledger import (
+    Attempt,
+    Claim,
+    Ledger,
+    Outcome,
+    Result,
+    State,
+    plan_ids,
+    states_in_archive,
+    states_of,
+    timestamp,
+)
+
+NOW = 1_700_000_000.0
+TTL = 900.0
+
+
+def claim(*ids: str, age: float = 0.0) -> Claim:
+    return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW - age), ids)
+
+
+def result(message_id: str, outcome: Outcome) -> Result:
+    return Result(message_id, outcome, timestamp(NOW))
+
+
+def attempt(
+    number: int, *ids: str, age: float = 0.0, results: dict[str, Outcome] | None = None
+) -> Attempt:
+    lines = None if results is None else tuple(result(*pair) for pair in results.items())
+    return Attempt(number, claim(*ids, age=age), lines)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+@pytest.fixture
+def ledger(archive: Archive) -> Ledger:
+    return Ledger(archive, "p-1")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "state"),
+    [
+        ([], None),
+        ([attempt(1, "m", age=899)], State.BUSY),
+        ([attempt(1, "m", age=900)], State.IN_DOUBT),
+        ([attempt(1, "m", results={"m": Outcome.SENT})], State.SENT),
+        ([attempt(1, "m", results={"m": Outcome.DISCARDED})], State.DISCARDED),
+        ([attempt(1, "m", results={"m": Outcome.FAILED})], None),
+        ([attempt(1, "m", results={"m": Outcome.IN_DOUBT})], State.IN_DOUBT),
+        ([attempt(1, "m", results={})], State.IN_DOUBT),
+        ([attempt(1, "m", age=900), attempt(2, "m", results={"m": Outcome.SENT})], State.SENT),
+        (
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Outcome.FAILED})],
+            State.IN_DOUBT,
+        ),
+        (
+            [attempt(1, "m", results={"m": Outcome.FAILED}), attempt(2, "m", age=5)],
+            State.BUSY,
+        ),
+        ([attempt(1, "m", age=900), attempt(2, "m", age=5)], State.BUSY),
+        ([attempt(1, "other", age=5)], None),
+    ],
+)
+def test_state_follows_from_all_attempts(attempts: list[Attempt], state: State | None) -> None:
+    assert states_of(attempts, NOW, TTL).get("m") == state
+
+
+outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Outcome)))
+
+
+@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))), st.randoms())
+def test_order_of_attempts_does_not_matter(
+    tries: list[tuple[dict[str, Outcome] | None, float]], random: Random
+) -> None:
+    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
+    shuffled = list(attempts)
+    random.shuffle(shuffled)
+
+    assert states_of(attempts, NOW, TTL) == states_of(shuffled, NOW, TTL)
+
+
+@given(st.lists(st.tuples(outcomes, st.floats(0, 2000))))
+def test_sent_message_never_opens_again(
+    tries: list[tuple[dict[str, Outcome] | None, float]],
+) -> None:
+    attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
+    sent = attempt(1, "m", results={"m": Outcome.SENT})
+
+    assert states_of([*attempts, sent], NOW, TTL) == {"m": State.SENT}
+
+
+def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
+    sent = Result("m-1", Outcome.SENT, timestamp(NOW), "copy-1")
+    assert ledger.claim("g-1", 3, 1, claim("m-1", "m-2"))
+    ledger.record("g-1", 3, 1, [sent, result("m-2", Outcome.FAILED)])
+    assert ledger.claim("g-1", 3, 2, claim("m-2"))
+
+    first, second = ledger.attempts("g-1", 3)
+
+    assert first.results == (sent, result("m-2", Outcome.FAILED))
+    assert (second.number, second.claim, second.results) == (2, claim("m-2"), None)
+    assert ledger.attempts("g-1", 4) == []
+
+
+def test_second_claim_of_an_attempt_is_refused(ledger: Ledger) -> None:
+    assert ledger.claim("g-1", 1, 1, claim("m-1"))
+
+    assert not ledger.claim("g-1", 1, 1, claim("m-1"))
+
+
+def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archive) -> None:
+    ledger.claim("g-1", 3, 1, claim("m-1"))
+    ledger.record("g-1", 3, 1, [result("m-1", Outcome.SENT)])
+
+    assert archive.list("ledger") == [
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.claim.json",
+        "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.result.jsonl",
+    ]
+
+
+def test_states_of_all_plans_are_seen(archive: Archive) -> None:
+    for plan_id, outcome in (("p-1", Outcome.SENT), ("p-2", Outcome.DISCARDED)):
+        one = Ledger(archive, plan_id)
+        one.claim("g-1", 1, 1, claim(f"m-{plan_id}"))
+        one.record("g-1", 1, 1, [result(f"m-{plan_id}", outcome)])
+
+    assert plan_ids(archive) == ["p-1", "p-2"]
+    assert states_in_archive(archive, NOW, TTL) == {
+        "m-p-1": State.SENT,
+        "m-p-2": State.DISCARDED,
+    }
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b"\xff"])
+def test_claim_that_was_changed_is_an_error(
+    ledger: Ledger, archive: Archive, content: bytes
+) -> None:
+    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json", content)
+
+    with pytest.raises(ArchiveError, match=r"claim\.json or its result cannot be read"):
+        ledger.attempts("g-1", 1)

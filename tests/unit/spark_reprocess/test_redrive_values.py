@@ -1,0 +1,72 @@
+import pytest
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan import Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
+
+PLAN = Plan(
+    "p-1",
+    "/a",
+    Snapshot(("d-1",), 3, "0" * 64),
+    (PlannedGroup("g-1", "one", 2, Action.REDRIVE), PlannedGroup("g-2", "two", 1, Action.LEAVE)),
+)
+
+
+def options(**changes: object) -> RedriveOptions:
+    make = {"archive": "a", "plan": "p", "to_queue_url": "u", **changes}
+    return RedriveOptions(**make)  # type: ignore[arg-type]
+
+
+def summary(*tallies: Tally, run_id: str = "run-1") -> RedriveSummary:
+    return summarize(PLAN, run_id, "u", tallies, tallies)
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+def test_execute_without_a_reason_is_refused(reason: str) -> None:
+    with pytest.raises(InputError, match="--execute needs --reason"):
+        options(execute=True, reason=reason).check()
+
+
+def test_rate_too_slow_for_the_claim_is_refused() -> None:
+    with pytest.raises(InputError, match=r"takes 1000 s.*give --claim-ttl 2000 or more"):
+        options(max_rate=0.1).check()
+
+
+def test_slow_rate_with_a_long_claim_is_fine() -> None:
+    options(max_rate=0.1, claim_ttl_seconds=2000).check()
+
+
+def test_counts_are_added_up_by_group() -> None:
+    result = summary(Tally("g-1", "sent", 1), Tally("g-1", "sent", 1), Tally("g-2", "leave", 1))
+
+    assert [dict(group.counts) for group in result.groups] == [{"sent": 2}, {"leave": 1}]
+    assert result.count("sent", "leave") == 3
+
+
+def test_groups_outside_the_plan_are_not_counted() -> None:
+    assert summary(Tally("g-9", "leave", 5)).count("leave") == 0
+
+
+def test_problems_are_merged_by_word_and_detail() -> None:
+    result = summary(
+        Tally("g-1", "failed", 2, "TooLong", ("a", "b")),
+        Tally("g-2", "failed", 1, "TooLong", ("c",)),
+        Tally("g-1", "failed", 1, "Denied", ("d",)),
+        Tally("g-1", "sent", 9, "", ("e",)),
+    )
+
+    assert [(p.detail, p.count, p.examples) for p in result.problems] == [
+        ("TooLong", 3, ("a", "b", "c")),
+        ("Denied", 1, ("d",)),
+    ]
+
+
+@pytest.mark.parametrize("word", ["failed", "in_doubt", "busy", "waits"])
+def test_run_that_could_not_settle_all_is_unfinished(word: str) -> None:
+    assert summary(Tally("g-1", word, 1)).is_unfinished
+    assert not summary(Tally("g-1", word, 1), run_id="").is_unfinished
+
+
+@pytest.mark.parametrize("word", ["sent", "leave", "sent_before", "foreign_source", "over_limit"])
+def test_what_the_run_should_not_touch_does_not_count(word: str) -> None:
+    assert not summary(Tally("g-1", word, 1)).is_unfinished

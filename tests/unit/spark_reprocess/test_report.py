@@ -1,0 +1,131 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from spark_reprocess.analyze import AnalysisSummary, GroupSummary
+from spark_reprocess.drain import DrainSummary
+from spark_reprocess.redrive_values import GroupOutcome, Problem, RedriveSummary
+from spark_reprocess.report import print_analysis, print_drain, print_redrive
+
+Capture = pytest.CaptureFixture[str]
+
+DRAINED = DrainSummary(
+    drain_id="d-1",
+    archive="/my archive",
+    seconds=2.0,
+    received=10,
+    archived=10,
+    deleted=10,
+    left=0,
+    unreadable=0,
+    faults=(),
+    stopped_by=(),
+)
+GROUP = GroupSummary(
+    group_id="g-1",
+    title="TimeoutError",
+    count=3,
+    share=0.75,
+    first_sent_at=datetime(2026, 11, 21, 3, 15, tzinfo=UTC),
+    last_sent_at=None,
+    reasons=(("parked_by_sqs", 1), ("too_old", 2)),
+    replay_count_min=None,
+    replay_count_max=None,
+    body_bytes_min=1,
+    body_bytes_max=2,
+    sources=(),
+    samples=("a body",),
+)
+ANALYZED = AnalysisSummary("p-1", "/a", "/a/r", "/a/r/plan.yaml", 5, 1, (GROUP,))
+
+
+def redriven(
+    counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Problem
+) -> RedriveSummary:
+    group = GroupOutcome("g-1", "TimeoutError", action, counts)
+    return RedriveSummary("p-1", run_id, "https://q", (group,), problems)
+
+
+def test_drain_ends_with_the_next_command(capsys: Capture) -> None:
+    print_drain(DRAINED)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "received  archived  deleted  left",
+        "      10        10       10     0",
+        "drain d-1: 2.0 s, 5 messages/s",
+        "next: python -m spark_reprocess analyze --archive '/my archive'",
+    ]
+
+
+def test_drain_names_what_stayed_behind(capsys: Capture) -> None:
+    print_drain(replace(DRAINED, left=2, unreadable=1, faults=("message x: Body: must be",)))
+
+    shown = capsys.readouterr().out
+    assert "2 were archived but their deletion was not confirmed" in shown
+    assert "1 receives brought no readable message; left in the queue:" in shown
+    assert "  message x: Body: must be" in shown
+
+
+def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:
+    print_drain(replace(DRAINED, received=0, archived=0, deleted=0))
+
+    assert "next:" not in capsys.readouterr().out
+
+
+def test_analysis_shows_groups_but_no_body(capsys: Capture) -> None:
+    print_analysis(ANALYZED)
+
+    shown = capsys.readouterr().out
+    assert "5 messages, 1 decided before, 4 undecided in 1 groups" in shown
+    assert "75.0%  2026-11-21 03:15  unknown" in shown
+    assert "parked_by_sqs 1, too_old 2" in shown
+    assert "redrive --archive /a --plan /a/r/plan.yaml --to-queue-url URL" in shown
+    assert "a body" not in shown
+
+
+def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:
+    print_analysis(replace(ANALYZED, groups=(), decided=5))
+
+    assert capsys.readouterr().out.endswith("nothing is left to decide; report: /a/r\n")
+
+
+def test_dry_run_says_what_it_would_do(capsys: Capture) -> None:
+    print_redrive(redriven({"send": 1200, "sent_before": 3}))
+
+    shown = capsys.readouterr().out
+    assert "dry run: nothing was sent. 1,200 would go to https://q" in shown
+    assert "--execute --reason" in shown
+
+
+def test_dry_run_of_an_unedited_plan_says_so(capsys: Capture) -> None:
+    print_redrive(redriven({"leave": 3}, action="leave"))
+
+    assert "the plan leaves every group; edit its actions first" in capsys.readouterr().out
+
+
+def test_run_says_what_it_sent(capsys: Capture) -> None:
+    print_redrive(redriven({"sent": 3}, run_id="r-1"))
+
+    assert capsys.readouterr().out.endswith("plan p-1, run r-1: sent 3\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("foreign_source", "7 left: parked because they came from another queue"),
+        ("no_group", "7 left: a FIFO queue needs a MessageGroupId"),
+        ("in_doubt", "7 in doubt: they may have been sent"),
+        ("busy", "7 busy: another run claimed them"),
+        ("waits", "7 waiting: an earlier message of their group is not confirmed"),
+        ("failed", "7 failed: not sent; run again to retry [TooLong]: m-1, m-2, …"),
+    ],
+)
+def test_every_problem_has_a_sentence_and_ids(word: str, sentence: str, capsys: Capture) -> None:
+    problem = Problem(word, "TooLong" if word == "failed" else "", 7, ("m-1", "m-2"))
+
+    print_redrive(redriven({word: 7}, "r-1", "redrive", problem))
+
+    shown = capsys.readouterr().out
+    assert sentence in shown
+    assert "m-1, m-2, …" in shown

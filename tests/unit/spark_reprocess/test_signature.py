@@ -1,0 +1,136 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.signature import Signature, mask_error, shape_of, signature_of
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("order 4711 timed out after 30.5 s", "order <n> timed out after <n> s"),
+        ("no user 3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f", "no user <uuid>"),
+        ("at 2026-11-21T03:15:02.123Z", "at <time>"),
+        ("on 2026-11-21 it broke", "on <time> it broke"),
+        ("unknown address bob@example.com", "unknown address <email>"),
+        ("pointer 0xDEADbeef", "pointer <hex>"),
+        ("digest 0123456789abcdef0123", "digest <hex>"),
+        ("order ORD12345678 is gone", "order <id> is gone"),
+        ('key "customer" is missing', 'key "<text>" is missing'),
+        ("key 'customer' is missing", "key '<text>' is missing"),
+        ("can't reach the customer's bank", "can't reach the customer's bank"),
+        ("HTTP 503 from api", "HTTP <n> from api"),
+        ("two\nlines\x1b[31m", "two lines [<n>m"),
+        ("", ""),
+    ],
+)
+def test_error_keeps_words_and_masks_the_rest(text: str, masked: str) -> None:
+    assert mask_error(text) == masked
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("", "empty body"),
+        (" \n", "empty body"),
+        ('{"b": 1, "a": "x"}', "JSON {a:string, b:number}"),
+        (
+            '{"a": [1], "b": {}, "c": null, "d": true}',
+            "JSON {a:array, b:object, c:null, d:boolean}",
+        ),
+        ('{"type": "OrderPlaced", "id": 1}', "JSON type=OrderPlaced {id:number, type:string}"),
+        (
+            '{"detail-type": "x", "action": "y"}',
+            "JSON detail-type=x action=y {action:string, detail-type:string}",
+        ),
+        ('{"type": 7}', "JSON {type:number}"),
+        ('{"order-1234": 1, "order-999": 2}', "JSON {order-<n>:number}"),
+        ("{}", "JSON {}"),
+        ("[]", "JSON array of nothing"),
+        ('[{"a": 1}, 2, "x"]', "JSON array of number or object or string"),
+        ('"text"', "JSON string"),
+        ("12", "JSON number"),
+        ("null", "JSON null"),
+        ("order 12 failed", "text order <n> failed"),
+        ("{not json", "text {not json"),
+        ("x " * 200, f"text {('x ' * 40).strip()}"),
+        ("QUJD" * 100, "encoded bytes, up to 1 KiB"),
+        ("QUJD" * 10_000, "encoded bytes, up to 256 KiB"),
+        ("\x00\x01\x02binary", "encoded bytes, up to 1 KiB"),
+    ],
+)
+def test_payload_is_known_by_its_shape(body: str, shape: str) -> None:
+    assert shape_of(body) == shape
+
+
+def test_wide_object_is_cut_to_fifty_keys() -> None:
+    body = json.dumps({f"{a}{b}": 1 for a in "abcdefgh" for b in "abcdefgh"})
+
+    assert shape_of(body).count(":number") == 50
+    assert shape_of(body).endswith(", …}")
+
+
+def test_deeply_nested_json_is_only_text() -> None:
+    assert shape_of("[" * 100_000).startswith(("text", "encoded", "JSON"))
+
+
+def test_recorded_error_outweighs_payload_and_reason() -> None:
+    first = signature_of('{"a": 1}', "too_old", "TimeoutError", "after 3 s")
+    second = signature_of("text", "attempts_exhausted", "TimeoutError", "after 40 s")
+
+    assert first == second
+    assert first.title == "TimeoutError: after <n> s"
+
+
+def test_error_without_message_is_known_by_type() -> None:
+    assert signature_of("x", None, "KeyError", None).title == "KeyError"
+
+
+def test_reasons_without_error_stay_apart() -> None:
+    first = signature_of("{}", "too_old", None, None)
+    second = signature_of("{}", None, None, None)
+
+    assert first.group_id != second.group_id
+    assert second.title == "parked_by_sqs: JSON {}"
+
+
+def test_group_ids_of_version_one_never_change() -> None:
+    assert Signature("error|TimeoutError: after <n> s", "").group_id == "g-2da9d9d14a"
+    assert signature_of('{"type": "Order"}', "too_old", None, None).group_id == "g-094ff174c0"
+
+
+def test_group_id_is_the_same_in_another_process() -> None:
+    code = (
+        "from spark_reprocess.signature import signature_of;"
+        'print(signature_of(\'{"b": 1, "a": 2}\', None, None, None).group_id)'
+    )
+
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+    assert other == signature_of('{"a": 5, "b": 6}', None, None, None).group_id
+
+
+any_text = st.text(max_size=300)
+
+
+@given(any_text, st.none() | any_text, st.none() | any_text, st.none() | any_text)
+def test_any_message_has_a_printable_title(
+    body: str, reason: str | None, error_type: str | None, error_message: str | None
+) -> None:
+    signature = signature_of(body, reason, error_type, error_message)
+
+    assert signature == signature_of(body, reason, error_type, error_message)
+    assert signature.title.isprintable()
+    assert len(signature.title) <= 160
+    assert signature.group_id.startswith("g-")
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | any_text, st.lists))
+def test_any_json_has_a_shape(value: object) -> None:
+    assert shape_of(json.dumps(value))
