@@ -15,8 +15,8 @@ export PYTHONPATH := layers/core
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl]
-	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(DEMO_OPTIONS)
+demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl] [QUEUE=fifo]
+	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
 test: setup ## Run all tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(ARGS)
