@@ -28,10 +28,8 @@ if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
     elif command -v apk >/dev/null; then
         $as_root apk add -q openjdk17-jre-headless >&2 && exit 0
     fi
-elif command -v brew >/dev/null; then
-    echo "No Java 17 or later was found: installing one with Homebrew." >&2
-    brew install --quiet openjdk@17 >&2 && exit 0
 fi
 echo "Spark needs Java 17 or later and none could be installed here: install one (Debian and Ubuntu:" \
-    "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME." >&2
+    "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17, then" \
+    'export JAVA_HOME="$(brew --prefix openjdk@17)") or set JAVA_HOME to one that is there.' >&2
 exit 1
