@@ -5,7 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 SAM := .tools/sam/bin/sam
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes -r
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -r
 
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core

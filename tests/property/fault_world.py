@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from botocore.config import Config
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import Attributes
@@ -25,6 +26,9 @@ from tests.sqs_world.faults import Effect, Fault
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
+ONE_TRY = Config(read_timeout=10, retries={"total_max_attempts": 1})
+"""The function's own time-out; botocore's retries would pause in real time."""
+
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 MAX_ATTEMPTS = 2
 
@@ -41,11 +45,16 @@ class Letter:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Letters in the DLQ, and what goes wrong with the calls of the replay function."""
+    """Letters in the DLQ, and what goes wrong with the calls of the replay function.
+
+    Attributes:
+        budget_seconds: of one invocation, on the virtual clock; None for no deadline.
+    """
 
     is_fifo: bool
     letters: Sequence[Letter]
     faults: Sequence[Fault]
+    budget_seconds: int | None = None
 
 
 letters = st.builds(
@@ -65,11 +74,14 @@ faults = st.builds(
             Effect.CLOSE,
             Effect.LOSE,
             Effect.HANG,
+            Effect.DELAY,
             Effect.FAIL_ENTRIES,
         ]
     ),
     operation=st.sampled_from(["SendMessageBatch"] * 3 + ["ChangeMessageVisibilityBatch"]),
     nth=st.integers(1, 8),
+    seconds=st.just(7),
+    after=st.booleans(),
     entries=st.lists(st.integers(0, 9), max_size=3, unique=True).map(tuple),
 )
 scenarios = st.builds(
@@ -77,6 +89,7 @@ scenarios = st.builds(
     is_fifo=st.booleans(),
     letters=st.lists(letters, min_size=1, max_size=14),
     faults=st.lists(faults, max_size=4),
+    budget_seconds=st.sampled_from([None, 5, 30]),
 )
 
 partial_failures = st.builds(
@@ -122,10 +135,15 @@ def play(
     make_replayer: MakeReplayer = Replayer,
 ) -> Ending:
     """Run a scenario on a virtual clock until every wait and every visibility timeout is over."""
-    stack = Stack(is_fifo=scenario.is_fifo, max_attempts=MAX_ATTEMPTS, seed=1)
+    stack = Stack(
+        is_fifo=scenario.is_fifo,
+        max_attempts=MAX_ATTEMPTS,
+        budget_seconds=scenario.budget_seconds,
+        seed=1,
+    )
     for place, letter in enumerate(scenario.letters):
         stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])
-    client = client_for(stack.front)
+    client = client_for(stack.front, ONE_TRY)
     wired = stack.replayer
     draws = random.Random(1)
     stack.replayer = make_replayer(

@@ -26,7 +26,7 @@ from tests.property.fault_world import (
     what_arrives_is_what_was_sent,
 )
 
-EXAMPLES_FACTOR = 4
+EXAMPLES_FACTOR = 8
 """A scenario covers four laws at once, on more messages than an example of a single value."""
 
 

@@ -1,7 +1,7 @@
 """Main queue, DLQ, parked queue and the real use case between them, on a virtual clock."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
@@ -31,7 +31,9 @@ class Stack:
         max_attempts: int = 6,
         max_receive_count: int = 3,
         seed: int = 1,
+        budget_seconds: int | None = None,
     ) -> None:
+        self.budget_seconds = budget_seconds
         self.clock = VirtualClock()
         self.model = SqsModel(self.clock, seed=seed)
         self.front = Front.of(self.model)
@@ -63,12 +65,18 @@ class Stack:
         return EventSource(self.dlq, self.replay, batch_size)
 
     def replay(self, batch: Sequence[Message]) -> set[str]:
-        outcome = self.replayer.replay(batch, forever)
+        outcome = self.replayer.replay(batch, self._deadline())
         self.outcomes.append(outcome)
         gone = {one.message_id for one in outcome.outcomes if isinstance(one.fate, Replay)}
         self.replayed.extend(letter for letter in batch if letter.message_id in gone)
         response = outcome.to_partial_batch_response()
         return {item["itemIdentifier"] for item in response["batchItemFailures"]}
+
+    def _deadline(self) -> Callable[[], float]:
+        if self.budget_seconds is None:
+            return forever
+        ends_ms = self.clock.now_ms() + 1000 * self.budget_seconds
+        return lambda: (ends_ms - self.clock.now_ms()) / 1000
 
     def _replayer(
         self, rate_seconds: float, cap_seconds: int, max_attempts: int, seed: int
