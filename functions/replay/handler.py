@@ -8,7 +8,7 @@ import os
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Protocol
@@ -20,6 +20,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from dlq_replay.decision import Hold, Park, Replay
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
+from dlq_replay.failure_table import FailureTable, table_client_config
+from dlq_replay.failures import Failure
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.replay import BatchOutcome, Replayer
@@ -98,7 +100,22 @@ def wired_replayer() -> Replayer:
         # otherwise draw the same delays.
         draw_up_to=lambda ceiling: random.SystemRandom().randint(0, ceiling),
         executor=executor,
+        find_failures=_failure_finder(settings.failure_table),
     )
+
+
+def _failure_finder(table_name: str | None) -> Callable[[Sequence[str]], Mapping[str, Failure]]:
+    if table_name is None:
+        return lambda _: {}
+    table = FailureTable(boto3.client("dynamodb", config=table_client_config()), table_name)
+
+    def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
+        found = table.find(message_ids)
+        if found.fault:
+            logger.warning("failure reasons are missing", extra={"reason": found.fault})
+        return found.failures
+
+    return find
 
 
 def _attributes(queue: SqsQueue) -> Mapping[str, str]:

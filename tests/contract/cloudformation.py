@@ -79,7 +79,8 @@ class Stack:
         return [
             name
             for name, rule in rules
-            if not all(self.resolve(one["Assert"]) for one in rule["Assertions"])
+            if self.resolve(rule.get("RuleCondition", True))
+            and not all(self.resolve(one["Assert"]) for one in rule["Assertions"])
         ]
 
     def of_type(self, resource_type: str) -> dict[str, dict[str, Any]]:
@@ -91,7 +92,7 @@ class Stack:
 
     def resolve(self, node: Any) -> Any:
         if isinstance(node, list):
-            return [self.resolve(one) for one in node]
+            return [one for each in node if (one := self.resolve(each)) is not NO_VALUE]
         if not isinstance(node, dict):
             return node
         if len(node) == 1 and next(iter(node)) in _FUNCTIONS:

@@ -371,8 +371,44 @@ def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> N
             "sqs:SendMessage",
         },
         f"{queue}orders-parked": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
+        "FailureTable.Arn": {"dynamodb:BatchGetItem"},
         "ReplayLogGroup.Arn": {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
+
+
+def test_the_failure_table_can_be_left_out() -> None:
+    stack = Stack.of(TEMPLATE, {"CreateFailureTable": "false"})
+
+    assert not stack.of_type("AWS::DynamoDB::Table")
+    assert not stack.of_type("AWS::IAM::ManagedPolicy")
+    assert not {"FailureTableName", "RecordFailuresPolicyArn"} & stack.outputs.keys()
+    assert "FailureTable.Arn" not in grants_of(stack)
+    assert environment_of(stack)["FAILURE_TABLE"] == ""
+
+
+def test_failure_reasons_expire_and_cost_nothing_at_rest() -> None:
+    [table] = Stack.of(TEMPLATE).of_type("AWS::DynamoDB::Table").values()
+
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert table["KeySchema"] == [{"AttributeName": "message_id", "KeyType": "HASH"}]
+
+
+def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
+    [policy] = Stack.of(TEMPLATE).of_type("AWS::IAM::ManagedPolicy").values()
+    [statement] = policy["PolicyDocument"]["Statement"]
+
+    assert statement["Resource"] == "FailureTable.Arn"
+    assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
+
+
+def test_non_retryable_errors_need_the_table() -> None:
+    given = {"NonRetryableErrors": "KeyError"}
+
+    assert Stack.of(TEMPLATE, given).broken_rules == []
+    assert Stack.of(TEMPLATE, given | {"CreateFailureTable": "false"}).broken_rules == [
+        "ReasonsNeedATable"
+    ]
 
 
 def test_the_role_is_the_template_s_own_so_that_sam_attaches_no_managed_policy() -> None:

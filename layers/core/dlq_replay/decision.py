@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
+from dlq_replay.failures import Failure
 from dlq_replay.history import History
 from dlq_replay.message import Message
 from dlq_replay.outgoing import first_seen_seconds, has_room_for_context, has_room_for_counter
@@ -26,6 +27,7 @@ class ParkReason(StrEnum):
     INVALID_COUNTER = "invalid_counter"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     TOO_OLD = "too_old"
+    NON_RETRYABLE = "non_retryable"
     NO_ROOM = "no_room"
 
 
@@ -69,11 +71,18 @@ Decision = Replay | Hold | Park
 
 
 def decide(
-    message: Message, policy: ReplayPolicy, now_seconds: int, draw_up_to: DrawUpTo
+    message: Message,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+    failure: Failure | None = None,
 ) -> Decision:
-    """Decide what happens to *message* now. Never raises for anything a message contains."""
+    """Decide what happens to *message* now. Never raises for anything a message contains.
+
+    *failure* is what its consumer recorded of this very copy, None where nothing is known.
+    """
     history = History.of(message)
-    reason = _reason_to_park(message, history, policy, now_seconds)
+    reason = _reason_to_park(message, history, policy, now_seconds, failure)
     if reason is not None:
         return Park(reason)
     number = (history.replay_count or 0) + 1
@@ -84,7 +93,11 @@ def decide(
 
 
 def _reason_to_park(
-    message: Message, history: History, policy: ReplayPolicy, now_seconds: int
+    message: Message,
+    history: History,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    failure: Failure | None,
 ) -> ParkReason | None:
     if _is_foreign(message, policy.main_queue):
         return ParkReason.FOREIGN_SOURCE
@@ -94,9 +107,10 @@ def _reason_to_park(
         return ParkReason.ATTEMPTS_EXHAUSTED
     if _is_too_old(history, policy, now_seconds):
         return ParkReason.TOO_OLD
-    if not has_room_for_counter(message, history.replay_count + 1, policy):
-        return ParkReason.NO_ROOM
-    return None
+    if failure is not None and failure.matches(policy.non_retryable_errors):
+        return ParkReason.NON_RETRYABLE
+    has_room = has_room_for_counter(message, history.replay_count + 1, policy)
+    return None if has_room else ParkReason.NO_ROOM
 
 
 def _due_seconds(

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import replace
 
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
@@ -64,14 +64,21 @@ def held_entry(
 
 
 def parked_entry(
-    message: Message, reason: str, now_seconds: int, policy: ReplayPolicy
+    message: Message,
+    reason: str,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    error: FailureError | None = None,
 ) -> SendEntry:
     """The copy that goes to the parked queue: the counter untouched, the reason in the context.
 
-    Where the context has no room, the message goes as it is.
+    *error* is what the consumer recorded. Where the context has no room, the message goes as it
+    is.
     """
     history = History.of(message)
-    context = replace(_seen(message, history, now_seconds), due_seconds=None, reason=reason)
+    context = replace(
+        _seen(message, history, now_seconds), due_seconds=None, reason=reason, error=error
+    )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
     return replace(
         _entry(message, _with_context(message.body, others, context, policy)),

@@ -1,12 +1,13 @@
 """What is meant to happen to each record of a batch, before any of it has. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Decision, Hold, Park, Replay, decide
 from dlq_replay.events import UnreadableRecord
+from dlq_replay.failures import Failure
 from dlq_replay.history import History
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import held_entry, parked_entry, replay_entry
@@ -62,8 +63,11 @@ def plan_batch(
     policy: ReplayPolicy,
     now_seconds: int,
     draw_up_to: DrawUpTo,
+    failures: Mapping[str, Failure],
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
+
+    *failures* is what consumers recorded, by message id.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
@@ -79,7 +83,9 @@ def plan_batch(
         elif lane is None:
             step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
         else:
-            step = _step(record, lane, policy, now_seconds, draw_up_to)
+            failure = failures.get(record.message_id)
+            decision = decide(record, policy, now_seconds, draw_up_to, failure)
+            step = _step(record, lane, decision, policy, now_seconds, failure)
         if lane is not None and not isinstance(step.fate, Replay):
             stopped.add(lane)
         steps.append(step)
@@ -87,22 +93,31 @@ def plan_batch(
 
 
 def _step(
-    message: Message, lane: str, policy: ReplayPolicy, now_seconds: int, draw_up_to: DrawUpTo
+    message: Message,
+    lane: str,
+    decision: Decision,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    failure: Failure | None,
 ) -> Step:
-    decision = decide(message, policy, now_seconds, draw_up_to)
-    destination, entry = _copy(message, decision, policy, now_seconds)
+    destination, entry = _copy(message, decision, policy, now_seconds, failure)
     return Step(message, lane, decision, destination, entry, History.of(message).fault)
 
 
 def _copy(
-    message: Message, decision: Decision, policy: ReplayPolicy, now_seconds: int
+    message: Message,
+    decision: Decision,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    failure: Failure | None,
 ) -> tuple[Destination | None, SendEntry | None]:
     match decision:
         case Replay(number, delay_seconds):
             entry = replay_entry(message, number, delay_seconds, now_seconds, policy)
             return Destination.MAIN, entry
         case Park(reason):
-            return Destination.PARKED, parked_entry(message, reason, now_seconds, policy)
+            error = failure.to_failure_error() if failure else None
+            return Destination.PARKED, parked_entry(message, reason, now_seconds, policy, error)
         case Hold() if policy.main_queue.is_fifo:
             return None, None
         case Hold(_, due_seconds, wait_seconds):

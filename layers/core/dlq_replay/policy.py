@@ -56,6 +56,7 @@ class ReplayPolicy:
         max_attempts: replays of one message, at least 0; 0 parks at once.
         backoff: the wait before each.
         max_age_seconds: how long after we first saw it a message is still replayed; None: forever.
+        non_retryable_errors: patterns of error names for which a message is parked at once.
         limits: what the queues impose.
     """
 
@@ -63,6 +64,7 @@ class ReplayPolicy:
     max_attempts: int
     backoff: Backoff
     max_age_seconds: int | None = None
+    non_retryable_errors: tuple[str, ...] = ()
     limits: QueueLimits = field(default_factory=QueueLimits)
 
     def with_limits(self, limits: QueueLimits) -> Self:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
+from dlq_replay.failures import Failure
 from dlq_replay.holding import DeadLetterQueue, hold_heads
 from dlq_replay.message import Message
 from dlq_replay.plan import Destination, Failed, Fate, Step, plan_batch
@@ -67,6 +68,8 @@ class Replayer:
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
         executor: runs the sends.
+        find_failures: what consumers recorded of these message ids; called once per batch, never
+            raises.
     """
 
     policy: ReplayPolicy
@@ -76,6 +79,7 @@ class Replayer:
     now_seconds: Callable[[], int]
     draw_up_to: DrawUpTo
     executor: Executor
+    find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
 
     def replay(
         self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
@@ -85,8 +89,11 @@ class Replayer:
         A message that stands twice in the batch is sent once. *seconds_left* says how long the
         answers may still be waited for; what is not confirmed by then is Failed.
         """
-        distinct = {record.message_id: record for record in records}.values()
-        steps = plan_batch(distinct, self.policy, self.now_seconds(), self.draw_up_to)
+        distinct = {record.message_id: record for record in records}
+        failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
+        steps = plan_batch(
+            distinct.values(), self.policy, self.now_seconds(), self.draw_up_to, failures
+        )
         results = send_lanes(self._lanes(steps), self.executor, seconds_left)
         held = hold_heads(steps, results, self.dlq) if seconds_left() > 0 else set()
         return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))

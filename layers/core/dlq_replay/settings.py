@@ -1,6 +1,7 @@
 """The Lambda's environment, read once; every fault of it is reported together. Pure."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -24,7 +25,10 @@ REQUIRED_VARIABLES = (
     "BACKOFF_RATE",
     "BACKOFF_CAP_SECONDS",
 )
-OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "LOG_LEVEL")
+OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL")
+
+_ERROR_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+")
 
 Value = TypeVar("Value")
 
@@ -37,6 +41,7 @@ class ReplaySettings:
     dlq_url: str
     parked_queue_url: str
     policy: ReplayPolicy
+    failure_table: str | None = None
     log_level: str = "INFO"
 
     @classmethod
@@ -55,8 +60,12 @@ class ReplaySettings:
         rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
         cap = reader.required("BACKOFF_CAP_SECONDS", _whole(*BACKOFF_CAP_RANGE))
         max_age = reader.optional("MAX_AGE_SECONDS", _whole(*MAX_AGE_RANGE))
+        non_retryable = reader.optional("NON_RETRYABLE_ERRORS", _patterns)
+        failure_table = reader.optional("FAILURE_TABLE", _table)
         log_level = reader.optional("LOG_LEVEL", _log_level)
         faults = [*reader.faults, *_contradictions(main, dlq, parked)]
+        if non_retryable and not environment.get("FAILURE_TABLE"):
+            faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
         if faults or not (main and dlq and parked) or max_attempts is None or rate is None:
             raise SettingsError(faults)
         backoff = Backoff(rate_seconds=rate, cap_seconds=cap or 0)
@@ -64,7 +73,8 @@ class ReplaySettings:
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
             parked_queue_url=environment["PARKED_QUEUE_URL"],
-            policy=ReplayPolicy(main, max_attempts, backoff, max_age),
+            policy=ReplayPolicy(main, max_attempts, backoff, max_age, non_retryable or ()),
+            failure_table=failure_table,
             log_level=log_level or "INFO",
         )
 
@@ -131,6 +141,21 @@ def _fraction(low: float, high: float) -> Callable[[str], float]:
         return number
 
     return parse
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    patterns = tuple(part.strip() for part in text.split(","))
+    if not all(_ERROR_PATTERN.fullmatch(pattern) for pattern in patterns):
+        raise ValueError(
+            "must be error names separated by commas; * and ? stand for any characters"
+        )
+    return patterns
+
+
+def _table(text: str) -> str:
+    if not _TABLE.fullmatch(text):
+        raise ValueError("must be the name or the ARN of a DynamoDB table")
+    return text
 
 
 def _log_level(text: str) -> str:

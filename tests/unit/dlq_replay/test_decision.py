@@ -4,6 +4,7 @@ import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
+from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from tests.builders import NOW, context, counter, filler, message, policy, queue_arn, text
@@ -137,6 +138,30 @@ def test_message_seen_for_the_first_time_is_never_too_old() -> None:
     rules = policy(max_age_seconds=1)
 
     assert isinstance(decide_with_highest_draw(message(SentTimestamp="0"), rules), Replay)
+
+
+def failed_with(error_type: str) -> Failure:
+    return Failure("m-1", error_type)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "error_type", "is_parked"),
+    [
+        (("ValidationError",), "ValidationError", True),
+        (("ValidationError",), "schemas.ValidationError", True),
+        (("schemas.*",), "schemas.ValidationError", True),
+        (("Key?rror",), "KeyError", True),
+        (("ValidationError",), "TimeoutError", False),
+        ((), "ValidationError", False),
+    ],
+)
+def test_recorded_error_that_no_retry_can_resolve_is_parked(
+    *, patterns: tuple[str, ...], error_type: str, is_parked: bool
+) -> None:
+    rules = replace(policy(), non_retryable_errors=patterns)
+    decision = decide(message(), rules, NOW, lambda top: top, failed_with(error_type))
+
+    assert is_parked == (decision == Park(ParkReason.NON_RETRYABLE))
 
 
 @pytest.mark.parametrize(("own", "is_parked"), [(9, False), (10, True)])

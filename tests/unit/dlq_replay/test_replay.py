@@ -1,10 +1,13 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+from dlq_replay.context import FailureError
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
+from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate
 from dlq_replay.policy import ReplayPolicy
@@ -258,3 +261,32 @@ def test_fifo_head_is_not_held_when_time_is_up(build: Build, dlq: FakeQueue) -> 
 
     assert failures(outcome) == {"a1"}
     assert dlq.visibility == []
+
+
+def test_reasons_are_looked_up_once_and_travel_with_the_parked(
+    build: Build, parked: FakeQueue, main: FakeQueue
+) -> None:
+    asked: list[Sequence[str]] = []
+
+    def find(message_ids: Sequence[str]) -> dict[str, Failure]:
+        asked.append(message_ids)
+        return {"a": Failure("a", "orders.BadAddress", "no such street")}
+
+    rules = replace(policy(), non_retryable_errors=("BadAddress",))
+    replayer = replace(build(rules), find_failures=find)
+    outcome = replayer.replay([message("a"), message("b")], forever)
+
+    (copy,) = parked.sent
+    assert asked == [["a", "b"]]
+    assert fates(outcome) == {"a": Park(ParkReason.NON_RETRYABLE), "b": Replay(1, 4)}
+    assert context_of(copy).reason == "non_retryable"
+    assert context_of(copy).error == FailureError("orders.BadAddress", "no such street")
+
+
+def test_every_parked_copy_says_its_last_error(build: Build, parked: FakeQueue) -> None:
+    replayer = replace(build(), find_failures=lambda _: {"a": Failure("a", "TimeoutError", "slow")})
+    replayer.replay([message("a", attributes=counter("3"))], forever)
+
+    (copy,) = parked.sent
+    assert context_of(copy).reason == "attempts_exhausted"
+    assert context_of(copy).error == FailureError("TimeoutError", "slow")

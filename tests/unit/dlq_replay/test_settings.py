@@ -28,7 +28,9 @@ def test_complete_environment_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["MAX_AGE_SECONDS", "LOG_LEVEL"])
+@pytest.mark.parametrize(
+    "name", ["MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL"]
+)
 def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
     assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
         environment(**{name: ""})
@@ -70,6 +72,7 @@ def test_empty_environment_names_every_missing_variable() -> None:
         ("BACKOFF_RATE", "fast", "must be a number of seconds from 0.001 to 43200"),
         ("BACKOFF_CAP_SECONDS", "1.5", "must be a whole number from 0 to 1209600"),
         ("MAX_AGE_SECONDS", "0", "must be a whole number from 1 to 31536000"),
+        ("FAILURE_TABLE", "a b", "must be the name or the ARN of a DynamoDB table"),
         ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
     ],
 )
@@ -104,3 +107,25 @@ def test_standard_and_fifo_queues_do_not_mix() -> None:
 def test_error_text_lists_the_faults() -> None:
     with pytest.raises(SettingsError, match=r"MAX_ATTEMPTS=x: must be a whole number"):
         ReplaySettings.from_env(environment(MAX_ATTEMPTS="x"))
+
+
+def test_non_retryable_errors_are_read_with_their_table() -> None:
+    settings = ReplaySettings.from_env(
+        environment(NON_RETRYABLE_ERRORS="KeyError, schemas.*", FAILURE_TABLE="failures")
+    )
+
+    assert settings.policy.non_retryable_errors == ("KeyError", "schemas.*")
+    assert settings.failure_table == "failures"
+
+
+def test_non_retryable_errors_without_a_table_are_a_contradiction() -> None:
+    (fault,) = faults_of(NON_RETRYABLE_ERRORS="KeyError")
+
+    assert fault == "NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both"
+
+
+@pytest.mark.parametrize("names", ["a b", "KeyError,", "%"])
+def test_unreadable_error_names_are_refused(names: str) -> None:
+    (fault,) = faults_of(NON_RETRYABLE_ERRORS=names, FAILURE_TABLE="failures")
+
+    assert "must be error names separated by commas" in fault

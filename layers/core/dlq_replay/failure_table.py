@@ -1,0 +1,205 @@
+"""The table of failures, as boto3 speaks DynamoDB. An adapter; it never raises.
+
+A failure is help, not truth: without the table messages are replayed as if no error were known. So
+every call here gives what it could do, and one line that says why it could not do the rest.
+
+The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at``.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Protocol
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from dlq_replay.exception_facts import one_line
+from dlq_replay.failures import Failure
+
+MAX_WRITES = 25
+"""Items in one BatchWriteItem."""
+
+MAX_READS = 100
+"""Keys in one BatchGetItem."""
+
+BUDGET_SECONDS = 3.0
+"""How long one ``record`` or ``find`` goes on starting calls."""
+
+_KEY_BYTES = 2048
+# How long to wait before each further try of what DynamoDB left unprocessed.
+_PAUSES_SECONDS = (0.05, 0.2)
+
+
+class DynamoDbClient(Protocol):
+    """The part of boto3's low-level DynamoDB client that is used here."""
+
+    def put_item(self, **request: object) -> Mapping[str, Any]:
+        """Write one item over whatever was under its key."""
+
+    def batch_write_item(self, **request: object) -> Mapping[str, Any]:
+        """Write up to 25 items of different keys; some may be left unprocessed."""
+
+    def batch_get_item(self, **request: object) -> Mapping[str, Any]:
+        """Read up to 100 different keys; some may be left unprocessed."""
+
+
+def table_client_config() -> Config:
+    """Timeouts and retries of the client: a slow table is worth less than a message in time."""
+    return Config(
+        connect_timeout=1,
+        read_timeout=2,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of a ``record``.
+
+    Attributes:
+        missed: the failures that DynamoDB did not confirm.
+        fault: why, in one line without any part of a message; None if nothing was missed.
+    """
+
+    missed: tuple[Failure, ...] = ()
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a ``find`` brought.
+
+    Attributes:
+        failures: by message id; an id without a recorded failure is not in it.
+        fault: why it may be incomplete, in one line without any part of a message; else None.
+    """
+
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureTable:
+    """One table, through one client; safe to share between threads.
+
+    Attributes:
+        client: a low-level DynamoDB client, best made with ``table_client_config``.
+        table_name: or the table's ARN, where it is another account's.
+        pause: waits so many seconds.
+        clock_seconds: seconds since any moment, never set back.
+    """
+
+    client: DynamoDbClient
+    table_name: str
+    pause: Callable[[float], object] = time.sleep
+    clock_seconds: Callable[[], float] = time.monotonic
+
+    def record(self, failures: Sequence[Failure]) -> Recorded:
+        """Write each failure over what was recorded of its message; of equal ids the last.
+
+        One write per message: a PutItem for one, BatchWriteItem of 25 for more. After a call that
+        fails no other is made, so that a table that is down costs one time-out.
+        """
+        left = {failure.message_id: failure for failure in failures}
+        writable = {key: failure for key, failure in left.items() if _can_be_key(key)}
+        fault = None if len(writable) == len(left) else "a message id cannot be a key"
+
+        def write(tried: Sequence[str]) -> Sequence[str]:
+            unwritten = self._write([writable[key] for key in tried])
+            for key in set(tried) - unwritten:
+                del left[key]
+            return [key for key in tried if key in unwritten]
+
+        try:
+            self._in_batches(list(writable), MAX_WRITES, write)
+        except Exception as error:  # noqa: BLE001 - help, not truth: see the module
+            fault = _fault(error)
+        return Recorded(tuple(left.values()), fault)
+
+    def find(self, message_ids: Sequence[str]) -> Found:
+        """Read what is recorded of these messages, each asked for once, 100 in a call.
+
+        Reads are strongly consistent: what made SQS move a message may be the first failure
+        recorded of it, and a moment old. An item that cannot be read is left out.
+        """
+        found: dict[str, Failure] = {}
+        unreadable = 0
+
+        def read(tried: Sequence[str]) -> Sequence[str]:
+            nonlocal unreadable
+            items, unread = self._read(tried)
+            for item in items:
+                try:
+                    failure = Failure.from_item(item)
+                except ValueError:
+                    unreadable += 1
+                else:
+                    found[failure.message_id] = failure
+            return unread
+
+        try:
+            self._in_batches(
+                [i for i in dict.fromkeys(message_ids) if _can_be_key(i)], MAX_READS, read
+            )
+        except Exception as error:  # noqa: BLE001 - help, not truth: see the module
+            return Found(found, _fault(error))
+        return Found(found, f"items without an error_type: {unreadable}" if unreadable else None)
+
+    def _write(self, failures: Sequence[Failure]) -> set[str]:
+        """Return the ids of those that DynamoDB left for another call."""
+        if len(failures) == 1:
+            self.client.put_item(TableName=self.table_name, Item=failures[0].to_item())
+            return set()
+        requests = [{"PutRequest": {"Item": failure.to_item()}} for failure in failures]
+        answer = self.client.batch_write_item(RequestItems={self.table_name: requests})
+        left = chain.from_iterable((answer.get("UnprocessedItems") or {}).values())
+        return {request["PutRequest"]["Item"]["message_id"]["S"] for request in left}
+
+    def _read(self, message_ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """Return the items, and the ids that DynamoDB left for another call."""
+        keys = [{"message_id": {"S": message_id}} for message_id in message_ids]
+        answer = self.client.batch_get_item(
+            RequestItems={self.table_name: {"Keys": keys, "ConsistentRead": True}}
+        )
+        items = chain.from_iterable((answer.get("Responses") or {}).values())
+        left = (answer.get("UnprocessedKeys") or {}).values()
+        return list(items), [key["message_id"]["S"] for one in left for key in one["Keys"]]
+
+    def _in_batches(
+        self, keys: Sequence[str], size: int, work: Callable[[Sequence[str]], Sequence[str]]
+    ) -> None:
+        """Give *work* all *keys*, batch by batch, and again what it returns as not done."""
+        end_seconds = self.clock_seconds() + BUDGET_SECONDS
+        for start in range(0, len(keys), size):
+            left = work(keys[start : start + size])
+            for pause_seconds in _PAUSES_SECONDS:
+                if left:
+                    self.pause(pause_seconds)
+                    left = work(left)
+            if left:
+                raise _StoppedError("throttled: DynamoDB left a part of a batch unprocessed")
+            if self.clock_seconds() > end_seconds and start + size < len(keys):
+                raise _StoppedError(f"slow: stopped after {BUDGET_SECONDS:g} s")
+
+
+class _StoppedError(Exception):
+    """No further call is worth its time."""
+
+
+def _can_be_key(message_id: str) -> bool:
+    """DynamoDB's rule for a key of text. One that breaks it would spoil its whole call."""
+    return 0 < len(message_id.encode("utf-8", "replace")) <= _KEY_BYTES and message_id.isprintable()
+
+
+def _fault(error: Exception) -> str:
+    """Say what went wrong without any part of an item: errors of the call's form may quote it."""
+    if isinstance(error, _StoppedError):
+        return str(error)
+    if isinstance(error, ClientError):
+        detail = error.response.get("Error", {})
+        return one_line(f"{detail.get('Code', 'Unknown')}: {detail.get('Message', '')}")
+    if isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError):
+        return one_line(f"{type(error).__name__}: {error}")
+    return type(error).__name__

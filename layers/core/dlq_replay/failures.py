@@ -1,0 +1,162 @@
+"""Why a consumer failed on a message, as it was recorded: SQS itself keeps no error. Pure.
+
+Recorded are the exception's type, the start of its text, and where it was raised: never a body, no
+arguments, no locals, no causes and no notes. The text is the consumer's own, though, and some
+libraries quote their input in it (pydantic prints ``input_value=...``): where a text may hold what
+must not be kept, pass ``redact``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from dlq_replay.context import FailureError
+from dlq_replay.exception_facts import ExceptionFacts, Redact, one_line
+
+DEFAULT_TTL_SECONDS = 14 * 24 * 3600
+"""How long a failure is kept: the longest that SQS keeps a message."""
+
+ERROR_TYPE_CHARACTERS = 256
+ERROR_MESSAGE_CHARACTERS = 300
+STACK_TOP_CHARACTERS = 300
+
+_FINGERPRINT_CHARACTERS = 64
+_CONTEXT_TYPE_CHARACTERS = 128
+_SECONDS_DIGITS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One copy's latest failure. Every text is printable and on one line.
+
+    Attributes:
+        message_id: of the copy that failed; a replay makes another copy, with an id of its own.
+        error_type: the exception's class with its module, builtins without; 1 to 256 characters.
+        error_message: the start of its text, at most 300 characters; empty if it has none.
+        stack_top: ``file.py:line in function`` of up to three frames, the innermost first, with
+            `` < `` between them; at most 300 characters.
+        fingerprint: 16 hex digits, the same for failures that differ only in numbers, ids, quoted
+            texts and lines of code; empty where another program wrote the failure without one.
+        failed_at_seconds: epoch seconds; 0 is unknown.
+        expires_at_seconds: epoch seconds from which the table may forget it; 0 is unknown.
+    """
+
+    message_id: str
+    error_type: str
+    error_message: str = ""
+    stack_top: str = ""
+    fingerprint: str = ""
+    failed_at_seconds: int = 0
+    expires_at_seconds: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        message_id: str,
+        exception: BaseException,
+        now_seconds: int,
+        ttl_seconds: int = DEFAULT_TTL_SECONDS,
+        redact: Redact | None = None,
+    ) -> Self:
+        """Describe *exception*, whatever its class does. Never raises an ``Exception``.
+
+        A group of exceptions is described as the group, not by its members. *redact* gets the
+        text before anything of it is kept; if it fails, nothing of the text is kept.
+        """
+        facts = ExceptionFacts.of(exception, redact)
+        return cls(
+            message_id=message_id,
+            error_type=_end(facts.type_name, ERROR_TYPE_CHARACTERS),
+            error_message=_start(facts.text, ERROR_MESSAGE_CHARACTERS),
+            stack_top=_start(" < ".join(facts.places), STACK_TOP_CHARACTERS),
+            fingerprint=facts.fingerprint,
+            failed_at_seconds=now_seconds,
+            expires_at_seconds=now_seconds + ttl_seconds,
+        )
+
+    @classmethod
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
+        """Read an item of the table. Only ``message_id`` and ``error_type`` must be there.
+
+        So a consumer in any language can write the table. Texts are cut as ``of`` cuts them;
+        another attribute that cannot be read counts as absent.
+
+        Raises:
+            ValueError: one of those two is absent, empty or not text. The caller goes on as if
+                there were no item.
+        """
+        message_id = _text(item, "message_id")
+        error_type = _end(one_line(_text(item, "error_type")), ERROR_TYPE_CHARACTERS)
+        if not message_id or not error_type:
+            raise ValueError("message_id and error_type must be text of at least one character")
+        return cls(
+            message_id=message_id,
+            error_type=error_type,
+            error_message=_line(item, "error_message", ERROR_MESSAGE_CHARACTERS),
+            stack_top=_line(item, "stack_top", STACK_TOP_CHARACTERS),
+            fingerprint=_line(item, "fingerprint", _FINGERPRINT_CHARACTERS),
+            failed_at_seconds=_seconds(item, "failed_at"),
+            expires_at_seconds=_seconds(item, "expires_at"),
+        )
+
+    def to_item(self) -> dict[str, dict[str, str]]:
+        """Spell it as an item of the table, in DynamoDB's low-level JSON."""
+        return {
+            "message_id": {"S": self.message_id},
+            "error_type": {"S": self.error_type},
+            "error_message": {"S": self.error_message},
+            "stack_top": {"S": self.stack_top},
+            "fingerprint": {"S": self.fingerprint},
+            "failed_at": {"N": str(self.failed_at_seconds)},
+            "expires_at": {"N": str(self.expires_at_seconds)},
+        }
+
+    def to_failure_error(self) -> FailureError:
+        """Spell it for a parked copy's context: the end of its type, in printable ASCII."""
+        spelled = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
+        return FailureError(spelled[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message)
+
+    def matches(self, patterns: str | Iterable[str]) -> bool:
+        """Tell whether one of *patterns* names the error's type, with or without its module.
+
+        Args:
+            patterns: names separated by commas, or the names one by one. ``*``, ``?`` and
+                ``[...]`` are wildcards, case counts, and an empty name matches nothing.
+        """
+        names = patterns.split(",") if isinstance(patterns, str) else patterns
+        spellings = (self.error_type, self.error_type.rpartition(".")[2])
+        return any(fnmatchcase(one, name.strip()) for name in names for one in spellings)
+
+
+def _start(text: str, characters: int) -> str:
+    return text[:characters].rstrip()
+
+
+def _end(text: str, characters: int) -> str:
+    """Cut a type from its front: its last segment says most."""
+    return text[-characters:].lstrip()
+
+
+def _line(item: Mapping[str, Any], name: str, characters: int) -> str:
+    return _start(one_line(_text(item, name)), characters)
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    value = _typed(item, name, "S")
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(item: Mapping[str, Any], name: str) -> int:
+    """Whole seconds; DynamoDB gives numbers as text, and a fraction is cut off."""
+    whole = str(_typed(item, name, "N")).partition(".")[0]
+    return int(whole) if _is_seconds(whole) else 0
+
+
+def _is_seconds(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _SECONDS_DIGITS
+
+
+def _typed(item: Mapping[str, Any], name: str, kind: str) -> object:
+    attribute = item.get(name)
+    return attribute.get(kind) if isinstance(attribute, Mapping) else None
