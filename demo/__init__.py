@@ -5,9 +5,10 @@ The replay Lambda and the Spark job are the real ones; the queues, the event sou
 consumer and the operator are played here:
 
 =================  ==================================================================
-``embedded_sqs``   an SQS server on this machine, a process of its own
+``embedded_sqs``   an SQS server on this machine, a process of its own (``queue_server``)
 ``world``          its queues, and the environment that points everything there
 ``workload``       the messages: invented ones, or the user's own (``input_file``)
+``groups``         their message groups, for FIFO queues
 ``producer``       sends them
 ``event_source``   what Lambda does between a queue and a function (``lambda_events``)
 ``lambda_host``    loads the real replay handler (``follow``: tells of single messages)
@@ -15,7 +16,7 @@ consumer and the operator are played here:
 ``spark``          the Spark job, its session started while the queues work (``processes``)
 ``scenario``       the acts, in order, on a ``stage`` that ``wiring`` builds and takes down
 ``screen``         what the viewer sees (``terminal``: and only that)
-``audit``          where every message ended, from outside the product (``identity``)
+``audit``          where every message ended, from outside the product (``identity``, ``order``)
 =================  ==================================================================
 """
 

@@ -26,14 +26,20 @@ _EPILOG = """\
 examples:
   python -m demo                                   120 invented events of a shop
   python -m demo --messages 300 --seed 7           more of them, others
+  python -m demo --queue fifo                      FIFO queues: customers are message groups
   python -m demo --input messages.jsonl            your own, one JSON object a line:
       {"body": "any text"}
       {"body": "{\\"order\\": 7}", "attributes": {"tenant": "acme",
         "retries": {"DataType": "Number", "StringValue": "3"},
         "hmac": {"DataType": "Binary", "BinaryValue": "3q2+7w=="}}}
 
-The last line on standard output is one JSON object with the counts. Exit code: 0 every message
-was processed unchanged, 1 not so, 2 bad arguments or input, 130 interrupted.
+On FIFO queues each message belongs to a customer by a hash of what it is. The head of a group
+that must wait does so hidden in the dead-letter queue, and its group waits with it.
+
+The last line on standard output is one JSON object with the counts; with --queue fifo, and only
+then, "out_of_order" is among them: groups whose dead letters came back in another order than they
+failed in. Exit code: 0 every message was processed unchanged and no group's order was broken, 1
+not so, 2 bad arguments or input, 130 interrupted.
 """
 
 
@@ -44,12 +50,14 @@ class Options:
     Attributes:
         messages: how many to send at most; None where not asked.
         folder: where archive, report and logs are kept; None for the default, which is wiped.
+        is_fifo: whether the queues keep the order of message groups.
     """
 
     messages: int | None
     seed: int
     input_path: Path | None
     folder: Path | None
+    is_fifo: bool
 
     @property
     def message_limit(self) -> int:
@@ -59,6 +67,11 @@ class Options:
 
 def parse_options(argv: Sequence[str] | None) -> Options:
     """Read the command line; exits with 2 where it is wrong, as argparse does."""
+    raw = _parser().parse_args(argv)
+    return Options(raw.messages, raw.seed, raw.input, raw.keep, is_fifo=raw.queue == "fifo")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
         description=_DESCRIPTION,
@@ -66,6 +79,8 @@ def parse_options(argv: Sequence[str] | None) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    kinds = ("standard", "fifo")
+    parser.add_argument("--queue", choices=kinds, default=kinds[0], help="(default standard)")
     parser.add_argument(
         "--messages",
         type=_count,
@@ -84,8 +99,7 @@ def parse_options(argv: Sequence[str] | None) -> Options:
         help="keep archive, report and logs in DIR, which must be empty or new "
         "(default .demo, wiped by the next run)",
     )
-    raw = parser.parse_args(argv)
-    return Options(raw.messages, raw.seed, raw.input, raw.keep)
+    return parser
 
 
 @contextmanager

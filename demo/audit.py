@@ -39,7 +39,11 @@ PROCESSED = frozenset({Fate.AT_ONCE, Fate.REPLAYED, Fate.REDRIVEN})
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was found at the end: identities seen in each place, and the consumer's sightings."""
+    """What was found at the end: identities seen in each place, and the consumer's sightings.
+
+    Attributes:
+        out_of_order: message groups whose order was broken; None on standard queues.
+    """
 
     sightings: Mapping[str, Sighting]
     main: Collection[str] = frozenset()
@@ -47,11 +51,12 @@ class Evidence:
     parked: Collection[str] = frozenset()
     archived: Collection[str] = frozenset()
     strangers: Collection[str] = frozenset()
+    out_of_order: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The fate of each sent identity, and what follows from it."""
+    """The fate of each sent identity, and what follows from it; ``out_of_order`` as found."""
 
     fates: Mapping[str, Fate]
     replayed: frozenset[str]
@@ -59,6 +64,7 @@ class Account:
     redriven: frozenset[str]
     altered: frozenset[str]
     duplicates: int
+    out_of_order: Collection[str] | None
 
     def of_fate(self, fate: Fate) -> list[str]:
         """The identities that fared so, in the order they were sent."""
@@ -66,11 +72,15 @@ class Account:
 
     @property
     def is_all_well(self) -> bool:
-        """Every message was processed, as it was sent."""
-        return PROCESSED.issuperset(self.fates.values()) and not self.altered
+        """Every message was processed, as it was sent, and no group's order was broken."""
+        is_intact = not self.altered and not self.out_of_order
+        return is_intact and PROCESSED.issuperset(self.fates.values())
 
     def summary(self) -> dict[str, int]:
-        """Numbers of distinct messages; ``duplicates`` are processings beyond the first."""
+        """Numbers of distinct messages; ``duplicates`` are processings beyond the first.
+
+        ``out_of_order`` counts groups, and stands there only where there is an order to keep.
+        """
         counts = Counter(self.fates.values())
         return {
             "sent": len(self.fates),
@@ -81,6 +91,7 @@ class Account:
             "lost": counts[Fate.LOST],
             "altered": len(self.altered),
             "duplicates": self.duplicates,
+            **({} if self.out_of_order is None else {"out_of_order": len(self.out_of_order)}),
         }
 
 
@@ -106,6 +117,7 @@ def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
         redriven=frozenset(redriven),
         altered=frozenset(altered),
         duplicates=sum(max(0, s.processed_count - 1) for s in seen.values()),
+        out_of_order=evidence.out_of_order,
     )
 
 
@@ -129,7 +141,8 @@ def read_archive(archive: Path) -> Iterator[Content]:
 def read_queue(client: "SQSClient", queue: Queue, patience_seconds: float) -> Iterator[Content]:
     """Receive every message that *queue* holds, waiting for those that are hidden.
 
-    Deletes nothing. Ends when only what was received here is left, or patience does.
+    On FIFO it deletes what it read, for a group gives out nothing more while a part is in flight;
+    on standard queues nothing. Ends when only what was received here is left, or patience does.
     """
     deadline = time.monotonic() + patience_seconds
     held = 0
@@ -141,7 +154,11 @@ def read_queue(client: "SQSClient", queue: Queue, patience_seconds: float) -> It
             MessageAttributeNames=["All"],
         )
         messages = answer.get("Messages", [])
-        held += len(messages)
+        if queue.is_fifo:
+            for message in messages:
+                client.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
+        else:
+            held += len(messages)
         yield from (from_received(message) for message in messages)
         if not messages:
             time.sleep(_PAUSE_SECONDS)

@@ -24,7 +24,14 @@ def play_command(
     try:
         loaded = load(options)
         with work_folder(options.folder) as work:
-            cast = Cast(loaded.messages, loaded.remarks, work, wrap_replay_handler, with_spark)
+            cast = Cast(
+                messages=loaded.messages,
+                remarks=loaded.remarks,
+                work=work,
+                wrap_replay_handler=wrap_replay_handler,
+                with_spark=with_spark,
+                is_fifo=options.is_fifo,
+            )
             return _conclude(run(cast))
     except InputError as error:
         return _fail(str(error), EXIT_BAD_INPUT)
@@ -39,6 +46,9 @@ def _conclude(result: Result) -> int:
             _fail(f"{fate.value}: {names(account, result.sent, fate)}.", EXIT_NOT_ALL_WELL)
     if account.altered:
         _fail(f"altered on the way: {', '.join(sorted(account.altered))}.", EXIT_NOT_ALL_WELL)
+    if account.out_of_order:
+        groups = ", ".join(sorted(account.out_of_order))
+        _fail(f"dead letters came back out of order in: {groups}.", EXIT_NOT_ALL_WELL)
     summary = {**account.summary(), "seconds": round(result.seconds, 1)}
     sys.stdout.write(json.dumps(summary) + "\n")
     sys.stdout.flush()

@@ -1,6 +1,7 @@
 """A Lambda function that fails on purpose: its payments service is down, and it has a bug.
 
-It answers with partial batch failures, as a good consumer does, and notes what it saw.
+It answers with partial batch failures, as a good consumer does, and notes what it saw. On FIFO
+queues it stops a group at its first failure, so that nothing overtakes.
 """
 
 import sys
@@ -44,7 +45,16 @@ class Consumer:
         """Work through a batch; answer with the messages that failed."""
         if self._outage_ends is None:
             self._outage_ends = self.clock() + OUTAGE_SECONDS
-        failed = [r["messageId"] for r in event["Records"] if not self._succeeds(r)]
+        failed: list[str] = []
+        stopped: set[str] = set()
+        for record in event["Records"]:
+            group = _group_to_keep(record)
+            if group in stopped:
+                self._skip(record)
+            elif self._succeeds(record):
+                continue
+            failed.append(record["messageId"])
+            stopped.update({group} - {""})
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
     @property
@@ -65,6 +75,11 @@ class Consumer:
         self.journal.processed(content)
         self._follow(content, record, "is processed")
         return True
+
+    def _skip(self, record: Mapping[str, Any]) -> None:
+        content = from_record(record)
+        self.journal.arrived(content)
+        self._follow(content, record, "waits behind one of its group that failed")
 
     def _work(self, trait: Trait) -> None:
         if trait is Trait.NEEDS_PAYMENTS:
@@ -87,13 +102,25 @@ class Consumer:
             return
         number = self.messages[content.identity].number
         count = content.replay_count
-        waited = _seconds(system, "ApproximateFirstReceiveTimestamp") - _seconds(
-            system, "SentTimestamp"
-        )
-        how = f"is back, replay {count}, after {waited:.0f} s" if count else "arrives"
+        how = f"is back, replay {count}{_wait(record)}" if count else "arrives"
         if content.plan_id:
             how = "is back, redriven"
         self.tell(f"message {number} {how}, and {fate}")
+
+
+def _group_to_keep(record: Mapping[str, Any]) -> str:
+    """The message group of a FIFO queue; empty where there is no order to keep."""
+    is_fifo = record["eventSourceARN"].endswith(".fifo")
+    return str(record["attributes"].get("MessageGroupId", "")) if is_fifo else ""
+
+
+def _wait(record: Mapping[str, Any]) -> str:
+    """How long it was hidden in this queue; on FIFO it was hidden in the DLQ instead."""
+    system = record["attributes"]
+    if _group_to_keep(record):
+        return ""
+    first_look = _seconds(system, "ApproximateFirstReceiveTimestamp")
+    return f", after {first_look - _seconds(system, 'SentTimestamp'):.0f} s"
 
 
 def _seconds(system: Mapping[str, str], name: str) -> float:

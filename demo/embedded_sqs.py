@@ -60,6 +60,9 @@ def serve() -> None:
     """Serve until standard input closes."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415 - only this process needs it
 
+    from demo import queue_server  # noqa: PLC0415 - as above
+
+    queue_server.install()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(_HOST, port=0, verbose=False)
     server.start()

@@ -1,7 +1,8 @@
 """What stands between a queue and a function: polls, invokes, deletes what succeeded.
 
 Behaves like Lambda's event source mapping with ``ReportBatchItemFailures``: what failed is left to
-the visibility timeout.
+the visibility timeout. On FIFO queues a batch holds ten messages at most, none of a group of which
+another is in flight.
 """
 
 import threading
@@ -64,6 +65,11 @@ class EventSource:
     batch_size: int = 10
     window_seconds: float = 0
     dead_letter_source_arn: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what Lambda refuses."""
+        if self.queue.is_fifo and (self.batch_size > _RECEIVE_MAX or self.window_seconds):
+            raise ValueError(f"{self.queue.name}: FIFO allows batches of 10 and no window")
 
 
 class Poller:

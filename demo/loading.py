@@ -1,10 +1,11 @@
 """Gets the messages of a run: invented, or read from the viewer's file."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from demo.arguments import DEFAULT_MESSAGES, Options
 from demo.errors import InputError
+from demo.groups import in_groups
 from demo.input_file import LineFault, parse_lines
 from demo.workload import DemoMessage, from_input, invent
 
@@ -20,11 +21,16 @@ class Loaded:
 
 
 def load(options: Options) -> Loaded:
-    """Make or read the messages.
+    """Make or read the messages; for FIFO queues, each with its group.
 
     Raises:
         InputError: the file cannot be read, or holds no message.
     """
+    loaded = _load(options)
+    return replace(loaded, messages=in_groups(loaded.messages)) if options.is_fifo else loaded
+
+
+def _load(options: Options) -> Loaded:
     if options.input_path is None:
         count = options.messages or DEFAULT_MESSAGES
         return Loaded(invent(count, random.Random(options.seed)), [])

@@ -55,13 +55,21 @@ def produce(
             pause(_PAUSE_SECONDS)
         waiting, codes = list(run), dict[str, str]()
         for _ in range(_ROUNDS):
-            codes = _failed(send_batch([to_entry(m.content, str(m.number)) for m in waiting]))
+            codes = _failed(send_batch([_entry(m) for m in waiting]))
             yield [m for m in waiting if str(m.number) not in codes]
             waiting = [m for m in waiting if str(m.number) in codes]
             if not waiting:
                 break
         yield from (Refusal(m, codes[str(m.number)]) for m in waiting)
         pause(_PAUSE_SECONDS)
+
+
+def _entry(message: DemoMessage) -> dict[str, Any]:
+    entry = to_entry(message.content, str(message.number))
+    if message.group is None:
+        return entry
+    fifo = {"MessageGroupId": message.group, "MessageDeduplicationId": message.identity}
+    return {**entry, **fifo}
 
 
 def _failed(answer: dict[str, Any]) -> dict[str, str]:

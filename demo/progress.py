@@ -29,6 +29,11 @@ class Progress:
     parked: Depth = field(default_factory=Depth)
 
     @property
+    def backing_off(self) -> int:
+        """Messages that wait for their replay: delayed in main, or, on FIFO, hidden in the DLQ."""
+        return self.main.delayed + self.dlq.delayed
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing is under way: main and DLQ are empty."""
         return self.main.total == 0 and self.dlq.total == 0
@@ -36,7 +41,7 @@ class Progress:
     def to_line(self) -> str:
         """One plain line, for a pipe."""
         return (
-            f"main {self.main.total:>4}  backing off {self.main.delayed:>4}"
+            f"main {self.main.total:>4}  backing off {self.backing_off:>4}"
             f"  DLQ {self.dlq.total:>4}  parked {self.parked.total:>4}  replayed {self.replayed:>4}"
             f"  processed {self.processed}/{self.total}"
         )

@@ -54,6 +54,7 @@ def _break_and_back_off(stage: Stage, screen: Screen) -> None:
         f" replay Lambda sends it back with a random, growing delay, {MAX_ATTEMPTS} times at most,"
         " and then parks it."
     )
+    _note_fifo(stage, screen)
     stage.phase = "sending"
     for poller in stage.pollers:
         poller.start()
@@ -69,6 +70,16 @@ def _break_and_back_off(stage: Stage, screen: Screen) -> None:
         f"{now.parked.total} are parked",
         "yellow",
     )
+
+
+def _note_fifo(stage: Stage, screen: Screen) -> None:
+    if groups := {m.group for m in stage.messages if m.group is not None}:
+        screen.note(
+            f"The queues are FIFO and {len(groups)} customers are message groups: behind one that"
+            " fails its group fails, too.\nA FIFO queue has no message timers: in the dead-letter"
+            " queue the head of a group waits hidden,\nand its group waits with it, so that it"
+            " comes back in the order in which it failed."
+        )
 
 
 def _send(stage: Stage, screen: Screen) -> None:
@@ -176,6 +187,12 @@ def _account(stage: Stage, screen: Screen) -> Account:
     )
     archived = frozenset(c.identity for c in read_archive(stage.archive))
     evidence = Evidence(
-        stage.journal.sightings(), main, dlq, parked, archived, stage.journal.strangers()
+        sightings=stage.journal.sightings(),
+        main=main,
+        dlq=dlq,
+        parked=parked,
+        archived=archived,
+        strangers=stage.journal.strangers(),
+        out_of_order=stage.order.broken_groups() if stage.order else None,
     )
     return account({i: m.content for i, m in stage.sent.items()}, evidence)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from demo.consumer import Consumer
 from demo.event_source import Poller
 from demo.journal import Journal
+from demo.order import OrderBook
 from demo.progress import Progress
 from demo.spark import Spark
 from demo.workload import DemoMessage
-from demo.world import Queues, depth
+from demo.world import Depth, Queues, depth
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -27,6 +28,7 @@ class Stage:
         work: where archive and report go.
         spark: None leaves the second half out; tests of the first half do.
         elapsed_seconds: since the run began.
+        order: what came back when; None on standard queues.
         sent: what SQS confirmed, by identity.
         archived: identities that were found in the archive.
     """
@@ -40,6 +42,7 @@ class Stage:
     pollers: Sequence[Poller]
     spark: Spark | None
     elapsed_seconds: Callable[[], float]
+    order: OrderBook | None
     phase: str = "starting"
     sent: dict[str, DemoMessage] = field(default_factory=dict)
     archived: frozenset[str] = frozenset()
@@ -71,7 +74,7 @@ class Stage:
             archived=len(self.archived),
             redriven=sum(1 for i, s in seen.items() if s.is_redriven and i in self.archived),
             main=main,
-            dlq=dlq,
+            dlq=_backing_off_in_flight(dlq) if self.queues.dlq.is_fifo else dlq,
             parked=parked,
         )
 
@@ -81,3 +84,8 @@ class Stage:
             poller.stop()
         for poller in self.pollers:
             poller.join(_STOP_SECONDS)
+
+
+def _backing_off_in_flight(dlq: Depth) -> Depth:
+    """What backs off in a FIFO DLQ is in flight, hidden; what is worked on is so for a moment."""
+    return Depth(waiting=dlq.waiting, delayed=dlq.in_flight + dlq.delayed)

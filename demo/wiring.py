@@ -11,10 +11,11 @@ from demo.audit import Account
 from demo.consumer import Consumer
 from demo.embedded_sqs import EmbeddedSqs
 from demo.event_source import EventSource, Handler, Poller
-from demo.follow import tell_of_parking
+from demo.follow import tell_of_waiting_and_parking
 from demo.identity import DEMO_ID
 from demo.journal import Journal
 from demo.lambda_host import load_replay_handler
+from demo.order import OrderBook
 from demo.scenario import play
 from demo.screen import Screen
 from demo.spark import Spark
@@ -53,6 +54,7 @@ class Cast:
     work: Path
     wrap_replay_handler: WrapHandler | None
     with_spark: bool
+    is_fifo: bool
 
 
 def run(cast: Cast) -> Result:
@@ -85,7 +87,7 @@ def run(cast: Cast) -> Result:
 
 def _build_stage(cast: Cast, screen: Screen) -> Stage:
     client = make_client()
-    queues = create_queues(client)
+    queues = create_queues(client, is_fifo=cast.is_fifo)
     by_identity = {m.identity: m for m in cast.messages}
     journal = Journal({i: m.content.fingerprint for i, m in by_identity.items()})
     followed = _followed(cast.messages)
@@ -93,8 +95,13 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
     replay = load_replay_handler(replay_environment(queues), sys.stdout)
     if cast.wrap_replay_handler:
         replay = cast.wrap_replay_handler(replay)
-    replay = tell_of_parking(replay, {i: by_identity[i].number for i in followed}, screen.tell)
-    sources = ((_main_source(queues), consumer), (_dlq_source(queues), replay))
+    numbers = {i: by_identity[i].number for i in followed}
+    replay = tell_of_waiting_and_parking(replay, numbers, screen.tell)
+    order = OrderBook() if cast.is_fifo else None
+    driven: list[tuple[EventSource, Handler]] = [
+        (_main_source(queues), order.watch_main(consumer) if order else consumer),
+        (_dlq_source(queues), order.watch_dlq(replay) if order else replay),
+    ]
     return Stage(
         messages=cast.messages,
         work=cast.work,
@@ -102,9 +109,10 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
         queues=queues,
         journal=journal,
         consumer=consumer,
-        pollers=[Poller(client, source, handler, screen.tell) for source, handler in sources],
+        pollers=[Poller(client, source, function, screen.tell) for source, function in driven],
         spark=Spark() if cast.with_spark else None,
         elapsed_seconds=screen.elapsed_seconds,
+        order=order,
     )
 
 
@@ -116,8 +124,8 @@ def _dlq_source(queues: Queues) -> EventSource:
     return EventSource(
         queues.dlq,
         "replay",
-        batch_size=50,
-        window_seconds=0.5,
+        batch_size=10 if queues.dlq.is_fifo else 50,
+        window_seconds=0 if queues.dlq.is_fifo else 0.5,
         dead_letter_source_arn=queues.main.arn,
     )
 

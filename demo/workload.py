@@ -39,12 +39,14 @@ class DemoMessage:
     Attributes:
         number: what the viewer calls it, counted from 1; of a file, its line.
         identity: unique within the run.
+        group: its message group; None for standard queues.
     """
 
     number: int
     content: Content
     trait: Trait
     identity: str
+    group: str | None = None
 
     @classmethod
     def of(cls, number: int, content: Content, trait: Trait = Trait.PLAIN) -> "DemoMessage":

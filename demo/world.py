@@ -20,6 +20,9 @@ MAIN_VISIBILITY_SECONDS = 2
 MAIN_MAX_RECEIVE_COUNT = 2
 DLQ_VISIBILITY_SECONDS = 6
 DLQ_MAX_RECEIVE_COUNT = 1000
+FIFO_DLQ_VISIBILITY_SECONDS = 1
+"""Shorter: what stands behind a parked message waits for it, once for each that is parked."""
+
 PARKED_VISIBILITY_SECONDS = 30
 
 MAX_ATTEMPTS = 3
@@ -36,6 +39,11 @@ class Queue:
     name: str
     url: str
     arn: str
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it keeps the order of each message group."""
+        return self.name.endswith(".fifo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +105,15 @@ def make_client() -> "SQSClient":
     return boto3.client("sqs", config=Config(connect_timeout=2, read_timeout=15, retries=retries))
 
 
-def create_queues(client: "SQSClient") -> Queues:
+def create_queues(client: "SQSClient", *, is_fifo: bool) -> Queues:
     """Create parked, DLQ and main, each with its redrive policy to the one before it."""
-    parked = _create(client, "orders-parked", PARKED_VISIBILITY_SECONDS)
-    dlq = _create(
-        client, "orders-dlq", DLQ_VISIBILITY_SECONDS, _redrive(parked, DLQ_MAX_RECEIVE_COUNT)
-    )
-    main = _create(client, "orders", MAIN_VISIBILITY_SECONDS, _redrive(dlq, MAIN_MAX_RECEIVE_COUNT))
+    suffix = ".fifo" if is_fifo else ""
+    parked = _create(client, f"orders-parked{suffix}", PARKED_VISIBILITY_SECONDS)
+    visibility_seconds = FIFO_DLQ_VISIBILITY_SECONDS if is_fifo else DLQ_VISIBILITY_SECONDS
+    to_parked = _redrive(parked, DLQ_MAX_RECEIVE_COUNT)
+    dlq = _create(client, f"orders-dlq{suffix}", visibility_seconds, to_parked)
+    to_dlq = _redrive(dlq, MAIN_MAX_RECEIVE_COUNT)
+    main = _create(client, f"orders{suffix}", MAIN_VISIBILITY_SECONDS, to_dlq)
     return Queues(main, dlq, parked)
 
 
@@ -139,6 +149,8 @@ def _create(
     client: "SQSClient", name: str, visibility_seconds: int, more: Mapping[str, str] | None = None
 ) -> Queue:
     attributes: Any = {"VisibilityTimeout": str(visibility_seconds), **(more or {})}
+    if name.endswith(".fifo"):
+        attributes["FifoQueue"] = "true"
     url = client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
     return Queue(name, url, answer["Attributes"]["QueueArn"])

@@ -85,6 +85,21 @@ def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "kept" / "report" / "plan.yaml").exists()
 
 
+@pytest.mark.spark
+def test_fifo_demo_loses_nothing_and_keeps_the_order(tmp_path: Path) -> None:
+    process = start("--queue", "fifo", "--messages", "28", "--keep", str(tmp_path / "kept"))
+
+    exit_code, numbers, err = finish(process)
+
+    assert err == ""
+    assert exit_code == 0
+    assert (numbers["sent"], numbers["processed"]) == (28, 28)
+    assert (numbers["lost"], numbers["altered"], numbers["out_of_order"]) == (0, 0, 0)
+    # What stands behind a broken message in its group may be parked with it.
+    assert 3 <= numbers["parked"] == numbers["redriven"]
+    assert numbers["parked"] < numbers["replayed"] < 28
+
+
 def test_dropped_message_is_counted_as_lost_and_named(tmp_path: Path) -> None:
     process = start("--messages", "4", "--keep", str(tmp_path / "kept"), program=("-c", DROPPING))
 

@@ -99,6 +99,16 @@ def test_altered_and_strange_messages_spoil_the_run() -> None:
     assert not result.is_all_well
 
 
+def test_broken_order_spoils_the_run_and_counts_only_where_there_is_an_order() -> None:
+    kept, broken = (of(sightings=dict.fromkeys("abcd", DONE), out_of_order=g) for g in ([], ["g"]))
+
+    assert kept.is_all_well
+    assert kept.summary()["out_of_order"] == 0
+    assert not broken.is_all_well
+    assert broken.summary()["out_of_order"] == 1
+    assert "out_of_order" not in of().summary()
+
+
 def test_counter_that_a_message_was_sent_with_is_no_replay() -> None:
     sent = {"a": Content("a", {COUNTER: Attribute("Number", "2")})}
     seen = {"a": Sighting(processed_count=1, replay_count=2)}
@@ -128,6 +138,16 @@ def test_queue_is_read_until_only_what_is_held_is_left() -> None:
     assert [c.body for c in contents] == [f"b{n}" for n in range(12)]
 
 
+def test_fifo_queue_is_read_by_deleting_for_a_group_would_stay_locked() -> None:
+    queue = Queue("main.fifo", "http://127.0.0.1/1/main.fifo", "arn")
+    client = _FakeClient(count=12, hidden_looks=2)
+
+    contents = list(read_queue(cast("Any", client), queue, patience_seconds=5))
+
+    assert [c.body for c in contents] == [f"b{n}" for n in range(12)]
+    assert client.deleted == [f"handle of b{n}" for n in range(12)]
+
+
 def test_reading_a_queue_ends_when_patience_does() -> None:
     queue = Queue("main", "http://127.0.0.1/1/main", "arn")
     client = _FakeClient(count=1, hidden_looks=1000)
@@ -142,11 +162,12 @@ class _FakeClient:
         self._bodies = (f"b{n}" for n in range(count))
         self._count = count
         self._hidden_looks = hidden_looks
+        self.deleted: list[str] = []
 
     def get_queue_attributes(self, **_request: Any) -> dict[str, Any]:
         return {
             "Attributes": {
-                "ApproximateNumberOfMessages": str(self._count),
+                "ApproximateNumberOfMessages": str(self._count - len(self.deleted)),
                 "ApproximateNumberOfMessagesNotVisible": "0",
                 "ApproximateNumberOfMessagesDelayed": "0",
             }
@@ -156,7 +177,11 @@ class _FakeClient:
         if self._hidden_looks:
             self._hidden_looks -= 1
             return {}
-        return {"Messages": [{"Body": body} for body in islice(self._bodies, 10)]}
+        bodies = islice(self._bodies, 10)
+        return {"Messages": [{"Body": b, "ReceiptHandle": f"handle of {b}"} for b in bodies]}
+
+    def delete_message(self, **request: Any) -> None:
+        self.deleted.append(request["ReceiptHandle"])
 
 
 def _table(content: Content) -> pa.Table:

@@ -99,6 +99,14 @@ def test_window_collects_more_than_one_receive() -> None:
     assert len(client.deleted) == 25
 
 
+@pytest.mark.parametrize("settings", [{"batch_size": 11}, {"window_seconds": 0.5}])
+def test_what_lambda_refuses_of_a_fifo_queue_is_refused(settings: dict[str, Any]) -> None:
+    fifo = Queue("dlq.fifo", "http://127.0.0.1/1/dlq.fifo", "arn:aws:sqs:us-east-1:1:dlq.fifo")
+
+    with pytest.raises(ValueError, match=r"dlq\.fifo: FIFO allows batches of 10 and no window"):
+        EventSource(fifo, "replay", **settings)
+
+
 def test_error_of_the_queue_is_told_and_polling_goes_on() -> None:
     client = FakeClient(1, faults=1)
 

@@ -23,6 +23,17 @@ def test_messages_are_invented_without_a_file() -> None:
     assert len(load(parse_options(["--messages", "7"])).messages) == 7
 
 
+def test_messages_have_groups_for_fifo_queues_alone(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", *(message(str(n)) for n in range(30)))
+
+    for options in (["--messages", "30"], ["--input", path]):
+        standard = load(parse_options(options)).messages
+        fifo = load(parse_options([*options, "--queue", "fifo"])).messages
+        assert {m.group for m in standard} == {None}
+        assert len({m.group for m in fifo} - {None}) > 1
+        assert [m.content for m in fifo] == [m.content for m in standard]
+
+
 def test_bad_lines_are_remarked_and_the_rest_is_sent(tmp_path: Path) -> None:
     path = write(tmp_path / "in.jsonl", message("one"), "{", '{"body": ""}', message("two"))
 

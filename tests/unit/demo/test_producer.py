@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from demo.identity import Content
@@ -55,6 +56,30 @@ def test_refused_entry_is_sent_again_and_given_up_after_three_rounds() -> None:
 
     assert sorted(confirmed) == [1, 2, 4]
     assert [(r.message.number, r.code) for r in refused] == [(3, "Throttled")]
+
+
+def sent_entries(sent: list[DemoMessage]) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+
+    def send(batch: list[dict[str, Any]]) -> dict[str, Any]:
+        entries.extend(batch)
+        return {}
+
+    list(produce(sent, send, lambda: True, pause=lambda _: None))
+    return entries
+
+
+def test_group_and_deduplication_id_are_sent_where_there_is_a_group() -> None:
+    entries = sent_entries([replace(message, group="g") for message in messages(2)])
+
+    assert [entry["MessageGroupId"] for entry in entries] == ["g", "g"]
+    assert len({entry["MessageDeduplicationId"] for entry in entries}) == 2
+
+
+def test_no_group_is_sent_to_standard_queues() -> None:
+    (entry,) = sent_entries(messages(1))
+
+    assert set(entry) == {"Id", "MessageBody", "MessageAttributes"}
 
 
 def test_producer_waits_while_the_queue_is_full() -> None:

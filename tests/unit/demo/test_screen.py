@@ -36,6 +36,10 @@ def test_pipe_gets_a_line_when_something_changed() -> None:
     assert "processed 4/9" in lines[0]
 
 
+def test_what_is_hidden_in_the_dlq_backs_off_too() -> None:
+    assert "backing off    5" in Progress(main=Depth(1, 2, 3), dlq=Depth(delayed=2)).to_line()
+
+
 def test_terminal_gets_a_live_view_and_keeps_the_events() -> None:
     out = Terminal()
     screen = Screen(out, lambda: 1.0)
