@@ -22,7 +22,7 @@ from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
-from dlq_replay.plan import Failed
+from dlq_replay.plan import Failed, Wait
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.settings import ReplaySettings
@@ -192,7 +192,7 @@ def _count(outcome: BatchOutcome) -> None:
     reasons = Counter(one.fate.reason for one in outcome.outcomes if isinstance(one.fate, Park))
     metrics.add_metric("Replayed", MetricUnit.Count, len(replays))
     metrics.add_metric("Parked", MetricUnit.Count, reasons.total())
-    held = sum(isinstance(one.fate, Hold) for one in outcome.outcomes)
+    held = sum(isinstance(one.fate, Hold | Wait) for one in outcome.outcomes)
     metrics.add_metric("Held", MetricUnit.Count, held)
     metrics.add_metric("Failed", MetricUnit.Count, len(outcome.failed))
     for reason, count in reasons.items():

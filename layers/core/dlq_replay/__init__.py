@@ -7,9 +7,11 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``backoff``           how long to wait: full jitter
 ``attributes``        one typed SQS message attribute
 ``addresses``         a queue's account and name, from its URL or ARN
+``exception_facts``   what an exception tells of itself, within limits
 ``context``           the ``sqs-dlq-context`` attribute
 ``message``           one received copy, and one entry to send; conversions both ways
 ``history``           what our two attributes say of a copy
+``failures``          why a consumer failed on a copy, as it was recorded
 ``policy``            the numbers the rules go by
 ``outgoing``          what a replayed, held or parked copy looks like on the wire
 ``decision``          the rules: replay, hold or park
@@ -19,7 +21,9 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``sending``           confirmed sends, in batches, in order, within the time left
 ``holding``           waits in place, for FIFO
 ``replay``            the use case: every message of a batch ends in one outcome
-``sqs``               the one adapter: boto3's shapes and errors
+``sqs``               an adapter: boto3's shapes and errors of SQS
+``failure_table``     an adapter: the recorded failures in DynamoDB
+``consumer``          the kit for consumers of the main queue; nothing above needs it
 ====================  ==============================================================
 """
 

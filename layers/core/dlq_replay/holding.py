@@ -1,15 +1,16 @@
-"""Holds on FIFO: a message group's head waits in place, hidden by its visibility timeout.
+"""Message groups in a FIFO DLQ: a head waits in place, hidden by its visibility timeout.
 
 A hidden message locks its group, which is what keeps the order while the head waits, and what makes
 the order of the calls matter here.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from dlq_replay.decision import Hold
+from dlq_replay.decision import Hold, Park
 from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Step
+from dlq_replay.plan import Step, Wait
 from dlq_replay.sending import Confirmed, Queue, SendResult
 
 
@@ -23,32 +24,42 @@ class DeadLetterQueue(Queue, Protocol):
         """
 
 
-def hold_heads(
+def settle_groups(
     steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
 ) -> set[str]:
-    """Hide the heads that must wait, and show what stands behind them.
+    """Hide the heads that must wait, and show what stands behind a head that is settled.
 
     A head is hidden only once all that went before it in its group is sent: the group stays locked
     as long as the head is hidden, and what failed before it would have to wait as long. What
-    stands behind a hidden head is shown at once, so that the group moves on when the head is due
-    and not when the timeouts of this receive end.
+    stands behind a hidden or a parked head is shown at once, so that the group moves on when the
+    head is due or deleted, and not when the timeouts of this receive end.
 
     Returns:
         The ids of the heads whose hold SQS confirmed.
     """
     heads = _heads(steps, results)
-    if not heads:
-        return set()
-    unconfirmed = {m.message_id for m in dlq.change_visibility(list(heads.values()))}
+    unconfirmed = {
+        message.message_id
+        for message in (dlq.change_visibility(list(heads.values())) if heads else ())
+    }
     held = {
         lane: message.message_id
         for lane, (message, _) in heads.items()
         if message.message_id not in unconfirmed
     }
-    behind = [(message, 0) for message in _waiting_behind(steps, held)]
+    behind = _waiting_behind(steps, held.keys() | _parked_lanes(steps, results))
     if behind:
-        dlq.change_visibility(behind)
+        dlq.change_visibility([(message, 0) for message in behind])
     return set(held.values())
+
+
+def _parked_lanes(steps: Sequence[Step], results: Mapping[str, SendResult]) -> set[str | None]:
+    return {
+        step.lane
+        for step in steps
+        if isinstance(step.fate, Park)
+        and isinstance(results.get(step.record.message_id), Confirmed)
+    }
 
 
 def _heads(
@@ -69,11 +80,9 @@ def _heads(
     }
 
 
-def _waiting_behind(steps: Sequence[Step], held: Mapping[str | None, str]) -> list[Message]:
+def _waiting_behind(steps: Sequence[Step], lanes: AbstractSet[str | None]) -> list[Message]:
     return [
         step.record
         for step in steps
-        if step.lane in held
-        and step.fate == Failed("group_waits")
-        and isinstance(step.record, Message)
+        if step.lane in lanes and isinstance(step.fate, Wait) and isinstance(step.record, Message)
     ]

@@ -19,8 +19,8 @@ class Failed:
     """It stays in the DLQ, and SQS brings it again.
 
     Attributes:
-        cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``group_waits``,
-            ``refused``, ``in_doubt`` or ``not_reached``.
+        cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
+            ``in_doubt`` or ``not_reached``.
         detail: what SQS or the record said, never a part of a body.
     """
 
@@ -28,7 +28,12 @@ class Failed:
     detail: str = ""
 
 
-Fate = Replay | Hold | Park | Failed
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """FIFO: it stays in the DLQ behind one of its group that is held, parked or left."""
+
+
+Fate = Replay | Hold | Park | Wait | Failed
 
 
 class Destination(Enum):
@@ -46,7 +51,7 @@ class Step:
     Attributes:
         lane: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
-        entry: the copy to send; None where nothing is sent: Failed, and Hold on FIFO.
+        entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
         fault: why its context was ignored, for the log.
     """
 
@@ -77,7 +82,7 @@ def plan_batch(
     for record in records:
         lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
         if lane in stopped:
-            step = Step(record, lane, Failed("group_waits"))
+            step = Step(record, lane, Wait())
         elif isinstance(record, UnreadableRecord):
             step = Step(record, lane, Failed("unreadable", record.fault))
         elif lane is None:

@@ -12,7 +12,7 @@ from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
-from dlq_replay.holding import DeadLetterQueue, hold_heads
+from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.plan import Destination, Failed, Fate, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
@@ -33,7 +33,7 @@ class Outcome:
 
     Attributes:
         fate: Replay, Park and Hold mean that SQS confirmed it.
-        is_left: whether it must stay in the DLQ: Failed, and Hold on FIFO.
+        is_left: whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait.
         fault: why its context was ignored; None where nothing was wrong with it.
     """
 
@@ -95,7 +95,7 @@ class Replayer:
             distinct.values(), self.policy, self.now_seconds(), self.draw_up_to, failures
         )
         results = send_lanes(self._lanes(steps), self.executor, seconds_left)
-        held = hold_heads(steps, results, self.dlq) if seconds_left() > 0 else set()
+        held = settle_groups(steps, results, self.dlq) if seconds_left() > 0 else set()
         return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))
 
     def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
@@ -114,12 +114,12 @@ class Replayer:
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:
     message_id, fate = step.record.message_id, step.fate
-    if isinstance(fate, Hold) and step.entry is None:
-        if message_id not in held:
+    if step.entry is None:
+        if isinstance(fate, Hold) and message_id not in held:
             fate = Failed("not_reached", "its hold was not confirmed")
         return Outcome(message_id, fate, is_left=True, fault=step.fault)
-    result = results.get(message_id)
-    if result is not None and not isinstance(result, Confirmed):
+    result = results[message_id]
+    if not isinstance(result, Confirmed):
         fate = _failed(result)
     return Outcome(message_id, fate, is_left=isinstance(fate, Failed), fault=step.fault)
 

@@ -9,7 +9,7 @@ from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate
+from dlq_replay.plan import Failed, Fate, Wait
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, Refused, forever
@@ -150,12 +150,14 @@ def test_fifo_group_waits_behind_an_unconfirmed_send(build: Build, main: FakeQue
     assert failures(outcome) == {"a2", "a3"}
 
 
-def test_fifo_group_waits_behind_a_park(build: Build, main: FakeQueue) -> None:
+def test_fifo_group_waits_behind_a_park_and_is_shown(
+    build: Build, main: FakeQueue, dlq: FakeQueue
+) -> None:
     letters = [grouped("a1", count=3), grouped("a2"), grouped("b1")]
     outcome = build(FIFO).replay(letters, forever)
 
     assert fates(outcome)["a1"] == Park(ParkReason.ATTEMPTS_EXHAUSTED)
-    assert fates(outcome)["a2"] == Failed("group_waits")
+    assert fates(outcome)["a2"] == Wait()
     assert ["B1"] == [entry.body for entry in main.sent]
 
 
