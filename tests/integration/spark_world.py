@@ -1,21 +1,30 @@
 """Archives and clients for the tests of the job; importable by Spark's workers."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlq_replay.message import Message
+import yaml
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import FailureError
+from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from spark_reprocess.analyze import AnalysisSummary, AnalyzeOptions, analyze
 from spark_reprocess.archive import Archive, open_archive
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.dead_letter_schema import to_row
 from spark_reprocess.message_store import write_messages
-from tests.builders import NOW, queue_url
+from spark_reprocess.redrive import redrive
+from spark_reprocess.redrive_values import RedriveOptions, RedriveSummary
+from tests.builders import NOW, context, counter, message, queue_url, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+    from pyspark.sql import SparkSession
 
 DRAIN_ID = "20261121T031502Z-ab12cd"
 
@@ -67,3 +76,45 @@ def _on_delete(queue_url: str, act: Any) -> "SQSClient":
     client: Any = sqs_client(queue_url)
     client.delete_message_batch = act
     return client  # type: ignore[no-any-return]
+
+
+OWN = {
+    "own-text": text("grüße"),
+    "own-number": text("1.0E2", "Number.float"),
+    "own-bytes": MessageAttribute("Binary.png", b"\x00\xff\x89PNG"),
+}
+
+
+def parked(number: int, reason: str = "attempts_exhausted", **fields: Any) -> Message:
+    """A parked copy, the odd ones with a recorded error."""
+    error = FailureError("TimeoutError", f"order {number} after 3 s") if number % 2 else None
+    ours = {**context(first_id=f"first-{number}", reason=reason, error=error), **counter("5")}
+    body = json.dumps({"type": "Order", "id": number})
+    return message(f"m-{number:03d}", body, {**OWN, **ours}, **fields)
+
+
+def entry_of(source: Message, **fields: Any) -> SendEntry:
+    return SendEntry(source.body, source.attributes, **fields)
+
+
+def approve(plan: Path, action: str = "redrive") -> Path:
+    content = yaml.safe_load(plan.read_text())
+    for group in content["groups"]:
+        group["action"] = action
+    plan.write_text(yaml.safe_dump(content))
+    return plan
+
+
+def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> AnalysisSummary:
+    return analyze(spark, AnalyzeOptions(archive.root, **options))
+
+
+def planned(spark: "SparkSession", archive: Archive, action: str = "redrive") -> str:
+    return str(approve(Path(analyzed(spark, archive).plan_path), action))
+
+
+def executed(
+    spark: "SparkSession", archive: Archive, plan: str, url: str, **options: Any
+) -> RedriveSummary:
+    fixed = {"execute": True, "reason": "it is fixed", "tasks": 2}
+    return redrive(spark, RedriveOptions(archive.root, plan, url, **{**fixed, **options}))

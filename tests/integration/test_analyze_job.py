@@ -1,0 +1,94 @@
+"""``analyze`` in a real Spark session."""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reprocess.cli import main
+from tests.builders import message
+from tests.integration.spark_world import (
+    analyzed,
+    archive_of,
+    parked,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) -> None:
+    secret = message("m-x", "mail bob@example.com", SentTimestamp="1700000000123")
+    archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old"), secret])
+
+    summary = analyzed(spark, archive, masks=("Order",))
+
+    groups = {group.title: group for group in summary.groups}
+    assert list(groups) == [
+        "TimeoutError: order <n> after <n> s",
+        "attempts_exhausted: JSON type=*** {id:number, type:string}",
+        "parked_by_sqs: text mail ***",
+    ]
+    errors = groups["TimeoutError: order <n> after <n> s"]
+    assert (errors.count, errors.share) == (3, 0.5)
+    assert errors.reasons == (("attempts_exhausted", 2), ("too_old", 1))
+    assert (errors.replay_count_min, errors.replay_count_max) == (5, 5)
+    assert all('"type": "***"' in sample for sample in errors.samples)
+    assert groups["parked_by_sqs: text mail ***"].samples == ("mail ***",)
+    folder = Path(summary.folder)
+    assert pq.read_table(folder / "groups.parquet").num_rows == 3
+    written = json.loads((folder / "summary.json").read_text())
+    assert [group["count"] for group in written["groups"]] == [3, 2, 1]
+    assert written["groups"][2]["first_sent_at"] == "2023-11-14T22:13:20.123000+00:00"
+    assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yj]*"))
+
+
+def test_report_without_samples_shows_no_body(spark: "SparkSession", tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "archive", [parked(1)])
+
+    summary = analyzed(spark, archive, has_samples=False, out=str(tmp_path / "out"))
+
+    assert summary.groups[0].samples == ()
+    assert (tmp_path / "out" / "plan.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("nosuch = 1", "--where 'nosuch = 1': [UNRESOLVED_COLUMN"),
+        ("body = ", "--where 'body = ': [PARSE_SYNTAX_ERROR"),
+        ("cast(body as int) = 1", "fails on a message: CAST_INVALID_INPUT; use forms"),
+    ],
+)
+def test_wrong_condition_is_one_sentence_without_a_body(
+    spark: "SparkSession",
+    tmp_path: Path,
+    where: str,
+    sentence: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    archive = archive_of(tmp_path, [message("m-1", "very secret")])
+
+    assert main(["analyze", "--archive", archive.root, "--where", where]) == 2
+    shown = capfd.readouterr()
+    assert sentence in shown.err
+    assert "secret" not in shown.err + shown.out
+    assert "Traceback" not in shown.err
+
+
+def test_broken_file_in_the_archive_is_named(
+    spark: "SparkSession",
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    (tmp_path / "messages" / "drain_id=x").mkdir()
+    (tmp_path / "messages" / "drain_id=x" / "part-1.parquet").write_bytes(b"PAR1 no PAR1")
+
+    assert main(["analyze", "--archive", archive.root]) == 2
+    assert re.search(
+        r"the archive has a file that Spark cannot read: .*part-1.parquet", capsys.readouterr().err
+    )

@@ -1,0 +1,142 @@
+"""``drain`` in a real Spark session, against an SQS server over HTTP."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reprocess.archive import open_archive
+from spark_reprocess.cli import main
+from spark_reprocess.drain import DrainOptions, drain
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.message_store import drain_ids, read_archive
+from spark_reprocess.spark_failures import SPARK_FAILURES
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    bodies,
+    dying_before_delete,
+    entry_of,
+    losing_deletes,
+    parked,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_nothing_is_deleted_when_the_write_fails(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = make_queue("parked", VisibilityTimeout="0")
+    source.send([entry_of(parked(n)) for n in range(5)])
+    (tmp_path / "messages").write_text("a file where a folder should be")
+    options = DrainOptions(
+        source.url, str(tmp_path), tasks=1, wait_seconds=0, visibility_timeout_seconds=1
+    )
+
+    summary = drain(spark, options)
+    time.sleep(1.1)
+
+    assert (summary.received, summary.archived, summary.deleted) == (5, 0, 0)
+    assert "cannot write messages/drain_id=" in summary.stopped_by[0]
+    assert len(receive_all(source)) == 5
+    assert main(["analyze", "--archive", str(tmp_path)]) == 2
+    assert "holds no messages; run drain first" in capsys.readouterr().err
+
+
+def test_unwritable_archive_is_noticed_before_a_receive(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(1))])
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ArchiveError, match="cannot be written: Not a directory"):
+        drain(spark, DrainOptions(source.url, str(tmp_path / "file" / "archive")))
+    assert [one.system["ApproximateReceiveCount"] for one in receive_all(source)] == ["1"]
+
+
+@pytest.mark.parametrize("url", ["parked", "http://127.0.0.1:1/123456789012/parked"])
+def test_queue_that_is_not_there_exits_with_two(
+    spark: "SparkSession",
+    tmp_path: Path,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["drain", "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
+    assert capsys.readouterr().err.startswith("spark_reprocess: --parked-queue-url")
+
+
+def test_killed_drain_leaves_duplicates_that_a_read_removes(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    sent = [parked(n) for n in range(7)]
+    source.send([entry_of(one) for one in sent])
+    options = DrainOptions(
+        source.url, str(tmp_path), tasks=1, wait_seconds=0, visibility_timeout_seconds=1
+    )
+
+    with pytest.raises(SPARK_FAILURES, match="worker exited unexpectedly"):
+        drain(spark, options, make_client=dying_before_delete)
+    time.sleep(1.1)
+    summary = drain(spark, options)
+
+    assert (summary.archived, summary.deleted) == (7, 7)
+    rows = pq.read_table(tmp_path / "messages").num_rows
+    archive = open_archive(str(tmp_path))
+    assert rows == 14
+    assert len(drain_ids(archive)) == 2
+    read = read_archive(spark, archive).select("body", "drain_id").collect()
+    assert sorted(row["body"] for row in read) == sorted(bodies(sent))
+    assert {row["drain_id"] for row in read} == {drain_ids(archive)[0]}
+
+
+def test_unconfirmed_deletes_are_counted_as_left(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(n)) for n in range(3)])
+
+    summary = drain(
+        spark,
+        DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0),
+        make_client=losing_deletes,
+    )
+
+    assert (summary.archived, summary.deleted, summary.left) == (3, 0, 3)
+
+
+def test_limit_is_shared_by_all_tasks(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(n)) for n in range(10)])
+
+    summary = drain(spark, DrainOptions(source.url, str(tmp_path), 2, limit=5, wait_seconds=0))
+
+    assert summary.archived == 5
+    assert len(receive_all(source)) == 5
+
+
+def test_fifo_queue_is_drained_whole_with_its_groups(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked.fifo")
+    for n in range(24):
+        fields = {"message_group_id": f"group-{n % 3}", "deduplication_id": str(n)}
+        source.send([entry_of(parked(n), **fields)])
+
+    summary = drain(spark, DrainOptions(source.url, str(tmp_path), tasks=2, wait_seconds=0))
+
+    assert (summary.archived, summary.deleted) == (24, 24)
+    rows = read_archive(spark, open_archive(str(tmp_path))).collect()
+    assert sorted((row["message_group_id"], row["deduplication_id"]) for row in rows) == sorted(
+        (f"group-{n % 3}", str(n)) for n in range(24)
+    )

@@ -1,0 +1,172 @@
+"""``redrive`` in a real Spark session, against an SQS server over HTTP."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from spark_reprocess.cli import main
+from spark_reprocess.ledger import Claim, Ledger, timestamp
+from tests.builders import message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    archive_of,
+    bodies,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_fifo_redrive_follows_the_sequence_numbers(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main.fifo")
+    # The numbers grow in length, and the chunks are cut across both signature groups.
+    sequence = {n: str(10**19 - 60 + n) for n in range(120)}
+    archive = archive_of(
+        tmp_path,
+        [parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence[n]) for n in sequence],
+    )
+
+    summary = executed(spark, archive, planned(spark, archive), destination.url)
+
+    assert summary.count("sent") == 120
+    arrived: dict[str, list[int]] = {}
+    for one in receive_all(destination):
+        arrived.setdefault(one.message_group_id or "", []).append(json.loads(one.body)["id"])
+    assert arrived == {f"g-{g}": list(range(g, 120, 3)) for g in range(3)}
+
+
+def test_fifo_group_waits_behind_a_message_in_doubt(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main.fifo")
+    groups = {0: "a", 1: "a", 2: "b"}
+    archive = archive_of(
+        tmp_path, [parked(n, MessageGroupId=g, SequenceNumber=str(n)) for n, g in groups.items()]
+    )
+    plan = planned(spark, archive)
+    dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000",))
+    Ledger(archive, yaml.safe_load(Path(plan).read_text())["plan_id"]).claim("in-order", 1, 1, dead)
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert [summary.count(word) for word in ("in_doubt", "waits", "sent")] == [1, 1, 1]
+    assert bodies(receive_all(destination)) == [parked(2).body]
+
+
+def test_message_without_group_is_left_by_a_fifo_queue(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main.fifo")
+    archive = archive_of(tmp_path, [parked(0), parked(2, MessageGroupId="g")])
+
+    summary = executed(spark, archive, planned(spark, archive), destination.url)
+
+    assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
+    assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
+
+
+def test_refused_message_fails_and_exits_with_four(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    destination = make_queue("main", MaximumMessageSize="1024")
+    archive = archive_of(tmp_path, [parked(0), message("m-big", "x" * 2000)])
+    plan = planned(spark, archive)
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+
+    assert main([*argv, "--execute", "--reason", "fixed"]) == 4
+    assert re.search(
+        r"1 failed: not sent.*\[.*InvalidParameterValue\]: m-big", capsys.readouterr().out
+    )
+    assert bodies(receive_all(destination)) == [parked(0).body]
+
+
+def test_dry_run_sends_and_writes_nothing(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+
+    summary = executed(spark, archive, planned(spark, archive), destination.url, execute=False)
+
+    assert (summary.count("send"), summary.executed) == (4, False)
+    assert archive.list("ledger") == []
+    assert receive_all(destination) == []
+
+
+def test_claim_without_result_is_in_doubt_until_told(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
+    plan = planned(spark, archive)
+    content = yaml.safe_load(Path(plan).read_text())
+    dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000", "m-002"))
+    Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, dead)
+
+    reported = executed(spark, archive, plan, destination.url)
+    first = bodies(receive_all(destination))
+    told = executed(spark, archive, plan, destination.url, send_in_doubt=True)
+
+    assert (reported.count("in_doubt"), reported.count("sent")) == (2, 1)
+    assert reported.is_unfinished
+    assert first == [parked(4).body]
+    assert (told.count("sent"), told.count("sent_before"), told.is_unfinished) == (2, 1, False)
+
+
+def test_young_claim_of_another_run_is_busy(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(0)])
+    plan = planned(spark, archive)
+    content = yaml.safe_load(Path(plan).read_text())
+    young = Claim("run-0", "you", "", "", timestamp(time.time()), ("m-000",))
+    Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, young)
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert (summary.count("busy"), summary.is_unfinished) == (1, True)
+    assert receive_all(destination) == []
+
+
+def test_foreign_messages_are_left_unless_included(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(0), parked(2, reason="foreign_source")])
+    plan = planned(spark, archive)
+
+    without = executed(spark, archive, plan, destination.url)
+    including = executed(spark, archive, plan, destination.url, include_foreign=True)
+
+    assert (without.count("sent"), without.count("foreign_source")) == (1, 1)
+    assert (including.count("sent"), including.count("sent_before")) == (1, 1)
+
+
+def test_where_and_limit_leave_the_rest_open(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(6)])
+    plan = planned(spark, archive)
+
+    some = executed(spark, archive, plan, destination.url, where="message_id < 'm-004'", limit=3)
+    rest = executed(spark, archive, plan, destination.url)
+
+    assert (some.count("sent"), some.count("over_limit"), some.count("not_selected")) == (3, 1, 2)
+    assert (rest.count("sent"), rest.count("sent_before")) == (3, 3)
+    assert len(receive_all(destination)) == 6
