@@ -1,0 +1,224 @@
+"""Record why a consumer failed on a message, so that the replay Lambda and the analysis know it.
+
+Every use here leaves the consumer as it was: its exceptions go on unchanged, and where nothing can
+be recorded, that is one line in the log.
+
+Example:
+    Two lines around a Powertools batch::
+
+        recorder = FailureRecorder.from_environment()
+
+        @recorder.records_failures
+        def record_handler(record: SQSRecord) -> None: ...
+
+        @recorder.batch()
+        def lambda_handler(event, context):
+            return process_partial_response(event, record_handler, processor, context)
+"""
+
+import inspect
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+from dlq_replay.exception_facts import Redact
+from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure
+
+if TYPE_CHECKING:
+    from dlq_replay.failure_table import FailureTable, Recorded
+
+TABLE_VARIABLE = "FAILURE_TABLE"
+
+logger = logging.getLogger(__name__)
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+class Table(Protocol):
+    """Where failures go; ``failure_table.FailureTable`` is one."""
+
+    def record(self, failures: Sequence[Failure]) -> "Recorded":
+        """Write them; say which were missed, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What failed since the outermost ``with``, of one recorder; each message once."""
+
+    recorder: "FailureRecorder"
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+
+# Of the running thread and its asyncio tasks: two batches at a time do not mix. A thread that the
+# consumer starts inside a batch records by itself, at once.
+_current: ContextVar[_Batch | None] = ContextVar("dlq_replay_failures", default=None)
+
+
+@dataclass(eq=False)
+class FailureRecorder:
+    """Records failures in *table*; with None it does nothing. Safe to share between threads.
+
+    Attributes:
+        table: a test of the consumer may put a fake in its place.
+        redact: gets each exception's text before anything of it is kept.
+        ttl_seconds: how long a failure is kept.
+        now_seconds: the clock, epoch seconds.
+    """
+
+    table: Table | None
+    redact: Redact | None = None
+    ttl_seconds: int = DEFAULT_TTL_SECONDS
+    now_seconds: Callable[[], int] = lambda: int(time.time())
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] = os.environ, redact: Redact | None = None
+    ) -> Self:
+        """Record in the table that ``FAILURE_TABLE`` names; without it, do nothing.
+
+        The client is made for the first failure: a consumer that does not fail never pays for it.
+        """
+        name = environment.get(TABLE_VARIABLE, "").strip()
+        return cls(_LazyTable(name) if name else None, redact)
+
+    def record(self, message_id: str, exception: BaseException) -> None:
+        """Record that the message failed with *exception*; inside a ``batch``, at its end.
+
+        A later failure of the same message replaces an earlier one. Never raises.
+        """
+        if self.table is None:
+            return
+        try:
+            failure = Failure.of(
+                message_id, exception, self.now_seconds(), self.ttl_seconds, self.redact
+            )
+            with self._collecting(self.table) as collected:
+                collected[message_id] = failure
+        except Exception as error:  # noqa: BLE001 - the consumer must not fail by its recorder
+            logger.warning("a failure was not recorded: %s", type(error).__name__)
+
+    @contextmanager
+    def recording(self, record: object) -> Iterator[None]:
+        """Record the exception that leaves the block, and let it go on.
+
+        Args:
+            record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
+                message of a ReceiveMessage answer or of a boto3 resource, or a ``Message``.
+        """
+        with self.batch():
+            try:
+                yield
+            except Exception as exception:
+                self._record_for(record, exception)
+                raise
+
+    def records_failures(self, handler: _Handler) -> _Handler:
+        """Decorate a handler of one record, plain or async: its exceptions are recorded.
+
+        The record is the argument named ``record``, as Powertools passes it, or else the first.
+        """
+        if inspect.iscoroutinefunction(handler):
+
+            @wraps(handler)
+            async def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+                with self.recording(_record_among(args, kwargs)):
+                    return await handler(*args, **kwargs)
+
+        else:
+
+            @wraps(handler)
+            def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
+                with self.recording(_record_among(args, kwargs)):
+                    return handler(*args, **kwargs)
+
+        return cast("_Handler", handle)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Collect the block's failures and write them at its end, each message once.
+
+        As a decorator of a plain ``lambda_handler`` it does so for each invocation. A batch in a
+        batch is a part of it. What a time-out kills before the end is not recorded.
+        """
+        if self.table is None:
+            yield
+            return
+        with self._collecting(self.table):
+            yield
+
+    @contextmanager
+    def _collecting(self, table: Table) -> Iterator[dict[str, Failure]]:
+        outer = _current.get()
+        if outer is not None and outer.recorder is self:
+            yield outer.failures
+            return
+        batch = _Batch(self)
+        token = _current.set(batch)
+        try:
+            yield batch.failures
+        finally:
+            _current.reset(token)
+            _write(table, list(batch.failures.values()))
+
+    def _record_for(self, record: object, exception: Exception) -> None:
+        message_id = message_id_of(record)
+        if message_id is not None:
+            self.record(message_id, exception)
+        elif self.table is not None:
+            logger.warning("a failure was not recorded: its record has no message id")
+
+
+def message_id_of(record: object) -> str | None:
+    """Read the message id of a record in any of the forms that ``recording`` takes."""
+    for name in ("messageId", "MessageId", "message_id"):
+        try:
+            value = record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
+        except Exception:  # noqa: BLE001, S112 - a model's attribute may do anything
+            continue
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _write(table: Table, failures: Sequence[Failure]) -> None:
+    if not failures:
+        return
+    try:
+        recorded = table.record(failures)
+    except Exception as error:  # noqa: BLE001 - the consumer must not fail by its recorder
+        logger.warning("failures were not recorded (%d): %s", len(failures), type(error).__name__)
+        return
+    if recorded.missed:
+        missed, reason = len(recorded.missed), recorded.fault
+        logger.warning("failures were not recorded (%d): %s", missed, reason)
+
+
+def _record_among(args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+    return kwargs["record"] if "record" in kwargs else next(iter(args), None)
+
+
+@dataclass(frozen=True)
+class _LazyTable:
+    name: str
+
+    def record(self, failures: Sequence[Failure]) -> "Recorded":
+        return self._table.record(failures)
+
+    @cached_property
+    def _table(self) -> "FailureTable":
+        import boto3  # noqa: PLC0415 - not at import, and not before something fails
+
+        from dlq_replay.failure_table import (  # noqa: PLC0415 - the same
+            FailureTable,
+            table_client_config,
+        )
+
+        # A session of its own: boto3's default one must not be used by two threads at a time.
+        client = boto3.session.Session().client("dynamodb", config=table_client_config())
+        return FailureTable(client, self.name)

@@ -1,0 +1,26 @@
+"""A table of failures in memory, and what goes into it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dlq_replay.failure_table import Recorded
+from dlq_replay.failures import Failure
+
+
+@dataclass
+class FakeFailureTable:
+    """Remembers each call; misses everything for the reason *fault*, or raises *error*."""
+
+    fault: str | None = None
+    error: Exception | None = None
+    calls: list[list[Failure]] = field(default_factory=list)
+
+    def record(self, failures: Sequence[Failure]) -> Recorded:
+        self.calls.append(list(failures))
+        if self.error:
+            raise self.error
+        return Recorded(tuple(failures), self.fault) if self.fault else Recorded()
+
+    @property
+    def ids(self) -> list[list[str]]:
+        return [[one.message_id for one in call] for call in self.calls]

@@ -1,0 +1,167 @@
+"""The table of failures against a DynamoDB server over HTTP."""
+
+import itertools
+import os
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+
+from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.failure_table import (
+    MAX_READS,
+    MAX_WRITES,
+    FailureTable,
+    Found,
+    table_client_config,
+)
+from dlq_replay.failures import Failure
+from tests.builders import NOW, lambda_record, message
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def client(sqs_endpoint: str) -> Any:
+    """The server of the tests answers for DynamoDB too."""
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=sqs_endpoint,
+        region_name=os.environ["AWS_DEFAULT_REGION"],
+        config=table_client_config(),
+    )
+
+
+@pytest.fixture
+def table(client: Any) -> FailureTable:
+    name = f"failures-{next(_numbers)}"
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return FailureTable(client, name)
+
+
+def failure(message_id: str = "m-1", text: str = "bad") -> Failure:
+    return Failure.of(message_id, ValueError(text), NOW)
+
+
+def failures(count: int) -> list[Failure]:
+    return [failure(f"m-{index}") for index in range(count)]
+
+
+def ids(count: int) -> list[str]:
+    return [f"m-{index}" for index in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, MAX_WRITES, MAX_READS + 1])
+def test_what_was_recorded_is_found(table: FailureTable, count: int) -> None:
+    recorded = table.record(failures(count))
+    found = table.find([*ids(count), *ids(count), "unknown", ""])
+
+    assert (recorded.missed, recorded.fault) == ((), None)
+    assert found == Found({one.message_id: one for one in failures(count)})
+
+
+def test_the_last_failure_of_a_message_stands(table: FailureTable) -> None:
+    table.record([failure(text="first")])
+    table.record([failure(text="second"), failure("m-2"), failure(text="third")])
+
+    assert table.find(["m-1"]).failures["m-1"].error_message == "third"
+
+
+def test_an_id_that_cannot_be_a_key_spoils_nothing(table: FailureTable) -> None:
+    bad = [failure(""), failure("x" * 3_000), failure("\udce9")]
+
+    recorded = table.record([*bad, *failures(2)])
+
+    assert recorded.missed == tuple(bad)
+    assert recorded.fault == "a message id cannot be a key"
+    assert set(table.find([*ids(2), "x" * 3_000, "\udce9"]).failures) == {"m-0", "m-1"}
+
+
+def test_an_item_of_another_program_without_a_type_is_left_out(
+    table: FailureTable, client: Any
+) -> None:
+    client.put_item(TableName=table.table_name, Item={"message_id": {"S": "strange"}})
+    table.record([failure()])
+
+    found = table.find(["strange", "m-1"])
+
+    assert set(found.failures) == {"m-1"}
+    assert found.fault == "items without an error_type: 1"
+
+
+def test_a_table_that_does_not_exist_is_said_and_not_raised(client: Any) -> None:
+    table = FailureTable(client, "nowhere")
+
+    recorded, found = table.record(failures(2)), table.find(ids(2))
+
+    assert recorded.missed == tuple(failures(2))
+    assert found.failures == {}
+    for fault in (recorded.fault, found.fault):
+        assert fault is not None
+        assert fault.startswith("ResourceNotFoundException: ")
+
+
+def test_a_server_that_is_not_there_is_said_and_not_raised() -> None:
+    client = boto3.client(
+        "dynamodb", endpoint_url="http://127.0.0.1:9", config=table_client_config()
+    )
+    table = FailureTable(client, "failures")
+
+    assert (table.find(["m-1"]).fault or "").startswith("EndpointConnectionError: ")
+    assert table.record([failure()]).missed == (failure(),)
+
+
+@pytest.mark.parametrize(
+    "code", ["AccessDeniedException", "ProvisionedThroughputExceededException"]
+)
+def test_a_refusal_is_said_and_not_raised(client: Any, code: str) -> None:
+    table = FailureTable(client, "failures")
+    with Stubber(client) as stub:
+        for operation in ("put_item", "batch_write_item", "batch_get_item"):
+            stub.add_client_error(operation, code, "no, and\nno")
+
+        one, many, found = table.record([failure()]), table.record(failures(3)), table.find(ids(3))
+
+    assert [one.missed, many.missed, found.failures] == [(failure(),), tuple(failures(3)), {}]
+    assert {one.fault, many.fault, found.fault} == {f"{code}: no, and no"}
+
+
+def test_the_requests_are_what_dynamodb_documents(client: Any) -> None:
+    table = FailureTable(client, "failures")
+    puts = [{"PutRequest": {"Item": one.to_item()}} for one in failures(2)]
+    keys = [{"message_id": {"S": one}} for one in ids(2)]
+    with Stubber(client) as stub:
+        stub.add_response("put_item", {}, {"TableName": "failures", "Item": ANY})
+        stub.add_response("batch_write_item", {}, {"RequestItems": {"failures": puts}})
+        request = {"failures": {"Keys": keys, "ConsistentRead": True}}
+        stub.add_response("batch_get_item", {}, {"RequestItems": request})
+
+        assert table.record([failure()]).missed == ()
+        assert table.record(failures(2)).missed == ()
+        assert table.find(ids(2)) == Found()
+        stub.assert_no_pending_responses()
+
+
+def test_a_consumer_in_a_lambda_needs_only_the_name_of_the_table(
+    table: FailureTable, sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+    recorder = FailureRecorder.from_environment({"FAILURE_TABLE": table.table_name})
+
+    with recorder.batch():
+        for name in ("m-1", "m-2"):
+            with (
+                pytest.raises(ValueError, match="bad"),
+                recorder.recording(lambda_record(message(name))),
+            ):
+                raise ValueError("bad")
+
+    found = table.find(["m-1", "m-2"])
+    assert {one.error_type for one in found.failures.values()} == {"ValueError"}
+    assert len(found.failures) == 2

@@ -1,0 +1,187 @@
+"""The recorder beside a consumer: what it writes, and that it never gets in the consumer's way."""
+
+import io
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from dlq_replay.consumer.failures import FailureRecorder, message_id_of
+from dlq_replay.failures import Failure
+from tests.builders import NOW, lambda_record, message, received
+from tests.failure_table import FakeFailureTable
+
+SECRET = "card 4111"
+
+
+class CardRefusedError(Exception):
+    pass
+
+
+@pytest.fixture
+def table() -> FakeFailureTable:
+    return FakeFailureTable()
+
+
+@pytest.fixture
+def recorder(table: FakeFailureTable) -> FailureRecorder:
+    return FailureRecorder(table, now_seconds=lambda: NOW)
+
+
+@pytest.fixture
+def log() -> Any:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logger = logging.getLogger("dlq_replay.consumer.failures")
+    logger.addHandler(handler)
+    yield stream
+    logger.removeHandler(handler)
+
+
+def fail(recorder: FailureRecorder, record: object, error: Exception | None = None) -> None:
+    with pytest.raises(CardRefusedError), recorder.recording(record):
+        raise error or CardRefusedError("refused")
+
+
+def test_a_failure_is_recorded_with_the_time_and_the_ttl(table: FakeFailureTable) -> None:
+    recorder = FailureRecorder(table, ttl_seconds=60, now_seconds=lambda: NOW)
+
+    recorder.record("m-1", CardRefusedError("refused"))
+
+    ((failure,),) = table.calls
+    assert failure == Failure.of("m-1", CardRefusedError("refused"), NOW, 60)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda_record,
+        received,
+        lambda source: source,
+        lambda source: SQSRecord(lambda_record(source)),
+        lambda _: {"messageId": "m-1"},
+        lambda _: {"MessageId": "m-1"},
+        lambda _: type("Model", (), {"messageId": "m-1"})(),
+        lambda _: type("Resource", (), {"message_id": "m-1"})(),
+    ],
+)
+def test_a_record_is_known_in_every_form(
+    recorder: FailureRecorder, table: FakeFailureTable, shape: Callable[[Any], object]
+) -> None:
+    fail(recorder, shape(message("m-1")))
+
+    assert table.ids == [["m-1"]]
+
+
+@pytest.mark.parametrize(
+    "record", [None, "m-1", 7, {}, {"messageId": ""}, {"messageId": 7}, SQSRecord({}), object()]
+)
+def test_a_record_without_an_id_is_a_line_in_the_log(
+    recorder: FailureRecorder, table: FakeFailureTable, log: io.StringIO, record: object
+) -> None:
+    assert message_id_of(record) is None
+    fail(recorder, record)
+
+    assert table.calls == []
+    assert log.getvalue() == "a failure was not recorded: its record has no message id\n"
+
+
+def test_the_exception_goes_on_as_it_was(recorder: FailureRecorder) -> None:
+    error = CardRefusedError("refused")
+
+    with pytest.raises(CardRefusedError) as caught, recorder.recording({"messageId": "m-1"}):
+        raise error
+
+    assert caught.value is error
+    assert (error.__cause__, error.__context__) == (None, None)
+
+
+def test_the_stack_is_the_consumers_and_not_the_recorders(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    @recorder.records_failures
+    def record_handler(record: object) -> None:
+        raise CardRefusedError
+
+    with pytest.raises(CardRefusedError):
+        record_handler({"messageId": "m-1"})
+
+    ((failure,),) = table.calls
+    assert failure.stack_top.startswith("test_failures_recorder.py:")
+    assert failure.stack_top.endswith("record_handler")
+    assert "<" not in failure.stack_top.replace("<locals>", "")
+
+
+def test_a_stop_of_the_program_is_no_failure(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    with pytest.raises(SystemExit), recorder.recording({"messageId": "m-1"}):
+        raise SystemExit(1)
+
+    assert table.calls == []
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        (FakeFailureTable(fault="AccessDeniedException: no"), "AccessDeniedException: no"),
+        (FakeFailureTable(error=RuntimeError(SECRET)), "RuntimeError"),
+    ],
+)
+def test_a_table_that_fails_is_a_line_in_the_log_and_no_more(
+    table: FakeFailureTable, line: str, log: io.StringIO
+) -> None:
+    recorder = FailureRecorder(table)
+    with recorder.batch():
+        fail(recorder, message("m-1"))
+        fail(recorder, message("m-2"))
+
+    assert log.getvalue() == f"failures were not recorded (2): {line}\n"
+
+
+def test_a_clock_that_fails_does_not_hide_the_exception(
+    table: FakeFailureTable, log: io.StringIO
+) -> None:
+    recorder = FailureRecorder(table, now_seconds=lambda: int(SECRET))
+
+    fail(recorder, message("m-1"))
+
+    assert table.calls == []
+    assert log.getvalue() == "a failure was not recorded: ValueError\n"
+
+
+def test_no_body_is_recorded_and_texts_can_be_redacted(table: FakeFailureTable) -> None:
+    recorder = FailureRecorder(table, redact=lambda text: text.replace(SECRET, "***"))
+
+    fail(recorder, message("m-1", body=SECRET), CardRefusedError(f"{SECRET} refused"))
+
+    ((failure,),) = table.calls
+    assert failure.error_message == "*** refused"
+    assert SECRET not in str(failure)
+
+
+@pytest.mark.parametrize("environment", [{}, {"FAILURE_TABLE": ""}, {"FAILURE_TABLE": " "}])
+def test_without_a_table_nothing_is_recorded_and_nothing_changes(
+    environment: dict[str, str], log: io.StringIO
+) -> None:
+    recorder = FailureRecorder.from_environment(environment)
+    with recorder.batch():
+        fail(recorder, message("m-1"))
+        fail(recorder, {})
+        recorder.record("m-1", CardRefusedError())
+
+    assert log.getvalue() == ""
+
+
+def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    recorder = FailureRecorder.from_environment({"FAILURE_TABLE": "failures"})
+
+    fail(recorder, message("m-1"))
+
+    assert log.getvalue() == "failures were not recorded (1): NoRegionError\n"

@@ -1,0 +1,157 @@
+"""The table of failures where DynamoDB does a part of what it is asked, slowly, or nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ConnectTimeoutError, ParamValidationError
+
+from dlq_replay.failure_table import BUDGET_SECONDS, MAX_READS, FailureTable
+from dlq_replay.failures import Failure
+from tests.builders import NOW
+
+SECRET = "card 4111"
+
+
+def failures(count: int) -> list[Failure]:
+    return [Failure.of(message_id, ValueError("bad"), NOW) for message_id in ids(count)]
+
+
+def ids(count: int) -> list[str]:
+    return [f"m-{index}" for index in range(count)]
+
+
+class FakeClient:
+    """A table in memory that leaves as many entries of a call unprocessed as it is told to.
+
+    Attributes:
+        leaves: how many, call by call; none in the calls after these.
+        fails_at: the call, from 0, that raises *error*.
+    """
+
+    def __init__(
+        self, leaves: Sequence[int] = (), fails_at: int | None = None, error: Any = None
+    ) -> None:
+        self.leaves, self.fails_at, self.error = list(leaves), fails_at, error
+        self.items: dict[str, Any] = {}
+        self.calls: list[int] = []
+
+    def _left(self, entries: Sequence[Any]) -> int:
+        self.calls.append(len(entries))
+        if len(self.calls) - 1 == self.fails_at:
+            raise self.error
+        return self.leaves.pop(0) if self.leaves else 0
+
+    def put_item(self, **request: Any) -> Mapping[str, Any]:
+        self._left([request["Item"]])
+        self.items[request["Item"]["message_id"]["S"]] = request["Item"]
+        return {}
+
+    def batch_write_item(self, **request: Any) -> Mapping[str, Any]:
+        ((name, entries),) = request["RequestItems"].items()
+        left = self._left(entries)
+        for entry in entries[left:]:
+            item = entry["PutRequest"]["Item"]
+            self.items[item["message_id"]["S"]] = item
+        return {"UnprocessedItems": {name: entries[:left]} if left else {}}
+
+    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
+        ((name, asked),) = request["RequestItems"].items()
+        keys = asked["Keys"]
+        left = self._left(keys)
+        items = [self.items.get(key["message_id"]["S"]) for key in keys[left:]]
+        return {
+            "Responses": {name: [item for item in items if item]},
+            "UnprocessedKeys": {name: {"Keys": keys[:left]}} if left else {},
+        }
+
+
+class Clock:
+    """Each look at it takes so many seconds."""
+
+    def __init__(self, step_seconds: float) -> None:
+        self.step_seconds, self.seconds = step_seconds, 0.0
+
+    def __call__(self) -> float:
+        self.seconds += self.step_seconds
+        return self.seconds
+
+
+def table_of(client: FakeClient, step_seconds: float = 0.0) -> tuple[FailureTable, list[float]]:
+    pauses: list[float] = []
+    return FailureTable(client, "failures", pauses.append, Clock(step_seconds)), pauses
+
+
+def filled(count: int, **behaviour: Any) -> FakeClient:
+    client = FakeClient(**behaviour)
+    client.items = {one.message_id: one.to_item() for one in failures(count)}
+    return client
+
+
+@pytest.mark.parametrize(("leaves", "calls"), [([3], [25, 3]), ([24, 1], [25, 24, 1])])
+def test_unprocessed_writes_are_tried_again_after_a_pause(
+    leaves: list[int], calls: list[int]
+) -> None:
+    client = FakeClient(leaves)
+    table, pauses = table_of(client)
+
+    assert table.record(failures(25)).missed == ()
+    assert client.calls == calls
+    assert len(client.items) == 25
+    assert pauses == sorted(pauses)
+    assert len(pauses) == len(calls) - 1
+
+
+def test_writes_that_stay_unprocessed_are_given_up_and_named() -> None:
+    client = FakeClient([2] * 9)
+    table, _ = table_of(client)
+
+    recorded = table.record(failures(60))
+
+    assert client.calls == [25, 2, 2]
+    assert {one.message_id for one in recorded.missed} == set(ids(60)) - set(client.items)
+    assert len(client.items) == 23
+    assert recorded.fault == "throttled: DynamoDB left a part of a batch unprocessed"
+
+
+def test_unprocessed_reads_are_tried_again_and_given_up() -> None:
+    patient, _ = table_of(filled(150, leaves=[40, 7]))
+    impatient, _ = table_of(filled(150, leaves=[40] * 9))
+
+    assert len(patient.find(ids(150)).failures) == 150
+    found = impatient.find(ids(150))
+    assert len(found.failures) == 60
+    assert found.fault == "throttled: DynamoDB left a part of a batch unprocessed"
+
+
+def test_a_slow_table_is_left_with_what_it_gave() -> None:
+    client = filled(10 * MAX_READS)
+    table, _ = table_of(client, step_seconds=BUDGET_SECONDS * 0.6)
+
+    found = table.find(ids(10 * MAX_READS))
+
+    assert len(client.calls) == 2
+    assert len(found.failures) == 2 * MAX_READS
+    assert found.fault == "slow: stopped after 3 s"
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (
+            ConnectTimeoutError(endpoint_url="https://dynamodb"),
+            'ConnectTimeoutError: Connect timeout on endpoint URL: "https://dynamodb"',
+        ),
+        (ParamValidationError(report=SECRET), "ParamValidationError"),
+        (KeyError(SECRET), "KeyError"),
+    ],
+)
+def test_no_call_follows_one_that_failed(error: Exception, fault: str) -> None:
+    reading = filled(500, fails_at=2, error=error)
+    writing = FakeClient(fails_at=2, error=error)
+
+    found = table_of(reading)[0].find(ids(500))
+    recorded = table_of(writing)[0].record(failures(500))
+
+    assert (len(reading.calls), len(found.failures), found.fault) == (3, 200, fault)
+    assert (len(writing.calls), len(recorded.missed), recorded.fault) == (3, 450, fault)
