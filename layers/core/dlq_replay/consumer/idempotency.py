@@ -1,0 +1,144 @@
+"""A message that comes twice is processed once: Powertools Idempotency, keyed on the first id.
+
+Needs aws_lambda_powertools and boto3, which the layer and the Lambda runtime bring.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
+
+from dlq_replay.consumer.errors import InProgressError
+from dlq_replay.consumer.identity import first_id
+from dlq_replay.consumer.receipts import Received
+from dlq_replay.errors import SettingsError
+
+R = TypeVar("R", bound=Received)
+
+REMEMBER_SECONDS = 30 * 24 * 3600
+CRASHED_AFTER_SECONDS = 900
+"""No Lambda invocation lasts longer."""
+
+
+def idempotent_by_first_id(
+    table_name: str,
+    *,
+    consumer: str,
+    remember_seconds: int = REMEMBER_SECONDS,
+    crashed_after_seconds: int = CRASHED_AFTER_SECONDS,
+    client: object = None,
+) -> Callable[[Callable[[R], object]], Callable[[R], None]]:
+    """Let a record handler process each message once, however often it comes and as what copy.
+
+    The handler takes one argument, ``record``, in any shape that ``first_id`` takes; what it
+    returns is dropped, so that the table holds a hash of the id and nothing of the message.
+    A message that was processed before is skipped without an error: the caller deletes it. When
+    the handler raises, the message counts as not processed.
+
+    Once means: once to its end. After a crash in the middle the handler runs again, from its
+    beginning; a crash between its last line and the note in the table repeats it too.
+
+    Args:
+        table_name: a DynamoDB table with the partition key ``id`` (String), and ``expiration`` as
+            its time-to-live attribute. Read and written with GetItem, PutItem, UpdateItem and
+            DeleteItem.
+        consumer: the name of this consumer in the table, so that several may share one. A change
+            forgets what was processed.
+        remember_seconds: for how long a processed message is known, from 1; 30 days by default.
+        crashed_after_seconds: a message in hand for longer than that counts as crashed over and
+            may be processed anew, from 1. It must exceed the handler's longest run: in a Lambda
+            the function's timeout will do.
+        client: a boto3 DynamoDB client; without one, boto3's default session makes it at the
+            first message.
+
+    Raises:
+        SettingsError: an argument is out of range.
+
+    The decorated handler raises:
+        InProgressError: another worker has the message, or crashed over it just now. Report it as
+            failed.
+        MalformedMessageError: the record has no message id.
+        IdempotencyPersistenceLayerError: of Powertools: the table could not be read or written.
+            Report it as failed; should the handler have ended by then, it will run again.
+    """
+    _require(table_name, consumer, remember_seconds, crashed_after_seconds)
+    config = IdempotencyConfig(
+        raise_on_no_idempotency_key=True,
+        expires_after_seconds=remember_seconds,
+        hash_function="sha256",
+        lambda_context=_Deadline(crashed_after_seconds),  # type: ignore[arg-type]
+    )
+
+    def decorate(handler: Callable[[R], object]) -> Callable[[R], None]:
+        @functools.cache
+        def run_once() -> Callable[..., None]:
+            # Not at import: a client needs a Region and credentials.
+            store = DynamoDBPersistenceLayer(table_name, boto3_client=client)
+            return _noted_in(store, config, consumer, handler)
+
+        @functools.wraps(handler)
+        def handle_once(record: R) -> None:
+            key = first_id(record)
+            try:
+                run_once()(key=key, record=record)
+            except IdempotencyAlreadyInProgressError as error:
+                raise InProgressError(key) from error
+
+        return handle_once
+
+    return decorate
+
+
+def _noted_in(
+    store: DynamoDBPersistenceLayer,
+    config: IdempotencyConfig,
+    consumer: str,
+    handler: Callable[[R], object],
+) -> Callable[..., None]:
+    def run(*, key: str, record: R) -> None:  # noqa: ARG001 - Powertools reads the key
+        handler(record)
+
+    noted: Callable[..., None] = idempotent_function(
+        run,
+        data_keyword_argument="key",
+        persistence_store=store,
+        config=config,
+        key_prefix=consumer,
+    )
+    return noted
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """Stands in for Lambda's context, of which Powertools asks only the time left.
+
+    Without it a crash would leave a record that never counts as crashed, and the message would be
+    refused until ``remember_seconds`` are over.
+    """
+
+    seconds: int
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.seconds * 1000
+
+
+def _require(
+    table_name: str, consumer: str, remember_seconds: int, crashed_after_seconds: int
+) -> None:
+    texts = {"table_name": table_name, "consumer": consumer}
+    numbers = {"remember_seconds": remember_seconds, "crashed_after_seconds": crashed_after_seconds}
+    faults = [f"{name}: must not be empty" for name, value in texts.items() if not value]
+    faults += [
+        f"{name}: {value!r} must be a whole number of at least 1"
+        for name, value in numbers.items()
+        if type(value) is not int or value < 1
+    ]
+    if faults:
+        raise SettingsError(faults)

@@ -1,0 +1,135 @@
+"""A consumer that works five times its visibility timeout, with the heartbeat and without."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_replay.consumer.heartbeat import Heartbeat
+from dlq_replay.consumer.rhythm import Rhythm
+from tests.integration.conftest import MakeQueue
+from tests.simulation.pacing import VirtualPacer
+from tests.sqs_world.client import client_for
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.driver import Driver
+from tests.sqs_world.model import SqsModel
+
+if TYPE_CHECKING:
+    from dlq_replay.sqs import SqsQueue
+
+VISIBILITY_SECONDS = 30
+PATIENCE_SECONDS = 60
+
+
+@pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])
+def test_virtual_consumer_processes_once_with_the_heartbeat_and_twice_without(
+    *, is_fifo: bool
+) -> None:
+    assert virtual_run(is_fifo=is_fifo, is_beating=True) == ["slow"]
+    assert virtual_run(is_fifo=is_fifo, is_beating=False) == ["quick", "slow"]
+
+
+def virtual_run(*, is_fifo: bool, is_beating: bool) -> list[str]:
+    """A slow worker against a quick one who polls every second; who processed the message."""
+    clock = VirtualClock()
+    client = client_for(SqsModel(clock))
+    pacer = VirtualPacer(clock)
+    queue = Driver(client).queue("q.fifo" if is_fifo else "q", VisibilityTimeout=VISIBILITY_SECONDS)
+    queue.send_fifo("order") if is_fifo else queue.send("order")
+    processed: list[str] = []
+    (message,) = queue.receive()
+
+    def poll() -> None:
+        for received in queue.receive():
+            processed.append("quick")
+            queue.delete(received)
+
+    guard: AbstractContextManager[object] = nullcontext()
+    if is_beating:
+        guard = Heartbeat.for_messages(
+            client, queue.url, [message], now=clock.time, pacer=pacer, rhythm=Rhythm(20, 10)
+        )
+    with guard:
+        for _ in range(5 * VISIBILITY_SECONDS):
+            pacer.pass_time(1, poll)
+    processed.append("slow")
+    if is_beating:
+        queue.delete(message)
+        clock.advance(3600)
+        poll()
+    return processed
+
+
+class Pair:
+    """Two workers in threads of their own, who poll one queue until the first of them is done."""
+
+    def __init__(self, queue: "SqsQueue", work: Callable[[Any], None]) -> None:
+        self.queue = queue
+        self.work = work
+        self.processed: list[str] = []
+        self.polls = 0
+        self.is_finished = threading.Event()
+        self.threads = [threading.Thread(target=self._consume, args=(name,)) for name in "ab"]
+
+    def _consume(self, name: str) -> None:
+        client, url = self.queue.client, self.queue.url
+        while not self.is_finished.is_set():
+            answer = client.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+            self.polls += 1
+            for message in answer.get("Messages", []):
+                self.work(message)
+                self.processed.append(name)
+                client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                self.is_finished.set()
+
+    def start(self) -> None:
+        self.queue.client.send_message(QueueUrl=self.queue.url, MessageBody="order")
+        for thread in self.threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(PATIENCE_SECONDS)
+            assert not thread.is_alive()
+
+
+def test_consumer_over_http_processes_once_with_the_heartbeat_and_twice_without(
+    make_queue: MakeQueue,
+) -> None:
+    visibility_seconds, work_seconds = 1, 6
+    with_kit, without = (make_queue(VisibilityTimeout=str(visibility_seconds)) for _ in range(2))
+    # Long against the pauses of a busy machine, and still far shorter than the work.
+    rhythm = Rhythm(3, 0.5, received_timeout_seconds=visibility_seconds)
+
+    def work_guarded(message: Any) -> None:
+        with Heartbeat.for_messages(
+            with_kit.client, with_kit.url, [message], rhythm=rhythm
+        ) as beat:
+            time.sleep(work_seconds)
+            beat.check()
+
+    pairs = [Pair(with_kit, work_guarded), Pair(without, lambda _: time.sleep(work_seconds))]
+    for pair in pairs:
+        pair.start()
+    for pair in pairs:
+        pair.join()
+
+    guarded, unguarded = pairs
+    assert len(guarded.processed) == 1
+    assert guarded.polls > 1
+    assert sorted(unguarded.processed) == ["a", "b"]
+    assert with_kit.describe()["ApproximateNumberOfMessages"] == "0"
+    assert with_kit.describe()["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def test_heartbeat_thread_is_gone_when_the_block_ends(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.client.send_message(QueueUrl=queue.url, MessageBody="order")
+    messages = queue.client.receive_message(QueueUrl=queue.url)["Messages"]
+    with Heartbeat.for_messages(queue.client, queue.url, messages):
+        assert "sqs-heartbeat" in {one.name for one in threading.enumerate()}
+
+    assert "sqs-heartbeat" not in {one.name for one in threading.enumerate()}

@@ -1,0 +1,219 @@
+"""Powertools' own code against moto's DynamoDB over HTTP."""
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
+
+from dlq_replay.consumer.errors import InProgressError
+from dlq_replay.consumer.idempotency import idempotent_by_first_id
+from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.message import Message
+from tests.builders import context, lambda_record, message, received
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Record = dict[str, Any]
+
+_numbers = itertools.count(1)
+
+
+class Killed(BaseException):
+    """Ends a handler as the end of its process would: nobody tidies up."""
+
+
+class Table:
+    """A table of its own for each test."""
+
+    def __init__(self, endpoint: str) -> None:
+        # No stubs of DynamoDB are installed.
+        make: Callable[..., Any] = boto3.client
+        self.client = make("dynamodb", endpoint_url=endpoint, region_name="us-east-1")
+        self.name = f"processed-{next(_numbers)}"
+        self.client.create_table(
+            TableName=self.name,
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+
+    def items(self) -> list[dict[str, Any]]:
+        return list(self.client.scan(TableName=self.name)["Items"])
+
+    def age(self, attribute: str) -> None:
+        """Let the time in that attribute of every item be long past."""
+        for item in self.items():
+            self.client.update_item(
+                TableName=self.name,
+                Key={"id": item["id"]},
+                UpdateExpression="SET #a = :past",
+                ExpressionAttributeNames={"#a": attribute},
+                ExpressionAttributeValues={":past": {"N": "1"}},
+            )
+
+
+class Handler:
+    """Counts what it is given; fails where it is told to."""
+
+    def __init__(self, table: Table, **options: Any) -> None:
+        self.seen: list[str] = []
+        self.failures: list[BaseException] = []
+        decorate = idempotent_by_first_id(
+            table.name, client=table.client, **{"consumer": "orders", **options}
+        )
+
+        @decorate
+        def handle(record: Record) -> object:
+            self.seen.append(str(record.get("messageId", record.get("MessageId"))))
+            if self.failures:
+                raise self.failures.pop()
+            return object()  # no JSON, and none is needed
+
+        self.handle: Callable[..., None] = handle
+
+
+@pytest.fixture
+def table(sqs_endpoint: str) -> Table:
+    return Table(sqs_endpoint)
+
+
+def copies() -> list[Message]:
+    """A message, its redelivery, and two replayed copies of it."""
+    return [
+        message("first"),
+        message("first"),
+        message("copy-1", attributes=context(first_id="first")),
+        message("copy-2", attributes=context(first_id="first", plan_id="p")),
+    ]
+
+
+def test_message_that_comes_again_is_processed_once_whatever_its_copy(table: Table) -> None:
+    handler = Handler(table)
+    for copy in copies():
+        handler.handle(lambda_record(copy))
+        handler.handle(record=received(copy))
+
+    assert handler.seen == ["first"]
+
+
+def test_other_messages_are_processed(table: Table) -> None:
+    handler = Handler(table)
+    for number in range(3):
+        handler.handle(lambda_record(message(f"m-{number}")))
+
+    assert handler.seen == ["m-0", "m-1", "m-2"]
+
+
+def test_message_that_failed_is_processed_when_it_comes_again(table: Table) -> None:
+    handler = Handler(table)
+    handler.failures.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        handler.handle(lambda_record(message("first")))
+    for copy in copies():
+        handler.handle(lambda_record(copy))
+
+    assert handler.seen == ["first", "first"]
+
+
+def test_crash_in_the_middle_refuses_the_message_until_its_worker_counts_as_crashed(
+    table: Table,
+) -> None:
+    handler = Handler(table)
+    handler.failures.append(Killed())
+    with pytest.raises(Killed):
+        handler.handle(lambda_record(message("first")))
+    copy = lambda_record(copies()[2])
+
+    with pytest.raises(InProgressError) as raised:
+        handler.handle(copy)
+    assert raised.value.first_id == "first"
+    assert handler.seen == ["first"]
+
+    table.age("in_progress_expiration")
+    handler.handle(copy)
+    handler.handle(copy)
+
+    assert handler.seen == ["first", "copy-1"]
+
+
+def test_processed_message_is_forgotten_after_its_time(table: Table) -> None:
+    handler = Handler(table)
+    handler.handle(lambda_record(message("first")))
+    table.age("expiration")
+    handler.handle(lambda_record(message("first")))
+
+    assert handler.seen == ["first", "first"]
+
+
+def test_consumers_of_one_table_do_not_take_each_others_messages_for_processed(
+    table: Table,
+) -> None:
+    handlers = [Handler(table, consumer=name) for name in ("orders", "mails")]
+    for handler in handlers:
+        handler.handle(lambda_record(message("first")))
+
+    assert [handler.seen for handler in handlers] == [["first"], ["first"]]
+
+
+def test_table_holds_nothing_of_the_message(table: Table) -> None:
+    Handler(table).handle(lambda_record(message("first", body="a secret")))
+    (item,) = table.items()
+
+    assert set(item) <= {"id", "expiration", "in_progress_expiration", "status", "data"}
+    assert item["id"]["S"].startswith("orders#")
+    assert "secret" not in str(item)
+
+
+def test_missing_table_fails_the_message_before_it_is_processed(table: Table) -> None:
+    handler = Handler(table)
+    table.client.delete_table(TableName=table.name)
+
+    with pytest.raises(IdempotencyPersistenceLayerError):
+        handler.handle(lambda_record(message("first")))
+    assert handler.seen == []
+
+
+def test_record_without_an_id_is_refused_rather_than_processed_unguarded(table: Table) -> None:
+    handler = Handler(table)
+
+    with pytest.raises(MalformedMessageError):
+        handler.handle({"body": "x"})
+    assert handler.seen == []
+
+
+def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_rest(
+    table: Table,
+) -> None:
+    handler = Handler(table)
+    handler.failures.append(Killed())
+    with pytest.raises(Killed):
+        handler.handle(lambda_record(message("busy")))
+    handler.handle(lambda_record(message("processed")))
+    records = [lambda_record(message(name)) for name in ("busy", "processed", "new")]
+
+    context_of_lambda: Any = None
+    answer = process_partial_response(
+        event={"Records": records},
+        record_handler=handler.handle,
+        processor=BatchProcessor(EventType.SQS),
+        context=context_of_lambda,
+    )
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "busy"}]}
+    assert handler.seen == ["busy", "processed", "new"]
+
+
+def test_faults_of_the_arguments_are_reported_together() -> None:
+    with pytest.raises(SettingsError) as raised:
+        idempotent_by_first_id("", consumer="", remember_seconds=0, crashed_after_seconds=1.5)  # type: ignore[arg-type]
+
+    names = [fault.partition(":")[0] for fault in raised.value.faults]
+    assert names == ["table_name", "consumer", "remember_seconds", "crashed_after_seconds"]

@@ -1,0 +1,128 @@
+"""What a heartbeat calls safe is safe, whatever goes wrong: held against the model of SQS."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlq_replay.consumer.heartbeat import Heartbeat
+from dlq_replay.consumer.lease import Extension, Lease
+from dlq_replay.consumer.rhythm import Rhythm
+from tests.simulation.pacing import VirtualPacer
+from tests.sqs_world.client import client_for
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.driver import Driver
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.front import Front
+from tests.sqs_world.model import SqsModel
+
+EXTEND = "ChangeMessageVisibilityBatch"
+MESSAGES = 3
+
+faults = st.builds(
+    Fault,
+    st.sampled_from(
+        [
+            Effect.THROTTLE,
+            Effect.ERROR,
+            Effect.CLOSE,
+            Effect.LOSE,
+            Effect.HANG,
+            Effect.DELAY,
+            Effect.FAIL_ENTRIES,
+        ]
+    ),
+    operation=st.just(EXTEND),
+    nth=st.integers(1, 12),
+    after=st.booleans(),
+    entries=st.sampled_from([(), (0,), (1, 2)]),
+    seconds=st.sampled_from([0.5, 5.0, 31.0, 61.0, 121.0, 500.0]),
+)
+rhythms = st.builds(
+    Rhythm,
+    st.sampled_from([120, 30, 600]),
+    st.sampled_from([7.0, 15.0]),
+    st.sampled_from([5.0, 30.0]),
+)
+moves = st.lists(st.tuples(st.sampled_from(["work", "suspend"]), st.integers(1, 300)), max_size=6)
+
+
+class Scene:
+    """A queue, a heartbeat over its messages, and a rival who takes what he can get.
+
+    Attributes:
+        hands_over: whether the rival gives the heartbeat what he received, as a poller of the
+            same process does.
+    """
+
+    def __init__(self, rhythm: Rhythm, rules: list[Fault], *, hands_over: bool = False) -> None:
+        self.hands_over = hands_over
+        self.clock = VirtualClock()
+        self.front = Front.of(SqsModel(self.clock))
+        self.front.faults.add(*rules)
+        client = client_for(self.front)
+        self.pacer = VirtualPacer(self.clock)
+        timeout = int(rhythm.received_timeout_seconds)
+        self.queue = Driver(client).queue("q", VisibilityTimeout=timeout)
+        for index in range(MESSAGES):
+            self.queue.send(str(index))
+        received = self.queue.receive()
+        self.ids = [one["MessageId"] for one in received]
+        self.taken: list[str] = []
+        self.beat = Heartbeat(
+            client,
+            self.queue.url,
+            received,
+            rhythm=rhythm,
+            now=self.clock.time,
+            pacer=self.pacer,
+        )
+
+    def look(self) -> None:
+        """No message that is called safe may be received by anyone else."""
+        safe = {message_id for message_id in self.ids if self.beat.is_safe(message_id)}
+        received, received_at = self.queue.receive(), self.clock.time()
+        self.taken += [one["MessageId"] for one in received]
+        assert not safe & {one["MessageId"] for one in received}
+        if self.hands_over:
+            for one in received:
+                # Handing over one message may take the time of a call for the one before.
+                ago = self.clock.time() - received_at
+                assert self.beat.replace_receipt(one["MessageId"], one["ReceiptHandle"], ago)
+
+    def run(self, plan: list[tuple[str, int]]) -> None:
+        with self.beat:
+            for move, seconds in plan:
+                if move == "suspend":
+                    self.clock.advance(seconds)
+                    self.look()
+                else:
+                    self.pacer.pass_time(seconds, self.look)
+
+
+@given(rhythm=rhythms, rules=st.lists(faults, max_size=6), plan=moves, hands_over=st.booleans())
+def test_safe_message_is_never_received_by_another(
+    rhythm: Rhythm, rules: list[Fault], plan: list[tuple[str, int]], *, hands_over: bool
+) -> None:
+    Scene(rhythm, rules, hands_over=hands_over).run(plan)
+
+
+@given(rhythms, st.lists(st.integers(1, 400), max_size=4))
+@settings(max_examples=30)
+def test_nothing_is_lost_while_sqs_answers(rhythm: Rhythm, steps: list[int]) -> None:
+    scene = Scene(rhythm, [])
+    scene.run([("work", seconds) for seconds in steps])
+
+    assert not scene.taken
+
+
+def test_law_catches_a_heartbeat_that_trusts_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trust(lease: Lease, extension: Extension, answered_at: float) -> Lease:
+        return replace(lease, hidden_until=answered_at + extension.seconds, extend_at=answered_at)
+
+    monkeypatch.setattr(Lease, "confirmed", trust)
+    late = Fault(Effect.DELAY, EXTEND, nth=2, seconds=500)
+
+    with pytest.raises(AssertionError):
+        Scene(Rhythm(), [late]).run([("work", 90)])

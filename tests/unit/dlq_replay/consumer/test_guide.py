@@ -1,0 +1,85 @@
+"""The examples of docs/consumer.md, run as they stand."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlq_replay.consumer.idempotency import idempotent_by_first_id
+from dlq_replay.message import Message
+from tests.builders import lambda_record
+from tests.sqs_world.client import client_for
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.driver import Driver
+from tests.sqs_world.front import Front
+from tests.sqs_world.model import SqsModel
+
+GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
+POLLER, LAMBDA, IDEMPOTENCY = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+def run(example: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(example, str(GUIDE), "exec"), names)  # noqa: S102 - our own text
+    return names
+
+
+def world() -> tuple[Front, Any]:
+    front = Front.of(SqsModel(VirtualClock()))
+    return front, client_for(front)
+
+
+def test_poller_deletes_what_it_worked_on() -> None:
+    _, client = world()
+    queue = Driver(client).queue()
+    queue.send("order")
+    names = run(POLLER)
+    names["sqs"] = client
+    bodies = []
+
+    def work(message: Any, check: Any) -> None:
+        check()
+        bodies.append(message["Body"])
+
+    names["consume"](queue.url, work)
+
+    assert bodies == ["order"]
+    assert queue.counts() == (0, 0, 0)
+
+
+def test_lambda_handler_extends_its_batch_in_one_call() -> None:
+    front, client = world()
+    queue = Driver(client).queue()
+    for index in range(3):
+        queue.send(str(index))
+    records = [
+        lambda_record(Message.from_receive(one), queue=queue.name) for one in queue.receive()
+    ]
+    for record in records:
+        record["eventSourceARN"] = queue.arn
+    names = run(LAMBDA)
+    names["sqs"] = client
+    worked: list[Any] = []
+    names["process_batch"](records, worked.append)
+
+    assert worked == records
+    assert front.log.count("ChangeMessageVisibilityBatch") == 1
+
+
+def test_idempotent_handler_is_made_without_a_client() -> None:
+    assert callable(run(IDEMPOTENCY)["record_handler"])
+
+
+@pytest.mark.parametrize("example", [POLLER, LAMBDA, IDEMPOTENCY])
+def test_adoption_takes_few_lines(example: str) -> None:
+    assert len([line for line in example.splitlines() if line.strip()]) < 10
+
+
+def test_table_of_the_guide_names_the_real_defaults() -> None:
+    parameters = inspect.signature(idempotent_by_first_id).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+
+    assert f"`crashed_after_seconds` ({defaults['crashed_after_seconds']})" in GUIDE.read_text()
+    assert f"({defaults['remember_seconds'] // 86_400} days)" in GUIDE.read_text()

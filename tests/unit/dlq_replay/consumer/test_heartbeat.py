@@ -1,0 +1,88 @@
+"""On the model's virtual clock: real botocore, no thread, no waiting."""
+
+import pytest
+
+from dlq_replay.consumer.heartbeat import Heartbeat
+from tests.simulation.beating import EXTEND, Work
+
+
+def test_message_stays_hidden_for_as_long_as_the_block_runs() -> None:
+    work = Work()
+    with work.beat() as beat:
+        for _ in range(100):
+            work.pacer.pass_time(30)
+            assert work.queue.receive() == []
+            beat.check()
+
+    assert not work.lost
+    assert work.extensions() == 51
+
+
+def test_message_is_left_hidden_when_the_block_ends_well() -> None:
+    work = Work()
+    with work.beat():
+        work.pacer.pass_time(90)
+
+    assert work.pacer.is_stopped
+    assert work.queue.receive() == []
+    work.clock.advance(120)
+    assert len(work.queue.receive()) == 1
+
+
+def test_every_message_is_visible_at_once_when_an_exception_leaves_the_block() -> None:
+    work = Work(count=25)
+
+    def fail(beat: Heartbeat) -> None:
+        with beat:
+            work.pacer.pass_time(90)
+            beat.done(work.ids[0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(work.beat())
+
+    assert work.queue.counts() == (24, 1, 0)
+
+
+def test_exception_that_ends_the_program_releases_too() -> None:
+    work = Work()
+    with pytest.raises(KeyboardInterrupt), work.beat():
+        raise KeyboardInterrupt
+
+    assert len(work.queue.receive()) == 1
+
+
+def test_given_up_message_is_visible_at_once_and_the_others_stay_hidden() -> None:
+    work = Work(count=3)
+    with work.beat() as beat:
+        assert beat.give_up(work.ids[1])
+        assert [one["MessageId"] for one in work.queue.receive()] == [work.ids[1]]
+        work.pacer.pass_time(600)
+        assert beat.is_safe(work.ids[0])
+        assert not beat.is_safe(work.ids[1])
+        assert not beat.give_up(work.ids[1])
+
+
+def test_done_message_is_extended_no_more() -> None:
+    work = Work(count=2)
+    with work.beat() as beat:
+        beat.done(work.ids[0])
+        beat.done(work.ids[0])
+        work.pacer.pass_time(600)
+
+        assert [one["MessageId"] for one in work.queue.receive()] == [work.ids[0]]
+        assert beat.is_safe(work.ids[1])
+        assert not beat.is_safe(work.ids[0])
+        with pytest.raises(KeyError):
+            beat.check(work.ids[0])
+
+
+def test_twenty_five_messages_are_extended_in_three_calls() -> None:
+    work = Work(count=25)
+    with work.beat() as beat:
+        assert work.extensions() == 3
+        work.pacer.pass_time(61)
+        assert work.extensions() == 6
+        assert all(beat.is_safe(one) for one in work.ids)
+
+    assert [one.entry_count for one in work.front.log.records(EXTEND)] == [10, 10, 5] * 2

@@ -1,0 +1,50 @@
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.consumer.identity import first_id
+from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.errors import MalformedMessageError
+from dlq_replay.message import Message
+from tests.builders import context, lambda_record, message, received, text
+
+
+def shapes(source: Message) -> list[Any]:
+    return [source, received(source), lambda_record(source), SQSRecord(lambda_record(source))]
+
+
+def test_replayed_copy_is_known_by_its_first_id_in_every_shape() -> None:
+    copy = message("copy-7", attributes=context(first_id="first"))
+
+    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 4
+
+
+def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
+    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 4
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [text("no json"), text('{"v":2,"id":"x"}'), text('{"v":1}'), MessageAttribute("Binary", b"x")],
+)
+def test_context_that_says_no_id_leaves_the_copys_own(attribute: MessageAttribute) -> None:
+    copy = message("copy-7", attributes={CONTEXT_ATTRIBUTE: attribute})
+
+    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 4
+
+
+@pytest.mark.parametrize("raw", [None, 7, "x", {}, {"dataType": "String"}, []])
+def test_broken_attributes_do_not_hide_the_message_id(raw: Any) -> None:
+    record = lambda_record(message("m-1"))
+    record["messageAttributes"] = {CONTEXT_ATTRIBUTE: raw, "own": raw}
+
+    assert first_id(record) == "m-1"
+    assert first_id({**record, "messageAttributes": raw}) == "m-1"
+
+
+@pytest.mark.parametrize("record", [{}, {"messageId": ""}, {"MessageId": 7}, {"body": "x"}])
+def test_what_has_no_message_id_is_refused(record: dict[str, Any]) -> None:
+    with pytest.raises(MalformedMessageError, match="message id"):
+        first_id(record)
