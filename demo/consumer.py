@@ -1,7 +1,8 @@
 """A Lambda function that fails on purpose: its payments service is down, and it has a bug.
 
-It answers with partial batch failures, as a good consumer does, and notes what it saw. On FIFO
-queues it stops a group at its first failure, so that nothing overtakes.
+It answers with partial batch failures, as a good consumer does, records with the product's kit why
+each message failed, and notes what it saw. On FIFO queues it stops a group at its first failure, so
+that nothing overtakes.
 """
 
 import sys
@@ -13,12 +14,13 @@ from typing import Any
 from demo.identity import Content, from_record
 from demo.journal import Journal
 from demo.workload import DemoMessage, Trait
+from dlq_replay.consumer.failures import FailureRecorder
 
 OUTAGE_SECONDS = 8.0
 
 
 class ConsumerError(Exception):
-    """What the consumer says when it cannot process a message."""
+    """What a viewer is told of a failure; its cause is what the consumer met."""
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Consumer:
         messages: the run's messages by identity; they know which fault they meet.
         tell: takes what a viewer should know.
         followed: identities whose every step is told.
+        recorder: where it records why a message failed.
         clock: monotonic seconds.
     """
 
@@ -36,6 +39,7 @@ class Consumer:
     messages: Mapping[str, DemoMessage]
     tell: Callable[[str], object]
     followed: frozenset[str] = frozenset()
+    recorder: FailureRecorder = field(default_factory=lambda: FailureRecorder(None))
     clock: Callable[[], float] = time.monotonic
     is_bug_fixed: bool = False
     _outage_ends: float | None = field(default=None, init=False)
@@ -43,6 +47,10 @@ class Consumer:
 
     def __call__(self, event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         """Work through a batch; answer with the messages that failed."""
+        with self.recorder.batch():
+            return self._consume(event)
+
+    def _consume(self, event: Mapping[str, Any]) -> dict[str, Any]:
         if self._outage_ends is None:
             self._outage_ends = self.clock() + OUTAGE_SECONDS
         failed: list[str] = []
@@ -67,8 +75,9 @@ class Consumer:
         self.journal.arrived(content)
         message = self.messages.get(content.identity)
         try:
-            self._work(message.trait if message else Trait.PLAIN)
+            self._work(message)
         except ConsumerError as error:
+            self.recorder.record(record["messageId"], error.__cause__ or error)
             sys.stderr.write(f"consumer: {record['messageId']}: {error}\n")
             self._follow(content, record, f"fails: {error}")
             return False
@@ -81,14 +90,17 @@ class Consumer:
         self.journal.arrived(content)
         self._follow(content, record, "waits behind one of its group that failed")
 
-    def _work(self, trait: Trait) -> None:
+    def _work(self, message: DemoMessage | None) -> None:
+        trait = message.trait if message else Trait.PLAIN
+        number = message.number if message else 0
         if trait is Trait.NEEDS_PAYMENTS:
             if self.is_payments_down:
                 self._tell_once("payments is down: every message that needs it fails")
-                raise ConsumerError("payments is down")
+                slow = TimeoutError(f"payments did not answer in {2000 + number * 7 % 400} ms")
+                raise ConsumerError("payments is down") from slow
             self._tell_once("payments is back")
         if trait is Trait.BROKEN and not self.is_bug_fixed:
-            raise ConsumerError("a bug in the consumer")
+            raise ConsumerError("a bug in the consumer") from _bug(number)
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
@@ -106,6 +118,13 @@ class Consumer:
         if content.plan_id:
             how = "is back, redriven"
         self.tell(f"message {number} {how}, and {fate}")
+
+
+def _bug(number: int) -> Exception:
+    """One bug, two symptoms: what the analysis should tell apart."""
+    if number % 3:
+        return LookupError(f"no VAT rate for message {number}")
+    return ValueError(f"message {number} has an amount that is no number")
 
 
 def _group_to_keep(record: Mapping[str, Any]) -> str:

@@ -23,7 +23,15 @@ from demo.stage import Stage
 from demo.tables import account_table
 from demo.terminal import ignore_interrupts, viewer_only
 from demo.workload import DemoMessage, Trait
-from demo.world import Queues, create_queues, local_environment, make_client, replay_environment
+from demo.world import (
+    Queues,
+    create_failure_table,
+    create_queues,
+    local_environment,
+    make_client,
+    replay_environment,
+)
+from dlq_replay.consumer.failures import FailureRecorder
 
 FUNCTION_LOG = "functions.log"
 SPARK_LOG = "spark.log"
@@ -91,8 +99,11 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
     by_identity = {m.identity: m for m in cast.messages}
     journal = Journal({i: m.content.fingerprint for i, m in by_identity.items()})
     followed = _followed(cast.messages)
-    consumer = Consumer(journal, by_identity, screen.tell, followed)
-    replay = load_replay_handler(replay_environment(queues), sys.stdout)
+    create_failure_table()
+    environment = replay_environment(queues)
+    recorder = FailureRecorder.from_environment(environment)
+    consumer = Consumer(journal, by_identity, screen.tell, followed, recorder)
+    replay = load_replay_handler(environment, sys.stdout)
     if cast.wrap_replay_handler:
         replay = cast.wrap_replay_handler(replay)
     numbers = {i: by_identity[i].number for i in followed}

@@ -29,6 +29,8 @@ MAX_ATTEMPTS = 3
 BACKOFF_RATE_SECONDS = 0.5
 BACKOFF_CAP_SECONDS = 4
 
+FAILURE_TABLE = "orders-failures"
+
 _PRODUCT_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL")
 
 
@@ -126,7 +128,18 @@ def replay_environment(queues: Queues) -> Mapping[str, str]:
         "MAX_ATTEMPTS": str(MAX_ATTEMPTS),
         "BACKOFF_RATE": str(BACKOFF_RATE_SECONDS),
         "BACKOFF_CAP_SECONDS": str(BACKOFF_CAP_SECONDS),
+        "FAILURE_TABLE": FAILURE_TABLE,
     }
+
+
+def create_failure_table() -> None:
+    """Create the table in which the consumer records why a message failed."""
+    boto3.client("dynamodb").create_table(
+        TableName=FAILURE_TABLE,
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
 
 
 def depth(client: "SQSClient", queue: Queue) -> Depth:
