@@ -20,9 +20,6 @@ MAIN_VISIBILITY_SECONDS = 2
 MAIN_MAX_RECEIVE_COUNT = 2
 DLQ_VISIBILITY_SECONDS = 6
 DLQ_MAX_RECEIVE_COUNT = 1000
-FIFO_DLQ_VISIBILITY_SECONDS = 1
-"""Shorter: what stands behind a parked message waits for it, once for each that is parked."""
-
 PARKED_VISIBILITY_SECONDS = 30
 
 MAX_ATTEMPTS = 3
@@ -111,9 +108,8 @@ def create_queues(client: "SQSClient", *, is_fifo: bool) -> Queues:
     """Create parked, DLQ and main, each with its redrive policy to the one before it."""
     suffix = ".fifo" if is_fifo else ""
     parked = _create(client, f"orders-parked{suffix}", PARKED_VISIBILITY_SECONDS)
-    visibility_seconds = FIFO_DLQ_VISIBILITY_SECONDS if is_fifo else DLQ_VISIBILITY_SECONDS
     to_parked = _redrive(parked, DLQ_MAX_RECEIVE_COUNT)
-    dlq = _create(client, f"orders-dlq{suffix}", visibility_seconds, to_parked)
+    dlq = _create(client, f"orders-dlq{suffix}", DLQ_VISIBILITY_SECONDS, to_parked)
     to_dlq = _redrive(dlq, MAIN_MAX_RECEIVE_COUNT)
     main = _create(client, f"orders{suffix}", MAIN_VISIBILITY_SECONDS, to_dlq)
     return Queues(main, dlq, parked)
