@@ -4,6 +4,7 @@ Plans with ``plan``, acts through ``sending`` and, for holds on FIFO, through vi
 for every message.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -95,8 +96,24 @@ class Replayer:
             distinct.values(), self.policy, self.now_seconds(), self.draw_up_to, failures
         )
         results = send_lanes(self._lanes(steps), self.executor, seconds_left)
-        held = settle_groups(steps, results, self.dlq) if seconds_left() > 0 else set()
+        held = self._settle_groups(steps, results, seconds_left)
         return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))
+
+    def _settle_groups(
+        self,
+        steps: Sequence[Step],
+        results: Mapping[str, SendResult],
+        seconds_left: Callable[[], float],
+    ) -> set[str]:
+        left = seconds_left()
+        if left <= 0 or not self.policy.main_queue.is_fifo:
+            return set()
+        settling = self.executor.submit(settle_groups, steps, results, self.dlq)
+        try:
+            return settling.result(timeout=None if math.isinf(left) else left)
+        except TimeoutError:
+            # It may still take effect; either way the messages stay in the DLQ and come again.
+            return set()
 
     def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
         queues: Mapping[Destination, Queue] = {

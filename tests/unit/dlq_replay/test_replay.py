@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
@@ -256,6 +257,27 @@ def test_fifo_head_is_not_held_behind_an_unconfirmed_send(
 
     assert failures(outcome) == {"a1", "a2"}
     assert dlq.visibility == []
+
+
+class SilentQueue(FakeQueue):
+    """Answers a change of visibility only when released."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.released = threading.Event()
+
+    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+        self.released.wait(30)
+        return super().change_visibility(changes)
+
+
+def test_hold_whose_answer_does_not_come_does_not_keep_the_batch(build: Build) -> None:
+    silent = SilentQueue(queue_url("dlq"))
+    outcome = replace(build(FIFO_HOURS), dlq=silent).replay([fresh("a1")], lambda: 0.05)
+    silent.released.set()
+
+    assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
+    assert failures(outcome) == {"a1"}
 
 
 def test_fifo_head_is_not_held_when_time_is_up(build: Build, dlq: FakeQueue) -> None:
