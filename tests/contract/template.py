@@ -1,0 +1,105 @@
+"""The template as the contract tests look at it: parts of a stack, and the documents beside it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.contract.cloudformation import Stack, load_template
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = load_template(ROOT / "template.yaml")
+APPLICATION = TEMPLATE["Metadata"]["AWS::ServerlessRepo::Application"]
+
+# The families that an application of this kind could need, from
+# https://docs.aws.amazon.com/serverlessrepo/latest/devguide/list-supported-resources.html
+ACCEPTED_BY_SERVERLESS_REPO = {
+    "AWS::CloudFormation::CustomResource",
+    "AWS::CloudWatch::Alarm",
+    "AWS::CloudWatch::Dashboard",
+    "AWS::DynamoDB::Table",
+    "AWS::Events::Rule",
+    "AWS::Glue::Job",
+    "AWS::Glue::Trigger",
+    "AWS::IAM::ManagedPolicy",
+    "AWS::IAM::Policy",
+    "AWS::IAM::Role",
+    "AWS::KMS::Alias",
+    "AWS::KMS::Key",
+    "AWS::Lambda::Alias",
+    "AWS::Lambda::EventInvokeConfig",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Function",
+    "AWS::Lambda::LayerVersion",
+    "AWS::Lambda::Permission",
+    "AWS::Lambda::Version",
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",
+    "AWS::S3::Bucket",
+    "AWS::S3::BucketPolicy",
+    "AWS::SNS::Topic",
+    "AWS::SNS::TopicPolicy",
+    "AWS::SQS::Queue",
+    "AWS::SQS::QueuePolicy",
+    "AWS::SSM::Parameter",
+    "AWS::Serverless::Application",
+    "AWS::Serverless::Function",
+    "AWS::Serverless::LayerVersion",
+    "AWS::Serverless::SimpleTable",
+    "AWS::Serverless::StateMachine",
+    "AWS::StepFunctions::StateMachine",
+}
+
+OWN_QUEUES = {
+    "MainQueueURL": "https://sqs.eu-west-1.amazonaws.com/210987654321/orders",
+    "MainQueueName": "orders",
+    "DLQArn": "arn:aws:sqs:eu-west-1:210987654321:orders-dlq",
+}
+OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
+FIFO = {"QueueType": "fifo"}
+
+
+def function_of(stack: Stack) -> dict[str, Any]:
+    function = stack.resources["ReplayFunction"]["Properties"]
+    assert isinstance(function, dict)
+    return function
+
+
+def environment_of(stack: Stack) -> dict[str, str]:
+    variables = function_of(stack)["Environment"]["Variables"]
+    assert isinstance(variables, dict)
+    return variables
+
+
+def event_of(stack: Stack) -> dict[str, Any]:
+    event = function_of(stack)["Events"]["DeadLetters"]["Properties"]
+    assert isinstance(event, dict)
+    return event
+
+
+def statements_of(stack: Stack) -> list[dict[str, Any]]:
+    roles = stack.of_type("AWS::IAM::Role").values()
+    return [
+        statement
+        for role in roles
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+
+
+def grants_of(stack: Stack) -> dict[str, set[str]]:
+    grants: dict[str, set[str]] = {}
+    for statement in statements_of(stack):
+        actions = statement["Action"]
+        granted = {actions} if isinstance(actions, str) else set(actions)
+        grants.setdefault(statement["Resource"], set()).update(granted)
+    return grants
+
+
+def parameter_rows(document: str) -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (ROOT / document).read_text("utf-8"), re.MULTILINE)
+    return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
+
+
+def pins_of(lock_file: str) -> dict[str, str]:
+    text = (ROOT / lock_file).read_text("utf-8")
+    return dict(re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE))

@@ -1,0 +1,147 @@
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dlq_replay.settings import OPTIONAL_VARIABLES, REQUIRED_VARIABLES, ReplaySettings
+from tests.contract.cloudformation import Stack
+from tests.contract.template import (
+    ACCEPTED_BY_SERVERLESS_REPO,
+    APPLICATION,
+    FIFO,
+    OWN_QUEUES,
+    ROOT,
+    TEMPLATE,
+    environment_of,
+    parameter_rows,
+)
+
+
+def test_the_serverless_application_repository_accepts_every_resource_type() -> None:
+    types = {resource["Type"] for resource in TEMPLATE["Resources"].values()}
+
+    assert types <= ACCEPTED_BY_SERVERLESS_REPO
+
+
+def test_the_application_has_the_version_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["version"] == APPLICATION["SemanticVersion"]
+    assert project["license"] == APPLICATION["SpdxLicenseId"]
+
+
+def test_the_application_is_described_within_the_repository_s_limits() -> None:
+    assert re.fullmatch(r"[a-zA-Z0-9-]{1,140}", APPLICATION["Name"])
+    assert re.fullmatch(r"[a-z0-9](([a-z0-9]|-(?!-)){0,125}[a-z0-9])?", APPLICATION["Author"])
+    assert len(APPLICATION["Description"]) <= 256
+    assert len(APPLICATION["Labels"]) <= 10
+    assert all(len(label) <= 127 for label in APPLICATION["Labels"])
+    assert (ROOT / APPLICATION["LicenseUrl"]).is_file()
+    assert (ROOT / APPLICATION["ReadmeUrl"]).is_file()
+
+
+@pytest.mark.parametrize(("name", "rule"), TEMPLATE["Parameters"].items())
+def test_every_parameter_is_described_and_bounded(name: str, rule: Mapping[str, Any]) -> None:
+    bounds = {"AllowedPattern", "AllowedValues", "MinValue", "MaxValue"}
+
+    assert rule["Description"], name
+    assert rule["ConstraintDescription"].startswith("must be ")
+    assert bounds & rule.keys()
+    assert ("MinValue" in rule) == ("MaxValue" in rule)
+
+
+def test_every_parameter_is_in_exactly_one_group() -> None:
+    interface = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]
+    grouped = [name for group in interface["ParameterGroups"] for name in group["Parameters"]]
+
+    assert sorted(TEMPLATE["Parameters"]) == sorted(grouped)
+
+
+@pytest.mark.parametrize("document", ["README.md", "README-SAR.md"])
+def test_every_parameter_has_a_row_in_the_parameter_table(document: str) -> None:
+    assert TEMPLATE["Parameters"].keys() <= parameter_rows(document).keys()
+
+
+def test_the_buyer_s_page_states_the_defaults() -> None:
+    defaults = {n: str(r["Default"]) or "empty" for n, r in TEMPLATE["Parameters"].items()}
+
+    assert defaults == {name: cells[0] for name, cells in parameter_rows("README-SAR.md").items()}
+
+
+def test_the_environment_is_what_the_settings_read() -> None:
+    read_by_powertools = {"POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"}
+    read_by_settings = {*REQUIRED_VARIABLES, *OPTIONAL_VARIABLES}
+
+    assert read_by_settings | read_by_powertools == environment_of(Stack.of(TEMPLATE)).keys()
+
+
+@pytest.mark.parametrize("queue_type", [{}, FIFO])
+def test_the_defaults_are_valid_settings(queue_type: dict[str, str]) -> None:
+    settings = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, queue_type)))
+
+    assert settings.policy.max_attempts == 6
+    assert settings.policy.max_age_seconds is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"MaxAttempts": "0"},
+        {"MaxAttempts": "1000"},
+        {"BackoffRate": "0.001"},
+        {"BackoffRate": "2"},
+        {"BackoffRate": "9999.999"},
+        {"BackoffCapSeconds": "0"},
+        {"BackoffCapSeconds": "999999"},
+        {"BackoffCapSeconds": "", "MessageRetentionPeriod": "60"},
+        {"BackoffCapSeconds": "", "MessageRetentionPeriod": "1209600"},
+        {"MaxAgeSeconds": "1"},
+        {"MaxAgeSeconds": "9999999"},
+        {"LogLevel": "CRITICAL"},
+    ],
+)
+def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> None:
+    ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, given)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MaxAttempts", "-1"),
+        ("MaxAttempts", "1001"),
+        ("BackoffRate", "0"),
+        ("BackoffRate", "0.000"),
+        ("BackoffRate", "-2"),
+        ("BackoffRate", "1e3"),
+        ("BackoffCapSeconds", "1.5"),
+        ("MessageRetentionPeriod", "59"),
+        ("MaxAgeSeconds", "0"),
+        ("MainQueueURL", "orders"),
+        ("MainQueueName", "orders.standard"),
+        ("DLQArn", "https://sqs.eu-west-1.amazonaws.com/210987654321/orders-dlq"),
+        ("ParkedQueueArn", "arn:aws:sns:eu-west-1:210987654321:orders"),
+        ("QueueType", "FIFO"),
+        ("MaximumConcurrency", "1"),
+        ("LogRetentionDays", "2"),
+    ],
+)
+def test_the_parameters_refuse_what_cannot_work(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=.*must be"):
+        Stack.of(TEMPLATE, {name: value})
+
+
+def test_an_empty_cap_leaves_the_backoff_bounded_by_the_retention() -> None:
+    given = {"BackoffCapSeconds": "", "MessageRetentionPeriod": "86400"}
+
+    assert environment_of(Stack.of(TEMPLATE, given))["BACKOFF_CAP_SECONDS"] == "86400"
+
+
+@pytest.mark.parametrize("missing", list(OWN_QUEUES))
+def test_your_queues_are_given_together_or_not_at_all(missing: str) -> None:
+    incomplete = {name: value for name, value in OWN_QUEUES.items() if name != missing}
+
+    assert Stack.of(TEMPLATE, incomplete).broken_rules == ["YourQueuesGoTogether"]
+    assert Stack.of(TEMPLATE, OWN_QUEUES).broken_rules == []
+    assert Stack.of(TEMPLATE).broken_rules == []
