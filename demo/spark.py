@@ -51,7 +51,7 @@ class Spark:
             self._starter.join()
         if self._fault:
             raise DemoError(f"Spark could not start ({self._fault}); is Java 17 or later here?")
-        from spark_reprocess.cli import main  # noqa: PLC0415 - pyspark loads slowly
+        from spark_reprocess.command_line.cli import main  # noqa: PLC0415 - pyspark loads slowly
 
         try:
             with lines_to(take_line):
@@ -66,7 +66,7 @@ class Spark:
 
     def _start(self) -> None:
         try:
-            from spark_reprocess.session import get_session  # noqa: PLC0415 - as above
+            from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - as above
 
             # The first Python worker takes seconds, too.
             get_session().range(1).mapInArrow(lambda batches: batches, "id long").count()

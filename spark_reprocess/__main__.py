@@ -2,8 +2,8 @@
 
 import sys
 
-from spark_reprocess.cli import main
-from spark_reprocess.session import end_session
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.spark.session import end_session
 
 if __name__ == "__main__":
     exit_code = main(sys.argv[1:])

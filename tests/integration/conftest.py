@@ -33,7 +33,7 @@ def sqs_endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def started_spark(sqs_endpoint: str) -> "SparkSession":
-    from spark_reprocess.session import get_session  # noqa: PLC0415 - pyspark loads slowly
+    from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - pyspark loads slowly
 
     with pytest.MonkeyPatch.context() as patch:
         # Spark's workers have the environment of the moment in which the JVM starts.

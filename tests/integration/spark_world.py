@@ -13,13 +13,13 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.analyze import AnalysisSummary, AnalyzeOptions, analyze
-from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.analysis.analyze import AnalysisSummary, AnalyzeOptions, analyze
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import sqs_client
-from spark_reprocess.dead_letter_schema import to_row
-from spark_reprocess.message_store import write_messages
-from spark_reprocess.redrive import redrive
-from spark_reprocess.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.builders import NOW, context, counter, message, queue_url, text
 
 if TYPE_CHECKING:

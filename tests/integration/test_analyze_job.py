@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reprocess.cli import main
+from spark_reprocess.command_line.cli import main
 from tests.builders import message
 from tests.integration.spark_world import (
     analyzed,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reprocess.archive import open_archive
-from spark_reprocess.cli import main
-from spark_reprocess.drain import DrainOptions, drain
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.message_store import drain_ids, read_archive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.message_store import drain_ids, read_archive
-from spark_reprocess.spark_failures import SPARK_FAILURES
+from spark_reprocess.spark.failures import SPARK_FAILURES
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     bodies,

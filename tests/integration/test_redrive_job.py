@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from spark_reprocess.cli import main
-from spark_reprocess.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.command_line.cli import main
 from tests.builders import message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (

@@ -11,7 +11,7 @@ import pytest
 
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.cli import main
+from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     OWN,

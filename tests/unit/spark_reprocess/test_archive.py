@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError, InputError
 
 

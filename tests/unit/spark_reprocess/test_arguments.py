@@ -1,10 +1,10 @@
 import pytest
 
-from spark_reprocess.analyze import AnalyzeOptions
-from spark_reprocess.arguments import parse
-from spark_reprocess.cli import main
-from spark_reprocess.drain import DrainOptions
-from spark_reprocess.redrive_values import RedriveOptions
+from spark_reprocess.analysis.analyze import AnalyzeOptions
+from spark_reprocess.command_line.arguments import parse
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.drain.drain import DrainOptions
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
 DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.archive import Archive, open_archive
-from spark_reprocess.chunk_sender import ChunkSender, Item, RunFacts, settle_all
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import (
+    Claim,
+    Ledger,
+    Outcome,
+    State,
+    states_in_archive,
+    timestamp,
+)
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.ledger import Claim, Ledger, Outcome, State, states_in_archive, timestamp
-from spark_reprocess.selection import Fate
+from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, settle_all
+from spark_reprocess.redrive.selection import Fate
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
 
 FACTS = RunFacts(

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
-from spark_reprocess.dead_letter_schema import Row
-from spark_reprocess.drain_task import CHUNK_SECONDS, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.drain.drain_task import CHUNK_SECONDS, DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from tests.builders import message
 

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive import Archive, open_archive
-from spark_reprocess.errors import ArchiveError
-from spark_reprocess.ledger import (
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import (
     Attempt,
     Claim,
     Ledger,
@@ -19,6 +18,7 @@ from spark_reprocess.ledger import (
     states_of,
     timestamp,
 )
+from spark_reprocess.errors import ArchiveError
 
 NOW = 1_700_000_000.0
 TTL = 900.0

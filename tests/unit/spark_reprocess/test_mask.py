@@ -1,6 +1,6 @@
 import pytest
 
-from spark_reprocess.mask import compile_masks, mask, shorten
+from spark_reprocess.analysis.mask import compile_masks, mask, shorten
 
 
 @pytest.mark.parametrize(

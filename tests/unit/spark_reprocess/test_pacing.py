@@ -1,5 +1,5 @@
 from dlq_replay.message import SendEntry
-from spark_reprocess.pacing import Pace, PacedQueue
+from spark_reprocess.redrive.pacing import Pace, PacedQueue
 from tests.builders import FakeQueue
 
 

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan import Action, Plan, PlannedGroup, Snapshot, digest, read_plan
-from spark_reprocess.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest, read_plan
+from spark_reprocess.plan.plan_text import plan_text
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]))
 

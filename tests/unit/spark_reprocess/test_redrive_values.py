@@ -1,8 +1,8 @@
 import pytest
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
 
 PLAN = Plan(
     "p-1",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.signature import Signature, mask_error, shape_of, signature_of
+from spark_reprocess.analysis.signature import Signature, mask_error, shape_of, signature_of
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_group_ids_of_version_one_never_change() -> None:
 
 def test_group_id_is_the_same_in_another_process() -> None:
     code = (
-        "from spark_reprocess.signature import signature_of;"
+        "from spark_reprocess.analysis.signature import signature_of;"
         'print(signature_of(\'{"b": 1, "a": 2}\', None, None, None).group_id)'
     )
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from spark_reprocess.terminal import complain, print_table
+from spark_reprocess.command_line.terminal import complain, print_table
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from spark_reprocess.archive import Archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"

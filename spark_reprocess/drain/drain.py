@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import MESSAGES, new_id, write_messages
 from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
-from spark_reprocess.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.message_store import MESSAGES, new_id, write_messages
 from spark_reprocess.progress import Progress, silent
 
 _COUNTS = pa.schema(

@@ -4,9 +4,9 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from spark_reprocess.analyze import AnalyzeOptions
-from spark_reprocess.drain import DrainOptions
-from spark_reprocess.redrive_values import RedriveOptions
+from spark_reprocess.analysis.analyze import AnalyzeOptions
+from spark_reprocess.drain.drain import DrainOptions
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

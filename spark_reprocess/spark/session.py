@@ -20,7 +20,7 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HERE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 _EVERYWHERE = {
     # A drain or a redrive that runs twice is safe, but the second run is for nothing.
@@ -34,9 +34,9 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.executorEnv.PYTHONPATH": str(_HERE.parent),
+    "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
     "spark.driver.extraJavaOptions": (
-        f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}"
+        f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
     ),
 }
 _NOISE = b"WARNING: Using incubator modules"

@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reprocess.analysis import summarize_groups
-from spark_reprocess.archive import Archive, open_archive
-from spark_reprocess.conditions import explained, matching
+from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.analysis.groups import summarize_groups
+from spark_reprocess.analysis.mask import compile_masks, mask, shorten
+from spark_reprocess.analysis.signature import PARKED_BY_SQS, SIGNATURE_VERSION
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import State, states_in_archive
+from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, read_archive
 from spark_reprocess.errors import InputError
-from spark_reprocess.grouping import with_groups
-from spark_reprocess.ledger import State, states_in_archive
-from spark_reprocess.mask import compile_masks, mask, shorten
-from spark_reprocess.message_store import column_texts, drain_ids, new_id, read_archive
-from spark_reprocess.plan import Action, Plan, PlannedGroup, Snapshot, digest
-from spark_reprocess.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.signature import PARKED_BY_SQS, SIGNATURE_VERSION
+from spark_reprocess.spark.conditions import explained, matching
 
 SAMPLE_CHARACTERS = 300
 REPORTS = "reports"

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from dlq_replay.sending import Confirmed, InDoubt, Queue, Refused, SendResult, Shipment, send_lanes
-from spark_reprocess.errors import ArchiveError
-from spark_reprocess.ledger import (
+from spark_reprocess.archive.ledger import (
     Attempt,
     Claim,
     Ledger,
@@ -22,7 +21,8 @@ from spark_reprocess.ledger import (
     states_of,
     timestamp,
 )
-from spark_reprocess.selection import Fate
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.selection import Fate
 
 _SENDING_SHARE = 0.8
 """Of a claim's life, in which its messages may be sent; after it, others may take them for lost."""

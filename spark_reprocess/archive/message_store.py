@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive import Archive
-from spark_reprocess.dead_letter_schema import SPARK_SCHEMA, Row, to_table
+from spark_reprocess.archive.dead_letter_schema import SPARK_SCHEMA, Row, to_table
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import InputError
 
 MESSAGES = "messages"

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
-from spark_reprocess.analyze import AnalyzeOptions, analyze
-from spark_reprocess.arguments import Options, parse
-from spark_reprocess.drain import DrainOptions, drain
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.command_line.answers import print_analysis, print_drain, print_redrive
+from spark_reprocess.command_line.arguments import Options, parse
+from spark_reprocess.command_line.terminal import complain
+from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import JobError
 from spark_reprocess.progress import Progress, on_terminal, silent
-from spark_reprocess.redrive import redrive
-from spark_reprocess.report import print_analysis, print_drain, print_redrive
-from spark_reprocess.session import get_session
-from spark_reprocess.spark_failures import SPARK_FAILURES, condition_of, sentence_of
-from spark_reprocess.terminal import complain
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, sentence_of
+from spark_reprocess.spark.session import get_session
 
 DONE = 0
 BAD_INPUT = 2

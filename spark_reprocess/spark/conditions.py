@@ -9,7 +9,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.spark_failures import SPARK_FAILURES, condition_of, sentence_of
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, sentence_of
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 

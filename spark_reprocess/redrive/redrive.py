@@ -10,24 +10,23 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive import Archive, open_archive
-from spark_reprocess.chunk_sender import RunFacts
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import LEDGER, states_in_archive
+from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
-from spark_reprocess.conditions import explained
 from spark_reprocess.errors import InputError
-from spark_reprocess.ledger import LEDGER, states_in_archive
-from spark_reprocess.message_store import new_id
-from spark_reprocess.plan import Plan, read_plan
-from spark_reprocess.plan_messages import (
+from spark_reprocess.plan.plan import Plan, read_plan
+from spark_reprocess.progress import Progress, silent
+from spark_reprocess.redrive.chunk_sender import RunFacts
+from spark_reprocess.redrive.plan_messages import (
     first_ids,
     frozen_messages,
     grouped_messages,
     state_rows,
     work_rows,
 )
-from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive_task import SETTLED_SCHEMA, RedriveTask
-from spark_reprocess.redrive_values import (
+from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
+from spark_reprocess.redrive.redrive_values import (
     EXAMPLES,
     HINDERED,
     RedriveOptions,
@@ -35,7 +34,8 @@ from spark_reprocess.redrive_values import (
     Tally,
     summarize,
 )
-from spark_reprocess.selection import WORK, limited, number_chunks, with_fates
+from spark_reprocess.redrive.selection import WORK, limited, number_chunks, with_fates
+from spark_reprocess.spark.conditions import explained
 
 
 def redrive(

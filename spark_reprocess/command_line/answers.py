@@ -3,13 +3,13 @@
 import shlex
 from datetime import datetime
 
-from spark_reprocess.analyze import AnalysisSummary
-from spark_reprocess.drain import DrainSummary
-from spark_reprocess.ledger import Outcome
-from spark_reprocess.plan import Action
-from spark_reprocess.redrive_values import Problem, RedriveSummary
-from spark_reprocess.selection import Fate
-from spark_reprocess.terminal import print_table, say
+from spark_reprocess.analysis.analyze import AnalysisSummary
+from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
+from spark_reprocess.redrive.selection import Fate
 
 _COMMAND = "python -m spark_reprocess"
 _LEFT = (Fate.LEAVE, Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.FOREIGN, Fate.NO_GROUP)

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from spark_reprocess.plan import PLAN_VERSION, Plan, PlannedGroup
+from spark_reprocess.plan.plan import PLAN_VERSION, Plan, PlannedGroup
 
 _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from dlq_replay.sending import Queue
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive import Archive
-from spark_reprocess.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
+from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
-from spark_reprocess.dead_letter_schema import from_row
-from spark_reprocess.ledger import Ledger
-from spark_reprocess.pacing import Pace, PacedQueue
+from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
+from spark_reprocess.redrive.pacing import Pace, PacedQueue
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
 _FIELDS: "list[pa.Field[Any]]" = [

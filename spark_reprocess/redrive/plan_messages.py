@@ -6,14 +6,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive import Archive
-from spark_reprocess.conditions import matching
+from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import State
+from spark_reprocess.archive.message_store import column_texts, read_archive
 from spark_reprocess.errors import InputError
-from spark_reprocess.grouping import SIGNATURE_INPUTS, with_groups
-from spark_reprocess.ledger import State
-from spark_reprocess.message_store import column_texts, read_archive
-from spark_reprocess.plan import Plan, digest
-from spark_reprocess.selection import POSITION, WORK
+from spark_reprocess.plan.plan import Plan, digest
+from spark_reprocess.redrive.selection import POSITION, WORK
+from spark_reprocess.spark.conditions import matching
 
 _ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
 

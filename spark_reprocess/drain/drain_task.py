@@ -11,7 +11,7 @@ from typing import Protocol
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
-from spark_reprocess.dead_letter_schema import Row, to_row
+from spark_reprocess.archive.dead_letter_schema import Row, to_row
 from spark_reprocess.errors import ArchiveError
 
 CHUNK_MESSAGES = 2000

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructType
 
-from spark_reprocess.signature import signature_of
+from spark_reprocess.analysis.signature import signature_of
 
 SIGNATURE_INPUTS = ("body", "parked_reason", "error_type", "error_message")
 

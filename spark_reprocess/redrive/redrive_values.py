@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.errors import InputError
-from spark_reprocess.ledger import Outcome
-from spark_reprocess.plan import Plan
-from spark_reprocess.selection import CHUNK_MESSAGES, Fate
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 
 HINDERED = (Fate.FOREIGN, Fate.NO_GROUP, Fate.IN_DOUBT, Fate.BUSY, Fate.WAITS)
 """What stands in the way of a message before anything is sent."""

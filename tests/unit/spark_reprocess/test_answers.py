@@ -3,10 +3,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_reprocess.analyze import AnalysisSummary, GroupSummary
-from spark_reprocess.drain import DrainSummary
-from spark_reprocess.redrive_values import GroupOutcome, Problem, RedriveSummary
-from spark_reprocess.report import print_analysis, print_drain, print_redrive
+from spark_reprocess.analysis.analyze import AnalysisSummary, GroupSummary
+from spark_reprocess.command_line.answers import print_analysis, print_drain, print_redrive
+from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 
 Capture = pytest.CaptureFixture[str]
 

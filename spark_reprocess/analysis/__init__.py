@@ -1,0 +1,1 @@
+"""The verb ``analyze``: what failed, why, and what sets it apart."""

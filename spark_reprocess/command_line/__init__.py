@@ -1,0 +1,1 @@
+"""Arguments in, lines and tables out."""

@@ -1,0 +1,1 @@
+"""The verb ``drain``: parked queue to archive."""

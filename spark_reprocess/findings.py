@@ -1,0 +1,123 @@
+"""What an analysis found: frozen values, ready to be shown. Pure.
+
+Every text in here has been masked; none is safe to put into a page unescaped.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A field's value that sets a group apart from all other undecided messages.
+
+    Attributes:
+        field: the way to it: ``body.customer.region``, ``attribute.tenant``; an array's elements
+            are ``[]``.
+        value: how it reads, masked and shortened; ``(missing)`` where the group's messages lack
+            the field that others have.
+        group_share: how many of the group's messages have it, 0 to 1.
+        other_share: how many of all other messages have it, 0 to 1.
+        score: above 0; the higher, the less chance explains it. Comparable within one report.
+        condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot.
+    """
+
+    field: str
+    value: str
+    group_share: float
+    other_share: float
+    score: float
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One message of a group, masked and shortened.
+
+    Attributes:
+        attributes: name and text of each, in the order of their names; binary ones by their size.
+    """
+
+    message_id: str
+    sent_at: datetime | None
+    body: str
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a number is distributed over a group's messages; None where no message has it."""
+
+    least: float | None
+    median: float | None
+    p95: float | None
+    greatest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFinding:
+    """One failure and what is known of it.
+
+    Attributes:
+        share: of the undecided messages, 0 to 1.
+        arrivals: messages sent to the parked queue in each of the analysis's buckets.
+        trend: ``rising``, ``steady``, ``falling`` or ``over`` (nothing lately); empty where too
+            little is known.
+        reasons: why messages were parked, and how many; the most frequent first.
+        sources: ARNs of the queues that they came from, and how many; likewise.
+        replay_counts: replay count (None where unknown) and how many messages have it, ascending.
+        body_bytes: sizes of the bodies.
+        age_seconds: since the first failure that is known of, at the time of the analysis.
+        leads: the strongest first; at most five.
+        samples: at most five.
+    """
+
+    group_id: str
+    title: str
+    count: int
+    share: float
+    first_sent_at: datetime | None
+    last_sent_at: datetime | None
+    arrivals: tuple[int, ...]
+    trend: str
+    reasons: tuple[tuple[str, int], ...]
+    sources: tuple[tuple[str, int], ...]
+    replay_counts: tuple[tuple[int | None, int], ...]
+    body_bytes: Spread
+    age_seconds: Spread
+    leads: tuple[Lead, ...]
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A whole analysis.
+
+    Attributes:
+        messages: distinct messages that the plan freezes.
+        decided: how many of them were sent or discarded before; they are in no group.
+        bucket_starts: when each bucket of ``GroupFinding.arrivals`` begins, ascending.
+        bucket_seconds: how long each is.
+        groups: the largest first.
+        unlisted_groups: how many smaller groups are not in *groups*; the plan leaves them.
+        unlisted_messages: how many messages those hold.
+        where: the condition of the analysis, None for all messages.
+    """
+
+    plan_id: str
+    archive: str
+    plan_path: str
+    analyzed_at: datetime
+    messages: int
+    decided: int
+    bucket_starts: tuple[datetime, ...]
+    bucket_seconds: float
+    groups: tuple[GroupFinding, ...]
+    unlisted_groups: int
+    unlisted_messages: int
+    where: str | None
+
+    @property
+    def undecided(self) -> int:
+        """Messages that the groups are made of."""
+        return self.messages - self.decided

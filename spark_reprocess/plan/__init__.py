@@ -1,0 +1,1 @@
+"""plan.yaml as a value and as a text."""

@@ -1,0 +1,1 @@
+"""What an analysis found, as one self-contained page."""

@@ -1,0 +1,1 @@
+"""What the job needs of Spark itself: a session, conditions, failures."""
