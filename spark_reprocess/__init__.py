@@ -16,7 +16,7 @@ Spark, SQS or disk.
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate;
                        ``redrive`` * and ``redrive_task`` * act
-``command_line/``      arguments, exit codes, tables, sentences
+``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences
 =====================  =============================================================
 """
 

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalysisSummary, GroupSummary
-from spark_reprocess.command_line.answers import print_analysis, print_drain, print_redrive
+from spark_reprocess.command_line.answers.analyze import print_analysis
+from spark_reprocess.command_line.answers.drain import print_drain
+from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 

@@ -11,23 +11,23 @@ DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]
 
 
 def test_drain_has_safe_defaults() -> None:
-    assert parse(DRAIN) == DrainOptions(parked_queue_url="u", archive="a")
+    assert parse(DRAIN).options == DrainOptions(parked_queue_url="u", archive="a")
 
 
 def test_drain_takes_all_its_options() -> None:
     more = ["--limit", "5", "--time-budget-seconds", "1.5", "--tasks", "3", "--wait-seconds", "0"]
 
-    assert parse([*DRAIN, *more]) == DrainOptions("u", "a", 3, 5, 1.5, 0)
+    assert parse([*DRAIN, *more]).options == DrainOptions("u", "a", 3, 5, 1.5, 0)
 
 
 def test_analyze_collects_masks() -> None:
-    options = parse(["analyze", "--archive", "a", "--mask", "x", "--mask", "y", "--no-samples"])
+    command = parse(["analyze", "--archive", "a", "--mask", "x", "--mask", "y", "--no-samples"])
 
-    assert options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
+    assert command.options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
 
 
 def test_redrive_is_a_dry_run_by_default() -> None:
-    assert parse(REDRIVE) == RedriveOptions("a", "p.yaml", "u")
+    assert parse(REDRIVE).options == RedriveOptions("a", "p.yaml", "u")
 
 
 def test_redrive_takes_all_its_options() -> None:
@@ -37,7 +37,7 @@ def test_redrive_takes_all_its_options() -> None:
         *("--reason", "why"),
     ]
 
-    assert parse([*REDRIVE, *more]) == RedriveOptions(
+    assert parse([*REDRIVE, *more]).options == RedriveOptions(
         archive="a",
         plan="p.yaml",
         to_queue_url="u",

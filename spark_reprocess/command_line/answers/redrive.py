@@ -1,17 +1,11 @@
-"""What each verb tells the person at the terminal. No body is ever printed here."""
+"""The answer of ``redrive``."""
 
-import shlex
-from datetime import datetime
-
-from spark_reprocess.analysis.analyze import AnalysisSummary
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.command_line.terminal import print_table, say
-from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
-_COMMAND = "python -m spark_reprocess"
 _LEFT = (Fate.LEAVE, Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.FOREIGN, Fate.NO_GROUP)
 
 _PROBLEMS: dict[str, str] = {
@@ -25,60 +19,6 @@ _PROBLEMS: dict[str, str] = {
     Fate.WAITS: "waiting: an earlier message of their group is not confirmed; run again",
     Outcome.FAILED: "failed: not sent; run again to retry",
 }
-
-
-def print_drain(summary: DrainSummary) -> None:
-    """Say what came over, what stayed, and what to type next."""
-    rate = summary.archived / summary.seconds if summary.seconds else 0
-    print_table(
-        ("received", "archived", "deleted", "left"),
-        [(summary.received, summary.archived, summary.deleted, summary.left)],
-    )
-    say(f"drain {summary.drain_id}: {summary.seconds:.1f} s, {rate:,.0f} messages/s")
-    if summary.left:
-        say(
-            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
-            "again, and reading the archive counts them once"
-        )
-    if summary.unreadable:
-        say(f"{summary.unreadable:,} receives brought no readable message; left in the queue:")
-        for fault in summary.faults[:10]:
-            say(f"  {fault}")
-    if summary.archived:
-        say(f"next: {_COMMAND} analyze --archive {shlex.quote(summary.archive)}")
-
-
-def print_analysis(summary: AnalysisSummary) -> None:
-    """Say which failures there are, where the report lies, and what to type next."""
-    undecided = summary.messages - summary.decided
-    say(
-        f"{summary.messages:,} messages, {summary.decided:,} decided before, "
-        f"{undecided:,} undecided in {len(summary.groups):,} groups"
-    )
-    if not summary.groups:
-        say(f"nothing is left to decide; report: {summary.folder}")
-        return
-    print_table(
-        ("group", "count", "share", "first sent", "last sent", "parked", "failure"),
-        [
-            (
-                group.group_id,
-                group.count,
-                f"{group.share:.1%}",
-                _minute(group.first_sent_at),
-                _minute(group.last_sent_at),
-                ", ".join(f"{reason} {count:,}" for reason, count in group.reasons),
-                group.title,
-            )
-            for group in summary.groups
-        ],
-    )
-    say(f"report: {summary.folder}")
-    say(f"next: edit the actions in {summary.plan_path}, then look at what would happen:")
-    say(
-        f"  {_COMMAND} redrive --archive {shlex.quote(summary.archive)} "
-        f"--plan {shlex.quote(summary.plan_path)} --to-queue-url URL"
-    )
 
 
 def print_redrive(summary: RedriveSummary) -> None:
@@ -133,7 +73,3 @@ def _problem(problem: Problem) -> str:
     detail = f" [{problem.detail}]" if problem.detail else ""
     ids = ", ".join(problem.examples)
     return f"{problem.count:,} {_PROBLEMS[problem.word]}{detail}: {ids}{more}"
-
-
-def _minute(time: datetime | None) -> str:
-    return f"{time:%Y-%m-%d %H:%M}" if time else "unknown"

@@ -1,0 +1,1 @@
+"""The verbs, a module each: its arguments, and what runs it."""

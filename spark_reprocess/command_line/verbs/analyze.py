@@ -1,0 +1,51 @@
+"""``analyze``: archive to report and plan."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.command_line.answers.analyze import print_analysis
+from spark_reprocess.command_line.argument_types import WHERE
+from spark_reprocess.command_line.exit_codes import DONE
+from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ABOUT = """\
+Groups the archive's undecided messages by what failed, and writes a report (groups.parquet,
+summary.json) and a plan (plan.yaml) in which every group's action is "leave". Touches no queue."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", metavar="FOLDER", help="the report's folder (default: FOLDER/reports/ID)")
+    add("--where", metavar="SQL", help=WHERE)
+    add(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="hide what it matches in samples and titles, besides e-mail addresses, card numbers "
+        "and tokens; may be repeated",
+    )
+    add(
+        "--no-samples",
+        dest="has_samples",
+        action="store_false",
+        help="show no part of any body in the report's samples",
+    )
+
+
+def _make_options(*, masks: list[str], **values: object) -> AnalyzeOptions:
+    make: Callable[..., AnalyzeOptions] = AnalyzeOptions
+    return make(masks=tuple(masks), **values)
+
+
+def _run(options: AnalyzeOptions) -> int:
+    print_analysis(analyze(start_spark(), options, progress=progress_here()))
+    return DONE
+
+
+VERB = Verb("analyze", "archive to report and plan", _ABOUT, _add_arguments, _make_options, _run)

@@ -1,0 +1,76 @@
+"""``redrive``: plan to queue."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from spark_reprocess.command_line.answers.redrive import print_redrive
+from spark_reprocess.command_line.argument_types import WHERE, above_zero, whole_number
+from spark_reprocess.command_line.exit_codes import DONE, NOT_ALL_SENT
+from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ABOUT = """\
+Does what plan.yaml says, to exactly the messages that it froze: sends groups with action
+"redrive" to the queue, records groups with action "discard". A dry run unless --execute is given.
+Repeat it at will: what was sent is never sent again, and what may have been sent (an answer that
+was lost, a run that was killed) is named and left alone unless you say --in-doubt send.
+
+Messages that were parked as foreign_source came from another queue than the main queue. They are
+left, and counted, unless --include-foreign says that the destination is theirs."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--plan", required=True, metavar="FILE", help="the plan.yaml that analyze wrote")
+    add("--to-queue-url", required=True, metavar="URL", help="the destination")
+    add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
+    add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
+    add(
+        "--max-rate",
+        type=above_zero,
+        metavar="R",
+        help="at most R messages a second (default: as fast as it goes)",
+    )
+    add(
+        "--in-doubt",
+        choices=("report", "send"),
+        default="report",
+        help="what to do with messages that may have been sent (default: %(default)s)",
+    )
+    add(
+        "--claim-ttl",
+        dest="claim_ttl_seconds",
+        type=whole_number(60, 43_200),
+        default=900,
+        metavar="S",
+        help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
+    )
+    add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
+    add("--keep-counter", action="store_true", help="keep each message's replay count")
+    add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
+    add("--execute", action="store_true", help="do it; without this nothing is sent")
+
+
+def _make_options(*, in_doubt: str, **values: object) -> RedriveOptions:
+    make: Callable[..., RedriveOptions] = RedriveOptions
+    return make(send_in_doubt=in_doubt == "send", **values)
+
+
+def _run(options: RedriveOptions) -> int:
+    summary = redrive(start_spark(), options, progress=progress_here())
+    print_redrive(summary)
+    return NOT_ALL_SENT if summary.is_unfinished else DONE
+
+
+VERB = Verb(
+    "redrive",
+    "plan to queue (dry run by default)",
+    _ABOUT,
+    _add_arguments,
+    _make_options,
+    _run,
+)
