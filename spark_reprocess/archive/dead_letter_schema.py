@@ -56,7 +56,7 @@ ARROW_SCHEMA = pa.schema(
 """The columns of a Parquet file of the archive."""
 
 SPARK_SCHEMA = """
-    message_id string not null, first_id string not null, body string not null,
+    message_id string, first_id string, body string,
     attributes map<string, struct<data_type: string, string_value: string, binary_value: binary>>,
     message_group_id string, deduplication_id string, sequence_number string, trace_header string,
     source_arn string, sender_id string, sent_at timestamp, first_received_at timestamp,

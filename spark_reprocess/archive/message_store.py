@@ -13,12 +13,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.dead_letter_schema import SPARK_SCHEMA, Row, to_table
+from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
 from spark_reprocess.errors import InputError
-
-MESSAGES = "messages"
-_PARTITION = "drain_id="
 
 
 def new_id(now_seconds: float) -> str:
@@ -35,7 +33,7 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
     sink = pa.BufferOutputStream()
     pq.write_table(to_table(rows), sink, compression="zstd")
     name = f"part-{task:05d}-{secrets.token_hex(8)}.parquet"
-    path = f"{MESSAGES}/{_PARTITION}{drain_id}/{name}"
+    path = f"{drain_folder(drain_id)}/{name}"
     archive.write(path, sink.getvalue().to_pybytes())
     return path
 
@@ -43,7 +41,7 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
 def drain_ids(archive: Archive) -> list[str]:
     """Return the ids of all drains that brought at least one message, oldest first."""
     folders = {path.split("/")[1] for path in archive.list(MESSAGES) if path.endswith(".parquet")}
-    return sorted(f.removeprefix(_PARTITION) for f in folders if f.startswith(_PARTITION))
+    return sorted(f.removeprefix(DRAIN) for f in folders if f.startswith(DRAIN))
 
 
 def read_archive(
@@ -62,12 +60,7 @@ def read_archive(
     missing = sorted(set(wanted or ()) - set(existing))
     if missing:
         raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
-    rows = (
-        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-        .parquet(archive.spark_path(MESSAGES))
-        .where(F.col("drain_id").isin(*(wanted or existing)))
-    )
-    return _one_row_per_message(rows)
+    return _one_row_per_message(archive_rows(spark, archive, wanted or existing))
 
 
 def column_texts(column: DataFrame) -> list[str]:

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import MESSAGES, new_id, write_messages
+from spark_reprocess.archive.message_store import new_id, write_messages
+from spark_reprocess.archive.reading import drain_folder
 from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
 from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
@@ -94,7 +95,7 @@ def drain(
         rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
         make_client=make_client,
     )
-    folder = f"{MESSAGES}/drain_id={work.drain_id}"
+    folder = drain_folder(work.drain_id)
     with progress("draining", lambda: f"{len(archive.list(folder))} files written"):
         # One action, once: each evaluation of this frame receives and deletes.
         tasks = spark.range(0, len(work.rules), 1, len(work.rules))

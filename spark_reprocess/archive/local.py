@@ -1,0 +1,121 @@
+"""An archive in a folder on local disk."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_reprocess.errors import ArchiveError
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArchive:
+    """An archive in a folder of a local file system that knows hard links.
+
+    Attributes:
+        root: the folder's absolute path.
+    """
+
+    root: str
+
+    def check_writable(self) -> None:
+        """See ``Archive``. Leaves nothing behind but the folder itself."""
+        with _explained(self.root, "cannot be written"):
+            _make_folders(Path(self.root))
+            probe = _write_temporary(Path(self.root), b"")
+            probe.unlink()
+
+    def create(self, path: str, content: bytes) -> bool:
+        """See ``Archive``. A link to a finished file is what ``O_EXCL`` is, but never half full."""
+        target = self._path(path)
+        with _explained(self.root, f"cannot write {path}"):
+            _make_folders(target.parent)
+            temporary = _write_temporary(target.parent, content)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            finally:
+                temporary.unlink()
+            _sync_folder(target.parent)
+            return True
+
+    def write(self, path: str, content: bytes) -> None:
+        """See ``Archive``."""
+        target = self._path(path)
+        with _explained(self.root, f"cannot write {path}"):
+            _make_folders(target.parent)
+            temporary = _write_temporary(target.parent, content)
+            temporary.replace(target)
+            _sync_folder(target.parent)
+
+    def read(self, path: str) -> bytes | None:
+        """See ``Archive``."""
+        with _explained(self.root, f"cannot read {path}"):
+            try:
+                return self._path(path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def list(self, folder: str) -> list[str]:
+        """See ``Archive``. Files in the making have hidden names and are left out."""
+        root = Path(self.root)
+        files = (found for found in self._path(folder).rglob("*") if found.is_file())
+        return sorted(
+            found.relative_to(root).as_posix() for found in files if not found.name.startswith(".")
+        )
+
+    def spark_path(self, path: str) -> str:
+        """See ``Archive``. Spark takes paths for glob patterns, so their signs are escaped."""
+        return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in str(self._path(path)))
+
+    def _path(self, path: str) -> Path:
+        return Path(self.root, path)
+
+
+def _make_folders(folder: Path) -> None:
+    """Create *folder* and its parents; each new name is durable in the folder above it."""
+    if folder.is_dir():
+        return
+    if folder.exists():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    _make_folders(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _write_temporary(folder: Path, content: bytes) -> Path:
+    """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
+    descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    return Path(name)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(root: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ArchiveError(
+            f"archive {root}: {what}: {error.strerror or error}; "
+            "give a folder that this user may write, with room left"
+        ) from error

@@ -1,0 +1,117 @@
+"""The archive's rows as Spark sees them, duplicates included: one frame, whoever reads the files.
+
+Spark's own Parquet reader does where it can reach them: on local disk, and on S3 where the cluster
+has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark has none; there each
+task fetches files through the archive's adapter and reads them with pyarrow.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import StructType
+
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SPARK_SCHEMA
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.errors import ArchiveError
+
+MESSAGES = "messages"
+DRAIN = "drain_id="
+
+_BATCH_ROWS = 1000
+"""A file holds about 64 MiB of bodies at most, so a batch does too."""
+
+_FILES_PER_TASK = 16
+
+
+def drain_folder(drain_id: str) -> str:
+    """Where a drain's files lie, below the archive's root."""
+    return f"{MESSAGES}/{DRAIN}{drain_id}"
+
+
+def archive_rows(
+    spark: SparkSession,
+    archive: Archive,
+    drain_ids: Sequence[str],
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """Read the rows of these drains as they were written: a message may have several.
+
+    Args:
+        spark: the session.
+        archive: where the rows are.
+        drain_ids: at least one; each must exist.
+        columns: of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
+            reading through the adapter decodes nothing else.
+
+    Returns:
+        These columns and ``drain_id``. Lazy: each action reads the files again.
+    """
+    wanted = tuple(columns or ARROW_SCHEMA.names)
+    if _spark_reads(archive):
+        rows = (
+            spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+            .parquet(archive.spark_path(MESSAGES))
+            .where(F.col("drain_id").isin(*drain_ids))
+        )
+        return rows.select(*wanted, "drain_id")
+    return _rows_by_adapter(spark, archive, drain_ids, wanted)
+
+
+def _spark_reads(archive: Archive) -> bool:
+    return "://" not in archive.root
+
+
+def _rows_by_adapter(
+    spark: SparkSession, archive: Archive, drain_ids: Sequence[str], columns: Sequence[str]
+) -> DataFrame:
+    files = [
+        (path, drain_id)
+        for drain_id in drain_ids
+        for path in archive.list(drain_folder(drain_id))
+        if path.endswith(".parquet")
+    ]
+    table = pa.table({"path": [file[0] for file in files], "drain_id": [file[1] for file in files]})
+    tasks = max(spark.sparkContext.defaultParallelism, len(files) // _FILES_PER_TASK)
+    all_fields = cast("StructType", StructType.fromDDL(SPARK_SCHEMA))
+    schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
+    spread = spark.createDataFrame(table).repartition(tasks)
+    return spread.mapInArrow(_FileReader(archive, tuple(columns)).read, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _FileReader:
+    """What each task takes along; ``read`` is what Spark calls."""
+
+    archive: Archive
+    columns: tuple[str, ...]
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file in batch.to_pylist():
+                yield from self._rows(file["path"], file["drain_id"])
+
+    def _rows(self, path: str, drain_id: str) -> Iterator[pa.RecordBatch]:
+        content = self.archive.read(path)
+        if content is None:
+            raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
+        names = [*self.columns, "drain_id"]
+        for batch in self._decoded(path, content):
+            # By name: a file lists its columns in its own order.
+            arrays = [batch.column(name) for name in self.columns]
+            drain = pa.repeat(pa.scalar(drain_id), batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*arrays, drain], names=names)
+
+    def _decoded(self, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
+        try:
+            file = pq.ParquetFile(pa.BufferReader(content))
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(self.columns))
+        except pa.ArrowException as error:
+            raise ArchiveError(
+                f"archive {self.archive.root}: {path} cannot be read as Parquet "
+                f"({type(error).__name__}); somebody changed it: restore it or take it away"
+            ) from error

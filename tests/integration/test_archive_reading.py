@@ -1,0 +1,40 @@
+"""The archive's rows are the same, whether Spark reads the files or we do."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reprocess.archive import reading
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.reading import archive_rows
+from tests.integration.spark_world import archive_of, parked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRAINS = ("20261121T031502Z-aaaaaa", "20261121T031502Z-bbbbbb", "20261121T031502Z-cccccc")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    for start, drain_id in enumerate(DRAINS):
+        messages = [parked(n) for n in range(start, start + 4)]
+        archive = archive_of(tmp_path, messages, drain_id)
+    return archive
+
+
+@pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at",)])
+def test_both_readers_give_the_same_rows(
+    spark: "SparkSession",
+    archive: Archive,
+    columns: tuple[str, ...] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_spark = archive_rows(spark, archive, DRAINS[:2], columns)
+    monkeypatch.setattr(reading, "_spark_reads", lambda *_: False)
+    by_us = archive_rows(spark, archive, DRAINS[:2], columns)
+
+    assert by_us.schema == by_spark.schema
+    assert by_us.count() == 8
+    assert sorted(map(str, by_us.collect())) == sorted(map(str, by_spark.collect()))
