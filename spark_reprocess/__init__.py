@@ -14,6 +14,7 @@ Spark, SQS or disk.
 ``findings``           what an analysis found, as values
 ``report/``            the page that shows it
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
+``sql/``               Spark SQL's ``sqs`` format: a look without deletion, and a sink
 ``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate;
                        ``redrive`` * and ``redrive_task`` * act
 ``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences

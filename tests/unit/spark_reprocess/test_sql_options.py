@@ -1,0 +1,49 @@
+import pytest
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.sql.options import LookOptions, SendOptions, look_options, send_options
+from tests.builders import queue_url
+
+URL = queue_url("parked")
+
+
+def test_a_look_needs_only_the_queue() -> None:
+    assert look_options({"queueUrl": URL}) == LookOptions(URL)
+
+
+def test_option_names_know_no_case() -> None:
+    options = {"QUEUEURL": URL, "Limit": "7", "waitseconds": "0", "giveback": "FALSE"}
+
+    assert look_options(options) == LookOptions(URL, limit=7, wait_seconds=0, gives_back=False)
+
+
+def test_the_sinks_options_are_its_own() -> None:
+    assert send_options({"queueUrl": URL, "attempts": "5"}) == SendOptions(URL, attempts=5)
+    with pytest.raises(InputError, match="limit: is not known; known are queueUrl, attempts"):
+        send_options({"queueUrl": URL, "limit": "5"})
+
+
+def test_every_fault_is_named_at_once() -> None:
+    options = {"waitSeconds": "21", "limt": "5", "giveBack": "maybe", "limit": "0"}
+
+    with pytest.raises(InputError) as raised:
+        look_options(options)
+
+    text = str(raised.value)
+    assert "waitSeconds: '21': must be a whole number from 0 to 20" in text
+    assert "limt: is not known" in text
+    assert "giveBack: 'maybe': must be true or false" in text
+    assert "limit: '0': must be a whole number from 1 to 1,000,000" in text
+    assert "queueUrl: is missing" in text
+
+
+@pytest.mark.parametrize("text", ["", "parked", "https://host/only-one-part", "arn:aws:sqs:a:b:c"])
+def test_a_queue_url_is_one(text: str) -> None:
+    with pytest.raises(InputError, match=r"queueUrl: .*must be a queue URL"):
+        look_options({"queueUrl": text})
+
+
+@pytest.mark.parametrize("text", ["1.5", "-1", "٣", "1e3", "0x10", "50000", " 5"])
+def test_a_number_is_whole_and_in_range(text: str) -> None:
+    with pytest.raises(InputError, match="visibilityTimeoutSeconds"):
+        look_options({"queueUrl": URL, "visibilityTimeoutSeconds": text})
