@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
 _PLAN = "plan_id="
-_FILE = re.compile(
-    r"(?P<unit>[^/]+)/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.(?P<kind>claim\.json|result\.jsonl)"
+_CLAIM_FILE = re.compile(
+    rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
+    r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.claim\.json"
 )
 
 
@@ -43,7 +44,8 @@ class State(StrEnum):
 
 
 _FINAL = {Outcome.SENT: State.SENT, Outcome.DISCARDED: State.DISCARDED}
-_STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.SENT)
+STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.SENT)
+"""Of two states of a message the later one in here holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,15 @@ class Attempt:
         return self.results is None and now_seconds - claimed < claim_ttl_seconds
 
 
+class AttemptName(NamedTuple):
+    """Which attempt: the one numbered *number* at a plan's chunk."""
+
+    plan_id: str
+    unit: str
+    chunk: int
+    number: int
+
+
 def states_of(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
 ) -> dict[str, State]:
@@ -104,7 +115,7 @@ def states_of(
     for attempt in attempts:
         for message_id, state in _attempt_states(attempt, now_seconds, claim_ttl_seconds):
             known = states.get(message_id)
-            if known is None or _STRENGTH.index(state) > _STRENGTH.index(known):
+            if known is None or STRENGTH.index(state) > STRENGTH.index(known):
                 states[message_id] = state
     return states
 
@@ -140,12 +151,17 @@ class Ledger:
 
     def all_attempts(self) -> Iterator[Attempt]:
         """Read every attempt of the plan."""
-        for path in self.archive.list(self._folder):
-            match = _FILE.search(path)
-            if match and match["kind"].startswith("claim"):
-                attempt = self._read(match["unit"], int(match["chunk"]), int(match["number"]))
-                if attempt:
-                    yield attempt
+        for name in attempt_names(self.archive, [self.plan_id]):
+            if attempt := self.attempt(name):
+                yield attempt
+
+    def attempt(self, name: AttemptName) -> Attempt | None:
+        """Read one attempt of this plan, None where there is none.
+
+        Raises:
+            ArchiveError: it cannot be read, or somebody changed it.
+        """
+        return self._read(name.unit, name.chunk, name.number)
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
@@ -159,7 +175,7 @@ class Ledger:
 
     @property
     def _folder(self) -> str:
-        return f"{LEDGER}/{_PLAN}{self.plan_id}"
+        return _folder(self.plan_id)
 
     def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
         return f"{self._folder}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
@@ -184,6 +200,17 @@ class Ledger:
             ) from error
 
 
+def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
+    """Name every attempt of these plans, or of all, as the files' names tell it."""
+    folders = [LEDGER] if plan_ids is None else [_folder(plan_id) for plan_id in plan_ids]
+    paths = (path for folder in folders for path in archive.list(folder))
+    matches = (match for path in paths if (match := _CLAIM_FILE.fullmatch(path)))
+    return [
+        AttemptName(found["plan_id"], found["unit"], int(found["chunk"]), int(found["number"]))
+        for found in matches
+    ]
+
+
 def plan_ids(archive: Archive) -> list[str]:
     """Return the ids of all plans that have a ledger."""
     folders = {path.split("/")[1] for path in archive.list(LEDGER)}
@@ -196,6 +223,10 @@ def states_in_archive(
     """Tell the state of every message that any plan has ever claimed."""
     attempts = (a for plan_id in plan_ids(archive) for a in Ledger(archive, plan_id).all_attempts())
     return states_of(attempts, now_seconds, claim_ttl_seconds)
+
+
+def _folder(plan_id: str) -> str:
+    return f"{LEDGER}/{_PLAN}{plan_id}"
 
 
 def timestamp(now_seconds: float) -> str:
