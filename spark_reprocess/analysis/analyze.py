@@ -12,13 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.analysis.groups import summarize_groups
 from spark_reprocess.analysis.mask import compile_masks, mask, shorten
 from spark_reprocess.analysis.signature import PARKED_BY_SQS, SIGNATURE_VERSION
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import State, states_in_archive
+from spark_reprocess.archive.ledger import State
+from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, read_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
@@ -121,16 +123,17 @@ def analyze(
     with progress("analysing", lambda: f"{len(drains)} drains"), explained(options.where):
         messages = matching(read_archive(spark, archive, drains), options.where)
         message_ids = column_texts(messages.select("message_id"))
-        decided = _decided(archive).intersection(message_ids)
-        rows = _group_rows(spark, messages, decided)
-    undecided = len(message_ids) - len(decided)
+        ids = _decided(spark, archive)
+        decided = messages.select("message_id").join(ids, "message_id", "left_semi").count()
+        rows = _group_rows(messages, ids)
+    undecided = len(message_ids) - decided
     summary = AnalysisSummary(
         plan_id=plan_id,
         archive=archive.root,
         folder=reports.root,
         plan_path=str(Path(reports.root, "plan.yaml")),
         messages=len(message_ids),
-        decided=len(decided),
+        decided=decided,
         groups=tuple(_group(row, undecided, masks, options.has_samples) for row in rows),
     )
     snapshot = Snapshot(tuple(drains), len(message_ids), digest(message_ids), options.where)
@@ -145,18 +148,13 @@ def _compile(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
         raise InputError(f"--mask {error}") from error
 
 
-def _decided(archive: Archive) -> set[str]:
-    states = states_in_archive(archive, time.time(), claim_ttl_seconds=0)
-    return {one for one, state in states.items() if state in (State.SENT, State.DISCARDED)}
+def _decided(spark: SparkSession, archive: Archive) -> DataFrame:
+    states = ledger_states(spark, archive, time.time(), claim_ttl_seconds=0)
+    return states.where(F.col("state").isin(State.SENT, State.DISCARDED)).select("message_id")
 
 
-def _group_rows(
-    spark: SparkSession, messages: DataFrame, decided: set[str]
-) -> list[dict[str, Any]]:
-    undecided = messages.drop("attributes")
-    if decided:
-        ids = spark.createDataFrame(pa.table({"message_id": sorted(decided)}))
-        undecided = undecided.join(ids, on="message_id", how="left_anti")
+def _group_rows(messages: DataFrame, decided: DataFrame) -> list[dict[str, Any]]:
+    undecided = messages.drop("attributes").join(decided, "message_id", "left_anti")
     rows = summarize_groups(with_groups(undecided), PARKED_BY_SQS).toArrow().to_pylist()
     return [dict(row) for row in rows]
 

@@ -211,20 +211,6 @@ def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> li
     ]
 
 
-def plan_ids(archive: Archive) -> list[str]:
-    """Return the ids of all plans that have a ledger."""
-    folders = {path.split("/")[1] for path in archive.list(LEDGER)}
-    return sorted(f.removeprefix(_PLAN) for f in folders if f.startswith(_PLAN))
-
-
-def states_in_archive(
-    archive: Archive, now_seconds: float, claim_ttl_seconds: float
-) -> dict[str, State]:
-    """Tell the state of every message that any plan has ever claimed."""
-    attempts = (a for plan_id in plan_ids(archive) for a in Ledger(archive, plan_id).all_attempts())
-    return states_of(attempts, now_seconds, claim_ttl_seconds)
-
-
 def _folder(plan_id: str) -> str:
     return f"{LEDGER}/{_PLAN}{plan_id}"
 

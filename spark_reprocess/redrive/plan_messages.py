@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.message_store import column_texts, read_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan, digest
@@ -49,17 +47,6 @@ def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:
     chosen = matching(messages, where).select("message_id", F.lit(True).alias("selected"))  # noqa: FBT003
     joined = slim.join(chosen, on="message_id", how="left")
     return joined.withColumn("selected", F.col("selected").isNotNull())
-
-
-def state_rows(spark: SparkSession, states: dict[str, State]) -> DataFrame:
-    """Bring the ledger's states to Spark."""
-    table = pa.table(
-        {
-            "message_id": pa.array(states.keys(), pa.string()),
-            "state": pa.array([state.value for state in states.values()], pa.string()),
-        }
-    )
-    return spark.createDataFrame(table)
 
 
 def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bool) -> DataFrame:

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import LEDGER, states_in_archive
+from spark_reprocess.archive.ledger import LEDGER
+from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
 from spark_reprocess.errors import InputError
@@ -22,7 +23,6 @@ from spark_reprocess.redrive.plan_messages import (
     first_ids,
     frozen_messages,
     grouped_messages,
-    state_rows,
     work_rows,
 )
 from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
@@ -100,10 +100,10 @@ def _read_file(path: str) -> str:
 
 def _fates(messages: DataFrame, archive: Archive, plan: Plan, options: RedriveOptions) -> DataFrame:
     to_fifo = _to_fifo(options)
-    states = states_in_archive(archive, time.time(), options.claim_ttl_seconds)
+    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     fates = with_fates(
         number_chunks(grouped_messages(messages, options.where), to_fifo=to_fifo),
-        state_rows(messages.sparkSession, states),
+        ledger_states(spark, archive, time.time(), ttl).select("message_id", "state"),
         plan.actions,
         to_fifo=to_fifo,
         send_in_doubt=options.send_in_doubt,

@@ -13,7 +13,7 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     Outcome,
     State,
-    states_in_archive,
+    states_of,
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
@@ -58,6 +58,10 @@ class Bench:
     def leave_claim(self, *ids: str, age: float) -> None:
         claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
         assert Ledger(self.archive, "p-1").claim("g-1", 1, 1, claim)
+
+    def states(self, in_seconds: float = 0) -> dict[str, State]:
+        attempts = Ledger(self.archive, "p-1").all_attempts()
+        return states_of(attempts, time.time() + in_seconds, FACTS.claim_ttl_seconds)
 
 
 @pytest.fixture
@@ -152,7 +156,7 @@ def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
 
     assert bench.settle(queue, [item("m-1", fate=Fate.DISCARD)]) == ["discarded"]
     assert queue.calls == []
-    assert states_in_archive(bench.archive, time.time(), 900) == {"m-1": State.DISCARDED}
+    assert bench.states() == {"m-1": State.DISCARDED}
 
 
 def test_claim_stands_before_anything_is_sent(bench: Bench, archive: Archive) -> None:
@@ -221,7 +225,7 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
 
     assert words == [Outcome.IN_DOUBT, Outcome.FAILED]
     assert [entry.body for entry in queue.sent] == ["body of a"]
-    assert states_in_archive(bench.archive, time.time() + 901, 900) == {"a": State.IN_DOUBT}
+    assert bench.states(in_seconds=901) == {"a": State.IN_DOUBT}
 
 
 def test_fifo_groups_keep_their_order(bench: Bench) -> None:

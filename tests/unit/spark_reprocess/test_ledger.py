@@ -13,8 +13,7 @@ from spark_reprocess.archive.ledger import (
     Outcome,
     Result,
     State,
-    plan_ids,
-    states_in_archive,
+    attempt_names,
     states_of,
     timestamp,
 )
@@ -130,17 +129,19 @@ def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archiv
     ]
 
 
-def test_states_of_all_plans_are_seen(archive: Archive) -> None:
-    for plan_id, outcome in (("p-1", Outcome.SENT), ("p-2", Outcome.DISCARDED)):
+def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
+    for plan_id in ("p-1", "p-2"):
         one = Ledger(archive, plan_id)
         one.claim("g-1", 1, 1, claim(f"m-{plan_id}"))
-        one.record("g-1", 1, 1, [result(f"m-{plan_id}", outcome)])
+        one.record("g-1", 1, 1, [result(f"m-{plan_id}", Outcome.FAILED)])
+        one.claim("g-1", 1, 2, claim(f"m-{plan_id}"))
 
-    assert plan_ids(archive) == ["p-1", "p-2"]
-    assert states_in_archive(archive, NOW, TTL) == {
-        "m-p-1": State.SENT,
-        "m-p-2": State.DISCARDED,
-    }
+    names = attempt_names(archive)
+
+    assert names == [(p, "g-1", 1, n) for p in ("p-1", "p-2") for n in (1, 2)]
+    assert attempt_names(archive, ["p-2"]) == names[2:]
+    found = Ledger(archive, "p-2").attempt(names[3])
+    assert found == Attempt(2, claim("m-p-2"), None)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b"\xff"])
