@@ -5,7 +5,14 @@ from typing import Any
 
 import yaml
 
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.json_text import Style
 from spark_reprocess.plan.plan import PLAN_VERSION, Plan, PlannedGroup
+
+_NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
+"""What JSON writes as it is and YAML refuses, or takes for the end of a line."""
+
+_JSON_IN_YAML = Style(", ", ": ", escapes={code: f"\\u{code:04x}" for code in _NOT_IN_YAML})
 
 _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what
@@ -17,7 +24,14 @@ _HEAD = """\
 #         redrive   send every message of the group to the queue, with a fresh replay counter
 #         discard   record that nobody wants them back; they stay in the archive
 #
-# Only the actions are yours to edit. The snapshot freezes which messages the plan is about; titles
+# Messages that must change before they can succeed: a group may also have, for example,
+#
+#   edit:                 JSON Patch (RFC 6902) on JSON bodies
+#     - {op: replace, path: /customer/zip, value: "10115"}
+#   set_attributes:       Spark SQL over the archive's columns; null removes an attribute
+#     tenant: get_json_object(body, '$.tenant')
+#
+# Nothing else is yours to edit. The snapshot freezes which messages the plan is about; titles
 # and counts are for the reader. A group that is deleted here is left.
 """
 
@@ -47,8 +61,20 @@ def _group(group: PlannedGroup) -> str:
         "count": group.count,
         "action": group.action.value,
     }
-    lines = indent(_yaml(values), "    ")
+    lines = indent(_yaml(values) + _edit(group.edit), "    ")
     return f"  - {lines[4:]}"
+
+
+def _edit(edit: Edit | None) -> str:
+    if edit is None:
+        return ""
+    # JSON is YAML, and keeps each number's digits.
+    operations = edit.patch.operations if edit.patch else []
+    lines = [f"  - {_JSON_IN_YAML.spell(dict(one))}\n" for one in operations]
+    attributes = dict(edit.set_attributes)
+    return ("edit:\n" + "".join(lines) if lines else "") + (
+        _yaml({"set_attributes": attributes}) if attributes else ""
+    )
 
 
 def _yaml(values: dict[str, Any]) -> str:

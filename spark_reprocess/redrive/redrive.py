@@ -16,7 +16,8 @@ from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan, read_plan
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.chunk_sender import RunFacts
 from spark_reprocess.redrive.plan_messages import (

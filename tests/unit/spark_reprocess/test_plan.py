@@ -1,3 +1,5 @@
+from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -5,9 +7,13 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.json_text import Number
+from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest, read_plan
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
 from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.reading import plan_fault, read_plan
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]))
 
@@ -23,6 +29,16 @@ hostile = st.text(max_size=80) | st.sampled_from(
         "\x85\u2028\ufeff\x00",
         ": - ? | >",
     ]
+)
+
+
+documents = st.recursive(
+    st.none()
+    | st.booleans()
+    | hostile
+    | st.from_regex(r"-?[1-9][0-9]*\.[0-9]{2}", fullmatch=True).map(Number),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(hostile, inner, max_size=3),
+    max_leaves=5,
 )
 
 
@@ -43,8 +59,12 @@ def raw(**changes: Any) -> dict[str, Any]:
 
 
 def faults_of(content: object) -> list[str]:
+    return faults_in(yaml.safe_dump(content, sort_keys=False))
+
+
+def faults_in(content: str) -> list[str]:
     with pytest.raises(InputError) as caught:
-        read_plan(yaml.safe_dump(content))
+        read_plan(content, lambda sql: "is no SQL" if "(" in sql else None)
     return [line.strip() for line in str(caught.value).splitlines()[1:]]
 
 
@@ -86,15 +106,15 @@ def test_every_fault_is_named_at_once() -> None:
     faults = faults_of({"version": 2, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
     assert faults == [
-        "version: 2: must be 1",
-        "plan_id: '../x': must be 1 to 64 letters, digits, - and _",
-        "snapshot.drain_ids: must be a list of at least one drain id",
-        "snapshot.messages: -1: must be a whole number of at least 0",
-        "snapshot.sha256: must be 64 hex digits, as analyze wrote them",
-        "group g-1: action 'redrvie': must be leave, redrive, discard",
-        "group g-1: 'aktion' is not known in this version; remove it",
-        "group g-1: stands in the plan twice",
-        "groups: entry 3: must be a mapping with id and action",
+        "line 1: version: 2: must be 1",
+        "line 2: plan_id: '../x': must be 1 to 64 letters, digits, - and _",
+        "line 4: snapshot.drain_ids: must be a list of at least one drain id",
+        "line 5: snapshot.messages: -1: must be a whole number of at least 0",
+        "line 6: snapshot.sha256: must be 64 hex digits, as analyze wrote them",
+        "line 9: group g-1: action 'redrvie': must be leave, redrive, discard",
+        "line 10: group g-1: stands in the plan twice",
+        "line 12: group g-1: 'aktion' is not known in this version; remove it",
+        "line 13: groups: entry 3: must be a mapping with id and action",
     ]
 
 
@@ -105,7 +125,7 @@ def test_every_fault_is_named_at_once() -> None:
         (raw(canary=5), "plan: 'canary' is not known in this version"),
         (raw(snapshot=None), "snapshot: must be a mapping"),
         (raw(groups={}), "groups: must be a list"),
-        (raw(groups=[{"id": "g-1", "action": "redrive", "edit": []}]), "group g-1: 'edit' is not"),
+        (raw(groups=[{"id": "g-1", "action": "leave", "edits": []}]), "group g-1: 'edits' is not"),
         (raw(groups=[{"id": "g-1"}]), "group g-1: action None: must be leave"),
         (raw(groups=[{"id": "g-1", "action": True}]), "group g-1: action True: must be leave"),
         (raw(groups=[{"id": "g-1", "action": ["leave"]}]), "group g-1: action ['leave']: must"),
@@ -114,12 +134,128 @@ def test_every_fault_is_named_at_once() -> None:
     ],
 )
 def test_what_is_not_understood_is_a_fault(content: object, fault: str) -> None:
-    assert any(line.startswith(fault) for line in faults_of(content))
+    assert any(line.split(": ", 1)[1].startswith(fault) for line in faults_of(content))
 
 
 def test_text_that_is_no_yaml_names_the_line() -> None:
-    with pytest.raises(InputError, match="the plan is no YAML in line 2"):
+    with pytest.raises(InputError, match="the plan cannot be read: line 2: is no YAML"):
         read_plan("version: 1\n\tx: {")
+
+
+def test_key_that_stands_twice_is_a_fault() -> None:
+    text = plan_text(plan(group("g-1"))) + "    action: redrive\n"
+
+    assert faults_in(text) == [f"line {len(text.splitlines())}: action: stands here twice"]
+
+
+def test_fault_that_shows_later_has_its_line_too() -> None:
+    read = read_plan(plan_text(plan(group("g-1"), group("g-2"))))
+    line = plan_text(read).splitlines().index("  - id: g-2") + 1
+
+    assert plan_fault(read, "g-2", "is not there") == f"  line {line}: group g-2: is not there"
+
+
+WITH_EDITS = """
+  - id: g-2
+    action: redrive
+    edit:
+      - op: replace
+        path: /price
+        value: 1.10
+      - {"op": "add", "path": "/far", "value": [1.0e+3, true, null, "yes", 12345678901234567890]}
+    set_attributes:
+      tenant: get_json_object(body, '$.tenant')
+      debug: null
+"""
+
+
+def test_edit_is_read_digit_by_digit() -> None:
+    read = read_plan(plan_text(plan(group("g-1"))) + WITH_EDITS).groups[1].edit
+
+    assert read == Edit(
+        Patch(
+            '[{"op":"replace","path":"/price","value":1.10},'
+            '{"op":"add","path":"/far","value":[1.0e+3,true,null,"yes",12345678901234567890]}]'
+        ),
+        (("tenant", "get_json_object(body, '$.tenant')"), ("debug", None)),
+    )
+
+
+@given(documents, hostile)
+@example(['\x7f\x85\u2028\ufeff\ufffe😀\ud800/"\\'], "a: b")
+def test_edit_is_read_back_as_written(value: Any, expression: str) -> None:
+    edit = Edit(
+        Patch.of([{"op": "add", "path": "/a~1b", "value": value}]),
+        (("tenant", expression), ("debug", None)),
+    )
+    original = plan(replace(group("g-1"), edit=edit), replace(group("g-2"), edit=Edit(edit.patch)))
+
+    assert read_plan(plan_text(original)) == original
+
+
+NO_POINTER = "path: 'a' is no JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
+OPS = "op must be one of add, replace, test, remove, move, copy"
+OURS = "names that begin with sqs-dlq- are this product's own"
+UNLIKE = (
+    "not read alike by YAML and JSON; quote it if it is text, else write it as both do: "
+    "true, false, null, 12, 1.5, 1.0e+3"
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "faults"),
+    [
+        ("edit: []", {2: ["edit must be a list of JSON Patch operations (RFC 6902)"]}),
+        ("edit:", {2: ["edit must be a list of JSON Patch operations (RFC 6902)"]}),
+        (
+            "edit:\n  - op: add\n    path: a\n  - {op: rename, path: /a}",
+            {
+                3: [
+                    "edit, operation 1: add needs value",
+                    f"edit, operation 1: {NO_POINTER}",
+                ],
+                5: [f"edit, operation 2: {OPS}"],
+            },
+        ),
+        (
+            "edit:\n  - op: add\n    path: /a\n    value: [no, 1e3, 010, 2026-11-21, 1_000, .5]",
+            {
+                5: [
+                    f"edit: {text}: {UNLIKE}"
+                    for text in (".5", "010", "1_000", "1e3", "2026-11-21", "no")
+                ]
+            },
+        ),
+        (
+            "edit: &x\n  - op: add\n    path: /a\n    value: *x",
+            {5: ["edit: is an alias (*); write it out"]},
+        ),
+        (
+            "set_attributes: {}",
+            {2: ["set_attributes: must be a mapping of names to Spark SQL expressions"]},
+        ),
+        (
+            "set_attributes:\n  sqs-dlq-x: \"'x'\"\n  n: 7\n  m: f(\n  k: null",
+            {
+                3: [f"set_attributes: sqs-dlq-x: {OURS}"],
+                4: ["set_attributes: n: 7: must be Spark SQL as text, e.g. \"'7'\", or null"],
+                5: ["set_attributes: m: is no SQL"],
+            },
+        ),
+    ],
+)
+def test_faults_of_an_edit_have_their_lines(keys: str, faults: dict[int, list[str]]) -> None:
+    before = plan_text(plan(group("g-1")))
+    lines = before.count("\n")
+    entry = indent(f"id: g\n{keys}\naction: redrive", "    ")
+
+    found = faults_in(f"{before}  - {entry[4:]}\n")
+
+    assert found == [
+        f"line {lines + number}: group g: {fault}"
+        for number, some in faults.items()
+        for fault in some
+    ]
 
 
 def test_long_title_stays_on_one_line() -> None:

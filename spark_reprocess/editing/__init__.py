@@ -1,0 +1,1 @@
+"""How a redrive changes messages on their way: JSON bodies by JSON Patch, attributes by SQL."""

@@ -1,0 +1,126 @@
+"""JSON Patch (RFC 6902) on message bodies, one operation after the other. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import jsonpatch
+from jsonpointer import JsonPointer, JsonPointerException
+
+from spark_reprocess.editing.errors import EditError
+from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Style, read_json
+
+_MEMBERS = {
+    "add": {"value"},
+    "replace": {"value"},
+    "test": {"value"},
+    "remove": set[str](),
+    "move": {"from"},
+    "copy": {"from"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A JSON Patch that has no faults.
+
+    Attributes:
+        text: the array of operations as compact JSON; two patches are equal where it is.
+    """
+
+    text: str
+    _steps: tuple[tuple[str, jsonpatch.JsonPatch], ...] = field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        """Compile the operations, each by itself, so that the one that fails can be named."""
+        steps = tuple(
+            (f"operation {number} ({one['op']} {one['path']})", jsonpatch.JsonPatch([one]))
+            for number, one in enumerate(self.operations, start=1)
+        )
+        object.__setattr__(self, "_steps", steps)
+
+    @classmethod
+    def of(cls, operations: Json) -> Self:
+        """Make a patch of operations in which ``patch_faults`` finds nothing."""
+        return cls(COMPACT.spell(operations))
+
+    @property
+    def operations(self) -> list[dict[str, Json]]:
+        """The operations, as ``read_json`` reads them."""
+        found: Any = read_json(self.text)
+        return list(found)
+
+    def apply(self, body: str) -> str:
+        """Return *body* with the patch applied, and everything else as it was spelled.
+
+        A patch that changes no value returns *body* itself.
+
+        Raises:
+            EditError: *body* is no JSON that can be changed safely, or an operation does not
+                apply; nothing is half done.
+        """
+        try:
+            original = read_json(body)
+            style = Style.of(body, original)
+            unchanged = style.spell(original)
+            edited = style.spell(self._applied(original))
+        except JsonTextError as error:
+            raise EditError(f"the body {error}") from error
+        return body if edited == unchanged else edited
+
+    def _applied(self, value: Json) -> Json:
+        for name, step in self._steps:
+            # What the library says would quote the body.
+            try:
+                value = step.apply(value, in_place=True)
+            except jsonpatch.JsonPatchTestFailed:
+                raise EditError(f"{name}: another value is there, or none") from None
+            except (jsonpatch.JsonPatchException, JsonPointerException):
+                raise EditError(f"{name}: the body has no such place") from None
+            except RecursionError:
+                raise EditError(f"{name}: the body is nested too deeply") from None
+        return value
+
+
+def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
+    """Say what is wrong with a patch as ``read_json`` would read it.
+
+    Yields:
+        The number of the operation, counted from 0 (None for the whole), and a sentence.
+    """
+    if not isinstance(operations, list) or not operations:
+        yield None, "must be a list of JSON Patch operations (RFC 6902)"
+        return
+    for index, operation in enumerate(operations):
+        yield from ((index, fault) for fault in _operation_faults(operation))
+
+
+def _operation_faults(operation: Json) -> Iterator[str]:
+    if not isinstance(operation, dict) or "op" not in operation:
+        yield "must be a mapping with op and path"
+        return
+    op = operation["op"]
+    if not isinstance(op, str) or op not in _MEMBERS:
+        yield f"op must be one of {', '.join(_MEMBERS)}"
+        return
+    needed = {"path", *_MEMBERS[op]}
+    yield from (f"{op} needs {name}" for name in sorted(needed - operation.keys()))
+    for name in operation.keys() - needed - {"op"}:
+        yield f"{op} takes no {name}"
+    for name in ("path", "from"):
+        if name in operation and name in needed:
+            yield from (f"{name}: {fault}" for fault in _pointer_faults(operation[name]))
+    if op == "remove" and operation.get("path") == "":
+        yield "path: the whole body cannot be removed"
+
+
+def _pointer_faults(pointer: Json) -> Iterator[str]:
+    if not isinstance(pointer, str):
+        yield "must be text, e.g. /customer/zip"
+        return
+    try:
+        JsonPointer(pointer)
+    except JsonPointerException:
+        yield f"{pointer!r} is no JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"

@@ -1,0 +1,161 @@
+"""plan.yaml read as a whole, every fault named at once and with its line. Pure.
+
+What is not understood is a fault, never ignored: a misspelt ``action`` must not become "leave".
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.edit_reading import EditReader
+from spark_reprocess.plan.json_in_yaml import Fault
+from spark_reprocess.plan.located_yaml import LocatedYaml, Path, read_yaml
+from spark_reprocess.plan.plan import PLAN_VERSION, Action, Plan, PlannedGroup, Snapshot
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_PLAN_KEYS = {"version", "plan_id", "archive", "snapshot", "groups"}
+_SNAPSHOT_KEYS = {"drain_ids", "messages", "sha256", "where"}
+_GROUP_KEYS = {"id", "title", "count", "action", "edit", "set_attributes"}
+
+
+def read_plan(text: str, expression_fault: Callable[[str], str | None] | None = None) -> Plan:
+    """Read a plan.
+
+    Args:
+        text: of the file.
+        expression_fault: says what is wrong with a Spark SQL expression over the archive's
+            columns, None where it is well; without it, expressions are not looked into.
+
+    Raises:
+        InputError: it has faults; the message lists all of them, each with its line.
+    """
+    try:
+        located = read_yaml(text)
+    except ValueError as error:
+        raise InputError(f"the plan cannot be read: {error}") from error
+    raw = located.value
+    edits = EditReader(yaml.compose(text, Loader=yaml.SafeLoader), expression_fault)
+    faults = list(_faults(raw, edits))
+    lines = [(located.line(*path), fault) for path, fault in faults]
+    lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]
+    if lines:
+        raise InputError("the plan has faults:\n" + _spell(lines))
+    return _plan(raw, located, edits)
+
+
+def plan_fault(plan: Plan, group_id: str, fault: str) -> str:
+    """Spell a fault of one of the plan's groups that shows only later, as ``read_plan`` does."""
+    lines = {group.group_id: group.line for group in plan.groups}
+    return _spell([(lines[group_id], f"group {group_id}: {fault}")])
+
+
+def _spell(lines: Iterable[tuple[int, str]]) -> str:
+    return "\n".join(
+        f"  line {line}: {text}" if line else f"  {text}" for line, text in sorted(lines)
+    )
+
+
+def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: EditReader) -> Plan:
+    snapshot = raw["snapshot"]
+    return Plan(
+        plan_id=raw["plan_id"],
+        archive=str(raw["archive"]),
+        snapshot=Snapshot(
+            drain_ids=tuple(snapshot["drain_ids"]),
+            messages=snapshot["messages"],
+            sha256=snapshot["sha256"],
+            where=snapshot.get("where"),
+        ),
+        groups=tuple(
+            PlannedGroup(
+                group_id=group["id"],
+                title=str(group.get("title", "")),
+                count=group.get("count", 0),
+                action=Action(group["action"]),
+                edit=edits.edit(group, ("groups", index)),
+                line=located.line("groups", index),
+            )
+            for index, group in enumerate(raw["groups"])
+        ),
+    )
+
+
+def _faults(raw: object, edits: EditReader) -> Iterator[Fault]:
+    if not isinstance(raw, dict):
+        yield (), "must be a mapping with version, plan_id, archive, snapshot and groups"
+        return
+    yield from _key_faults("plan", (), raw, _PLAN_KEYS)
+    if raw.get("version") != PLAN_VERSION:
+        yield ("version",), f"version: {raw.get('version')!r}: must be {PLAN_VERSION}"
+    if not _matches(_ID, raw.get("plan_id")):
+        fault = f"plan_id: {raw.get('plan_id')!r}: must be 1 to 64 letters, digits, - and _"
+        yield ("plan_id",), fault
+    yield from _snapshot_faults(raw.get("snapshot"))
+    yield from _groups_faults(raw.get("groups"), edits)
+
+
+def _snapshot_faults(raw: object) -> Iterator[Fault]:
+    top = ("snapshot",)
+    if not isinstance(raw, dict):
+        yield top, "snapshot: must be a mapping with drain_ids, messages and sha256"
+        return
+    yield from _key_faults("snapshot", top, raw, _SNAPSHOT_KEYS)
+    ids = raw.get("drain_ids")
+    if not isinstance(ids, list) or not ids or not all(_matches(_ID, one) for one in ids):
+        fault = "snapshot.drain_ids: must be a list of at least one drain id"
+        yield (*top, "drain_ids"), fault
+    if not _is_count(raw.get("messages")):
+        fault = f"snapshot.messages: {raw.get('messages')!r}: must be a whole number of at least 0"
+        yield (*top, "messages"), fault
+    if not _matches(_DIGEST, raw.get("sha256")):
+        yield (*top, "sha256"), "snapshot.sha256: must be 64 hex digits, as analyze wrote them"
+    if not isinstance(raw.get("where"), str | None):
+        yield (*top, "where"), "snapshot.where: must be the text that analyze wrote"
+
+
+def _groups_faults(raw: object, edits: EditReader) -> Iterator[Fault]:
+    if not isinstance(raw, list):
+        yield ("groups",), "groups: must be a list"
+        return
+    seen: set[object] = set()
+    for index, group in enumerate(raw):
+        path: Path = ("groups", index)
+        if not isinstance(group, dict) or not _matches(_ID, group.get("id")):
+            yield path, f"groups: entry {index + 1}: must be a mapping with id and action"
+            continue
+        name = f"group {group['id']}"
+        if group["id"] in seen:
+            yield path, f"{name}: stands in the plan twice"
+        seen.add(group["id"])
+        yield from _group_faults(name, path, group, edits)
+
+
+def _group_faults(
+    name: str, path: Path, group: Mapping[Any, Any], edits: EditReader
+) -> Iterator[Fault]:
+    yield from _key_faults(name, path, group, _GROUP_KEYS)
+    if group.get("action") not in list(Action):
+        fault = f"{name}: action {group.get('action')!r}: must be {', '.join(Action)}"
+        yield (*path, "action"), fault
+    if not _is_count(group.get("count", 0)):
+        yield (*path, "count"), f"{name}: count {group.get('count')!r}: must be a whole number"
+    for place, fault in edits.faults(group, path):
+        yield place, f"{name}: {fault}"
+
+
+def _key_faults(name: str, path: Path, raw: Mapping[Any, Any], known: set[str]) -> Iterator[Fault]:
+    for key in raw:
+        if key not in known:
+            yield (*path, str(key)), f"{name}: {key!r} is not known in this version; remove it"
+
+
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0

@@ -1,0 +1,132 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.attributes import MessageAttribute
+from spark_reprocess.editing.attributes import AttributeChange, changed, name_fault
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.errors import EditError
+from spark_reprocess.editing.patch import Patch
+from tests.builders import message, text
+
+OLD = {
+    "tenant": text("acme", "String.name"),
+    "size": text("7", "Number.int"),
+    "debug": text("on"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "tenant-id", "a.b.c", "A_1", "x" * 256, "AWSx", "sqs", "sqs-dlqx"],
+)
+def test_name_that_sqs_takes_is_taken(name: str) -> None:
+    assert name_fault(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("", "must be 1 to 256"),
+        ("x" * 257, "must be 1 to 256"),
+        (".a", "must be 1 to 256"),
+        ("a.", "must be 1 to 256"),
+        ("a..b", "must be 1 to 256"),
+        ("tenant id", "must be 1 to 256"),
+        ("é", "must be 1 to 256"),
+        (7, "must be 1 to 256"),
+        ("AWS.trace", "belong to SQS"),
+        ("amazon.x", "belong to SQS"),
+        ("sqs-dlq-replay-nb", "this product's own"),
+        ("sqs-dlq-context", "this product's own"),
+        ("SQS-DLQ-x", "this product's own"),
+    ],
+)
+def test_name_that_may_not_be_set_says_why(name: object, fault: str) -> None:
+    assert fault in str(name_fault(name))
+
+
+def test_attributes_are_set_added_and_removed() -> None:
+    changes: list[AttributeChange] = [
+        ("tenant", text("other")),
+        ("size", MessageAttribute("Binary", b"\x00")),
+        ("debug", None),
+        ("nothing", None),
+        ("new", text("1.50", "Number")),
+    ]
+
+    result = changed(OLD, changes)
+
+    assert result == {
+        "tenant": text("other", "String.name"),
+        "size": MessageAttribute("Binary", b"\x00"),
+        "new": text("1.50", "Number"),
+    }
+    assert list(OLD) == ["tenant", "size", "debug"]
+
+
+@pytest.mark.parametrize(
+    ("new", "fault"),
+    [
+        (text(""), "is empty"),
+        (MessageAttribute("Binary", b""), "is empty"),
+        (text("NaN", "Number"), "is no number"),
+        (text("Infinity", "Number"), "is no number"),
+        (text("1E200", "Number"), "is no number"),
+        (text("1E-200", "Number"), "is no number"),
+        (text("1" * 39, "Number"), "is no number"),
+        (text("a\x00b"), "a character that SQS refuses"),
+        (text("a\ufffe"), "a character that SQS refuses"),
+    ],
+)
+def test_value_that_sqs_refuses_leaves_the_message(new: MessageAttribute, fault: str) -> None:
+    with pytest.raises(EditError, match=f"attribute tenant: its new value .*{fault}"):
+        changed(OLD, [("tenant", new)])
+
+
+@pytest.mark.parametrize("number", ["0", "-0.00", "1E126", "1E-128", "9" * 38, "1" + "0" * 60])
+def test_number_that_sqs_takes_is_taken(number: str) -> None:
+    assert changed({}, [("n", text(number, "Number"))])["n"].value == number
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.text("xy", min_size=1)), st.data())
+def test_what_is_not_named_stays(own: dict[str, str], data: Any) -> None:
+    old = {name: text(value) for name, value in own.items()}
+    names = data.draw(st.lists(st.text("abc", min_size=1), unique=True))
+
+    result = changed(old, [(name, data.draw(st.sampled_from([None, text("z")]))) for name in names])
+
+    assert {n: v for n, v in result.items() if n not in names} == {
+        n: v for n, v in old.items() if n not in names
+    }
+
+
+def test_edit_changes_body_and_attributes_of_a_message() -> None:
+    edit = Edit(Patch('[{"op":"remove","path":"/x"}]'), (("debug", None),))
+    source = message("m-1", '{"x":1,"y":2.0}', OLD, MessageGroupId="g")
+
+    edited = edit.apply(source, [("debug", None)])
+
+    assert edited.body == '{"y":2.0}'
+    assert list(edited.attributes) == ["tenant", "size"]
+    assert (edited.message_id, edited.system) == (source.message_id, source.system)
+
+
+def test_attributes_of_a_message_with_any_body_can_be_set() -> None:
+    edited = Edit(None, (("a", "'x'"),)).apply(message("m-1", "no json"), [("a", text("x"))])
+
+    assert (edited.body, edited.attributes) == ("no json", {"a": text("x")})
+
+
+def test_digest_tells_edits_apart() -> None:
+    edits = [
+        Edit(Patch('[{"op":"remove","path":"/x"}]')),
+        Edit(Patch('[{"op":"remove","path":"/y"}]')),
+        Edit(None, (("a", None),)),
+        Edit(None, (("a", "null"),)),
+    ]
+
+    assert len({edit.digest for edit in edits}) == 4
+    assert edits[0].digest == Edit(Patch('[{"op":"remove","path":"/x"}]')).digest

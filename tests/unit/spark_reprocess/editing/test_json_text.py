@@ -1,0 +1,146 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spark_reprocess.editing.json_text import COMPACT, JsonTextError, Number, Style, read_json
+
+literals = st.one_of(
+    st.integers().map(str),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,12})?", fullmatch=True),
+    st.sampled_from(["1.10", "-0", "-0.0", "1E400", "1e-400", "0.1e+007", "9" * 5000]),
+)
+documents = st.recursive(
+    st.none() | st.booleans() | st.text() | literals.map(Number),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+WRITERS: dict[str, Callable[[Any], str]] = {
+    "JavaScript": lambda v: json.dumps(v, separators=(",", ":"), ensure_ascii=False),
+    "Python": json.dumps,
+    "Python, readable": lambda v: json.dumps(v, ensure_ascii=False, indent=4),
+    "PHP": lambda v: json.dumps(v, separators=(",", ":")).replace("/", r"\/"),
+    "Go": lambda v: (
+        json.dumps(v, separators=(",", ":"), ensure_ascii=False)
+        .replace("<", r"\u003c")
+        .replace("&", r"\u0026")
+    ),
+    "tabs": lambda v: json.dumps(v, indent="\t") + "\n",
+}
+
+
+def copied(text: str) -> str:
+    value = read_json(text)
+    return Style.of(text, value).spell(value)
+
+
+@given(documents)
+@example({"a": "\ud83d", "b": "\uffff\x00\x7f\u2028", "": []})
+@example([Number("1.10"), {"z": {}, "a": [[]]}])
+def test_spelled_document_is_read_back_digit_by_digit(document: Any) -> None:
+    text = COMPACT.spell(document)
+
+    assert literal_of(read_json(text)) == literal_of(document)
+    text.encode()
+
+
+def literal_of(value: Any) -> Any:
+    """Numbers as their digits, objects as their pairs: equality without any tolerance."""
+    match value:
+        case Number():
+            return ("number", value.literal)
+        case dict():
+            return [(key, literal_of(one)) for key, one in value.items()]
+        case list():
+            return ["list", *map(literal_of, value)]
+        case _:
+            return (type(value).__name__, value)
+
+
+ordinary = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('aé/😀\n"\\<&n0 ', max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab/é"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(ordinary, st.sampled_from(sorted(WRITERS)))
+@example({"url": "a/b", "n": "\n<é>", "😀": [1, {}]}, "PHP")
+def test_text_of_every_usual_writer_comes_out_as_it_went_in(value: Any, writer: str) -> None:
+    text = WRITERS[writer](value)
+
+    assert literal_of(read_json(copied(text))) == literal_of(read_json(text))
+    if "\\u" not in text or writer != "PHP":
+        assert copied(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"price":1.10,"big":12345678901234567890123,"far":1e400,"minus":-0.0}',
+        '{"b": 1, "a": [1, 2, {}], "c": []}',
+        '{\n  "a": [\n    1\n  ]\n}\n',
+        ' {"a":1} ',
+        r'{"a":"\u00e9\ud83d\ude00"}',
+        '{"a":"é😀"}',
+        r'{"a":"http:\/\/x"}',
+        r'{"a":"\u003cb\u003e"}',
+        '"text"',
+        "1.50",
+        "null",
+    ],
+)
+def test_text_that_is_not_changed_keeps_every_byte(text: str) -> None:
+    assert copied(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a" : 1 ,"b":2}', r'{"a":"\u006e\n"}', '{"a":1,\n"b":2}', r'["é","\u00e9"]']
+)
+def test_unusual_spelling_keeps_its_values(text: str) -> None:
+    assert json.loads(copied(text)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "is no JSON"),
+        ("order 17", "is no JSON"),
+        ("\ufeff{}", "is no JSON"),
+        ('{"a":NaN}', "is no JSON"),
+        ("[-Infinity]", "is no JSON"),
+        ("01", "is no JSON"),
+        ('{"a":1,"b":{"c":1,"c":1}}', "names a key of an object twice"),
+        ("[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_what_cannot_be_changed_safely_is_said(text: str, fault: str) -> None:
+    with pytest.raises(JsonTextError, match=fault):
+        read_json(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_equal"),
+    [
+        ("1", "1.0", True),
+        ("100", "1e2", True),
+        ("-0", "0", True),
+        ("0.1", "0.10000000000000000001", False),
+        ("12345678901234567890", "12345678901234567891", False),
+        ("1e9999999999999999999999", "1e9999999999999999999999", True),
+        ("1e9999999999999999999999", "2", False),
+    ],
+)
+def test_numbers_are_equal_by_value(one: str, other: str, are_equal: bool) -> None:
+    assert (Number(one) == Number(other)) is are_equal
+    assert not are_equal or hash(Number(one)) == hash(Number(other))
+
+
+def test_number_is_no_boolean_and_no_text() -> None:
+    assert Number("1") not in (True, 1, "1")
