@@ -9,17 +9,23 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A field's value that sets a group apart from all other undecided messages.
+    """A field's value that sets a group apart from other undecided messages.
 
     Attributes:
         field: the way to it: ``body.customer.region``, ``attribute.tenant``; an array's elements
-            are ``[]``.
-        value: how it reads, masked and shortened; ``(missing)`` where the group's messages lack
-            the field that others have.
+            are ``[]``. ``message_group_id``, ``sender_id``, ``source_arn`` and ``body_bytes`` are
+            the archive's columns.
+        value: how it reads, masked and shortened; in round brackets where it is no value:
+            ``(missing)`` where the group's messages lack a field that others have, ``(present)``
+            where they have one that others lack, ``(text)``, ``(number)``, … where its type
+            differs.
         group_share: how many of the group's messages have it, 0 to 1.
-        other_share: how many of all other messages have it, 0 to 1.
-        score: above 0; the higher, the less chance explains it. Comparable within one report.
-        condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot.
+        other_share: how many of the messages that it is compared with have it, 0 to 1.
+        score: above 0; the higher, the more it tells, in bits per message of the group.
+            Comparable within one report.
+        condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot
+            say it, or must not because the value is masked.
+        compared_with: whose share *other_share* is, to be read after "of".
     """
 
     field: str
@@ -28,6 +34,7 @@ class Lead:
     other_share: float
     score: float
     condition: str = ""
+    compared_with: str = "all others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class Findings:
         unlisted_groups: how many smaller groups are not in *groups*; the plan leaves them.
         unlisted_messages: how many messages those hold.
         where: the condition of the analysis, None for all messages.
+        sampled: how many messages the leads were found in; all that are undecided where they are
+            few.
     """
 
     plan_id: str
@@ -116,6 +125,7 @@ class Findings:
     unlisted_groups: int
     unlisted_messages: int
     where: str | None
+    sampled: int = 0
 
     @property
     def undecided(self) -> int:
