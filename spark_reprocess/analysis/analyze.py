@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -117,7 +116,7 @@ def analyze(
     archive = open_archive(options.archive)
     masks = _compile(options.masks)
     plan_id = new_id(time.time())
-    reports = open_archive(options.out or str(Path(archive.root, REPORTS, plan_id)))
+    reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     drains = drain_ids(archive)
     with progress("analysing", lambda: f"{len(drains)} drains"), explained(options.where):
@@ -131,7 +130,7 @@ def analyze(
         plan_id=plan_id,
         archive=archive.root,
         folder=reports.root,
-        plan_path=str(Path(reports.root, "plan.yaml")),
+        plan_path=f"{reports.root}/plan.yaml",
         messages=len(message_ids),
         decided=decided,
         groups=tuple(_group(row, undecided, masks, options.has_samples) for row in rows),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import InputError
 
 
@@ -31,7 +32,7 @@ class Archive(Protocol):
         Of several callers at once exactly one gets True, and no reader ever sees a part.
 
         Raises:
-            ArchiveError: it cannot be written.
+            ArchiveError: it cannot be written, or S3 does not say whether it was.
         """
 
     def write(self, path: str, content: bytes) -> None:
@@ -49,25 +50,53 @@ class Archive(Protocol):
         """
 
     def list(self, folder: str) -> list[str]:
-        """Return the paths of all files below *folder*, sorted; none where it does not exist."""
+        """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
-    def spark_path(self, path: str) -> str:
-        """Spell *path* the way Spark's readers want it."""
+        Files whose names start with a dot are left out: they are in the making, or nobody's.
+
+        Raises:
+            ArchiveError: S3 does not let us.
+        """
 
 
 def open_archive(location: str) -> Archive:
-    """Return the archive at *location*, a folder on local disk; it need not exist yet.
+    """Return the archive at *location*: a folder on local disk, or a prefix of an S3 bucket.
+
+    Neither need exist yet, but the bucket.
 
     Raises:
-        InputError: another kind of place, or a file.
+        InputError: another kind of place, or a file, or no bucket.
     """
-    if "://" in location and not location.startswith("file://"):
-        scheme = location.split("://", 1)[0]
+    scheme, has_scheme, path = location.partition("://")
+    if scheme in ("s3", "s3a") and has_scheme:
+        return S3Archive.at(location)
+    if has_scheme and scheme != "file":
         raise InputError(
-            f"archive {location}: {scheme}:// is not supported in this version; "
-            "give a folder on local disk"
+            f"archive {location}: {scheme}:// is not supported; give a folder on local disk "
+            "or s3://BUCKET/PREFIX"
         )
-    root = Path(location.removeprefix("file://")).expanduser().resolve()
+    root = Path(path if has_scheme else location).expanduser().resolve()
     if root.exists() and not root.is_dir():
         raise InputError(f"archive {location}: is a file; give a folder")
     return LocalArchive(str(root))
+
+
+def read_text(location: str) -> str:
+    """Return one file's text, from wherever an archive may be; it need not be in one.
+
+    Raises:
+        InputError: there is no such file, or it is no UTF-8 text.
+        ArchiveError: S3 does not let us read it.
+    """
+    folder, _, name = location.rpartition("/")
+    try:
+        if "://" in location:
+            content = open_archive(folder).read(name)
+            if content is None:
+                raise InputError(f"{location}: No such file")
+            return content.decode()
+        return Path(location).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{location}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{location}: is no UTF-8 text") from error

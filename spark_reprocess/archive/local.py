@@ -68,10 +68,6 @@ class LocalArchive:
             found.relative_to(root).as_posix() for found in files if not found.name.startswith(".")
         )
 
-    def spark_path(self, path: str) -> str:
-        """See ``Archive``. Spark takes paths for glob patterns, so their signs are escaped."""
-        return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in str(self._path(path)))
-
     def _path(self, path: str) -> Path:
         return Path(self.root, path)
 

@@ -7,10 +7,11 @@ task fetches files through the archive's adapter and reads them with pyarrow.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
@@ -52,18 +53,33 @@ def archive_rows(
         These columns and ``drain_id``. Lazy: each action reads the files again.
     """
     wanted = tuple(columns or ARROW_SCHEMA.names)
-    if _spark_reads(archive):
+    if _spark_reads(spark, archive):
         rows = (
             spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-            .parquet(archive.spark_path(MESSAGES))
+            .parquet(spark_path(archive, MESSAGES))
             .where(F.col("drain_id").isin(*drain_ids))
         )
         return rows.select(*wanted, "drain_id")
     return _rows_by_adapter(spark, archive, drain_ids, wanted)
 
 
-def _spark_reads(archive: Archive) -> bool:
-    return "://" not in archive.root
+def spark_path(archive: Archive, path: str) -> str:
+    """Spell *path* for Spark's readers, which take it for a glob pattern: its signs are escaped."""
+    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
+
+
+def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
+    """Whether Spark has a file system for the archive's scheme."""
+    scheme, is_remote, _ = archive.root.partition("://")
+    if not is_remote:
+        return True
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def _rows_by_adapter(

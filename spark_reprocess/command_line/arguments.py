@@ -13,6 +13,8 @@ _ABOUT = """\
 Brings order into a parked queue: move its messages into an archive, see what failed and why,
 and put the right ones back. The three verbs are the three steps, in this order."""
 
+_PLACE = "the archive: a folder, or s3://BUCKET/PREFIX"
+
 _EXAMPLES = """\
 example, from a full parked queue to messages that are back in the main queue:
 
@@ -71,6 +73,6 @@ def _add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: Ver
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--archive", required=True, metavar="FOLDER", help="the archive's folder")
+    parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
     verb.add_arguments(parser)
     parser.set_defaults(verb=verb)

@@ -9,7 +9,12 @@ from spark_reprocess.command_line.arguments import parse
 from spark_reprocess.command_line.exit_codes import BAD_INPUT, INTERRUPTED, SPARK_FAILED
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.errors import JobError
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, sentence_of
+from spark_reprocess.spark.failures import (
+    SPARK_FAILURES,
+    archive_fault_of,
+    condition_of,
+    sentence_of,
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,9 +34,13 @@ def main(argv: Sequence[str]) -> int:
     except JobError as error:
         complain(str(error))
         return BAD_INPUT
-    except PythonException:
-        # A bug of ours on a worker: the traceback is what helps.
-        raise
+    except PythonException as error:
+        fault = archive_fault_of(error)
+        if fault is None:
+            # A bug of ours on a worker: the traceback is what helps.
+            raise
+        complain(str(fault))
+        return BAD_INPUT
     except SPARK_FAILURES as error:
         complain(
             f"Spark failed: {condition_of(error) or sentence_of(error)}; nothing is lost, run the "

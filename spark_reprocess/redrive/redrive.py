@@ -5,12 +5,11 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_archive, read_text
 from spark_reprocess.archive.ledger import LEDGER
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import new_id
@@ -91,12 +90,9 @@ def _outcomes(rows: DataFrame, task: RedriveTask, progress: Progress) -> list[Ta
 
 def _read_file(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
-        raise InputError(
-            f"--plan {path}: {reason}; give the plan.yaml that analyze wrote"
-        ) from error
+        return read_text(path)
+    except InputError as error:
+        raise InputError(f"--plan {error}; give the plan.yaml that analyze wrote") from error
 
 
 def _fates(messages: DataFrame, archive: Archive, plan: Plan, options: RedriveOptions) -> DataFrame:

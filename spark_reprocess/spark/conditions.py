@@ -9,7 +9,12 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, sentence_of
+from spark_reprocess.spark.failures import (
+    SPARK_FAILURES,
+    archive_fault_of,
+    condition_of,
+    sentence_of,
+)
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 
@@ -41,13 +46,16 @@ def explained(where: str | None) -> Iterator[None]:
     _hush()
     try:
         yield
-    except PythonException:
-        raise
+    except PythonException as error:
+        fault = archive_fault_of(error)
+        if fault is None:
+            raise
+        raise fault from error
     except SPARK_FAILURES as error:
         condition = condition_of(error)
         if condition.startswith(_UNREADABLE_FILE):
-            fault = sentence_of(error)
-            raise ArchiveError(f"the archive has a file that Spark cannot read: {fault}") from error
+            named = sentence_of(error)
+            raise ArchiveError(f"the archive has a file that Spark cannot read: {named}") from error
         if where is None or not condition:
             raise
         raise InputError(

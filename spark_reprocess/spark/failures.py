@@ -1,11 +1,28 @@
 """What Spark raises when it gives up: some as pyspark's exceptions, some as the JVM's own."""
 
+import re
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from spark_reprocess.errors import ArchiveError
+
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
+
+
+_RAISED_IN_A_TASK = re.compile(
+    r"^spark_reprocess\.errors\.ArchiveError: (?P<text>.+)$", re.MULTILINE
+)
+
+
+def archive_fault_of(error: BaseException) -> ArchiveError | None:
+    """Return what a task raised about the archive; None where something else went wrong.
+
+    Spark brings no exception of a task back, only its traceback as a text.
+    """
+    raised = _RAISED_IN_A_TASK.findall(str(error))
+    return ArchiveError(raised[-1]) if raised else None
 
 
 def condition_of(error: BaseException) -> str:

@@ -1,0 +1,208 @@
+"""An archive below a prefix of an S3 bucket, through boto3; endpoint and credentials are boto3's.
+
+S3 keeps both promises of an archive by itself: a PUT that was answered is durable and whole, and
+one with ``If-None-Match: *`` lets one of several writers win. What it leaves to us is the answer
+that was lost: botocore sends the PUT again and is told that the object exists. So each create marks
+its object, and one that is refused looks whose mark is there.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+
+from dlq_replay.sqs import describe
+from spark_reprocess.errors import ArchiveError, InputError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_LOCATION = re.compile(r"(?P<scheme>s3a?)://(?P<bucket>[^/]*)/?(?P<prefix>.*)")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+"""https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
+
+_WRITER = "writer"
+"""Metadata of an object that ``create`` made: a mark that no other call has."""
+
+_PROBE = ".writable"
+_CONCURRENT_CALLS = 16
+_CONFLICTS = 5
+_READS = 3
+_BROKEN_OFF = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+
+_making_a_client = threading.Lock()
+
+
+@dataclass(slots=True)
+class S3Archive:
+    """An archive in a bucket. Each process makes its own client, when it first needs it.
+
+    Attributes:
+        root: ``s3://bucket/prefix`` or ``s3a://…``, as Spark is to call it; no slash at the end.
+        bucket: its bucket.
+        prefix: what every key starts with: empty, or a path that ends with a slash.
+    """
+
+    root: str
+    bucket: str
+    prefix: str
+    _client: "S3Client | None" = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """Return the archive at *location*, ``s3://bucket/prefix`` or ``s3a://bucket/prefix``.
+
+        Raises:
+            InputError: it names no bucket that there could be.
+        """
+        match = _LOCATION.fullmatch(location)
+        if match is None or not _BUCKET.fullmatch(match["bucket"]):
+            raise InputError(
+                f"archive {location}: names no bucket; give s3://BUCKET/PREFIX, with a bucket name "
+                "of 3 to 63 lower-case letters, digits, dots and hyphens"
+            )
+        prefix = "/".join(part for part in match["prefix"].split("/") if part)
+        root = f"{match['scheme']}://{match['bucket']}" + (f"/{prefix}" if prefix else "")
+        return cls(root, match["bucket"], f"{prefix}/" if prefix else "")
+
+    def __getstate__(self) -> tuple[str, str, str]:
+        return self.root, self.bucket, self.prefix
+
+    def __setstate__(self, state: tuple[str, str, str]) -> None:
+        self.root, self.bucket, self.prefix = state
+        self._client = None
+
+    def check_writable(self) -> None:
+        """See ``Archive``. Leaves an empty object, ``.writable``: we need no right to delete."""
+        self.write(_PROBE, b"")
+
+    def create(self, path: str, content: bytes) -> bool:
+        """See ``Archive``."""
+        mark = secrets.token_hex(16)
+        with self._explained("write", path):
+            for conflicts in range(_CONFLICTS):
+                try:
+                    self._put_first(path, content, mark)
+                except ClientError as error:
+                    if _status(error) == HTTPStatus.PRECONDITION_FAILED:
+                        return self._mark_at(path) == mark
+                    if _status(error) != HTTPStatus.CONFLICT:
+                        raise
+                    # Two at once, and S3 says only that: the next try is told who won.
+                    time.sleep(0.05 * 2**conflicts)
+                else:
+                    return True
+        raise ArchiveError(
+            f"archive {self.root}: cannot write {path}: others write it at the same moment, "
+            f"{_CONFLICTS} times in a row; run again"
+        )
+
+    def write(self, path: str, content: bytes) -> None:
+        """See ``Archive``. One PUT."""
+        with self._explained("write", path):
+            self._s3().put_object(Bucket=self.bucket, Key=self._key(path), Body=content)
+
+    def read(self, path: str) -> bytes | None:
+        """See ``Archive``."""
+        with self._explained("read", path):
+            for _ in range(_READS - 1):
+                # botocore repeats a request that fails, but not a body that breaks off.
+                with suppress(*_BROKEN_OFF):
+                    return self._get(path)
+            return self._get(path)
+
+    def list(self, folder: str) -> "list[str]":
+        """See ``Archive``. The markers that consoles and Hadoop make for folders are left out."""
+        start = f"{self.prefix}{folder}/" if folder else self.prefix
+        with self._explained("list", folder):
+            pages = self._s3().get_paginator("list_objects_v2")
+            keys = [
+                item["Key"]
+                for page in pages.paginate(Bucket=self.bucket, Prefix=start)
+                for item in page.get("Contents", [])
+            ]
+        names = (key.rpartition("/")[2] for key in keys)
+        files = (key for key, name in zip(keys, names, strict=True) if name and name[0] != ".")
+        return sorted(key.removeprefix(self.prefix) for key in files)
+
+    def _put_first(self, path: str, content: bytes, mark: str) -> None:
+        self._s3().put_object(
+            Bucket=self.bucket,
+            Key=self._key(path),
+            Body=content,
+            IfNoneMatch="*",
+            Metadata={_WRITER: mark},
+        )
+
+    def _get(self, path: str) -> bytes | None:
+        client = self._s3()
+        try:
+            answer = client.get_object(Bucket=self.bucket, Key=self._key(path))
+        except client.exceptions.NoSuchKey:
+            return None
+        return answer["Body"].read()
+
+    def _mark_at(self, path: str) -> str | None:
+        answer = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+        return answer["Metadata"].get(_WRITER)
+
+    def _key(self, path: str) -> str:
+        return f"{self.prefix}{path}"
+
+    def _s3(self) -> "S3Client":
+        if self._client is None:
+            with _making_a_client:
+                self._client = self._client or _make_client()
+        return self._client
+
+    @contextmanager
+    def _explained(self, act: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (ClientError, BotoCoreError) as error:
+            fault = f"cannot {act} {path or 'it'}: {describe(error)}; {_fix(error)}"
+            raise ArchiveError(f"archive {self.root}: {fault}") from error
+
+
+def _make_client() -> "S3Client":
+    config = Config(
+        connect_timeout=3,
+        read_timeout=60,
+        retries={"mode": "standard", "total_max_attempts": 5},
+        max_pool_connections=_CONCURRENT_CALLS,
+    )
+    # A session of its own: the default one must not be used by two threads at once.
+    return boto3.session.Session().client("s3", config=config)
+
+
+def _status(error: ClientError) -> int:
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+
+
+def _fix(error: ClientError | BotoCoreError) -> str:
+    if isinstance(error, NoCredentialsError):
+        return "set AWS_PROFILE, or give the job a role"
+    if isinstance(error, ClientError):
+        if error.response["Error"].get("Code") == "NoSuchBucket":
+            return "make the bucket, or correct the archive's place"
+        if _status(error) in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            return "allow s3:GetObject and s3:PutObject below it and s3:ListBucket on the bucket"
+    return "check the network, the Region and AWS_ENDPOINT_URL, then run again"

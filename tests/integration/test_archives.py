@@ -1,0 +1,217 @@
+"""What an archive promises, on local disk and on S3 alike."""
+
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.errors import ArchiveError, InputError
+from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with serve_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    server.requests.clear()
+    server.faults.clear()
+    return server.make_bucket(f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture
+def s3(bucket: str) -> Archive:
+    return open_archive(f"s3://{bucket}/dead/letters")
+
+
+@pytest.fixture(params=["local", "s3", "bucket"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
+    if request.param == "local":
+        return open_archive(str(tmp_path / "archive"))
+    bucket = request.getfixturevalue("bucket")
+    return open_archive(f"s3://{bucket}/a/b" if request.param == "s3" else f"s3a://{bucket}")
+
+
+@pytest.fixture(params=["threads", "processes"])
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    spawn = multiprocessing.get_context("spawn")
+    pool = (
+        ThreadPoolExecutor(8)
+        if request.param == "threads"
+        else ProcessPoolExecutor(3, mp_context=spawn)
+    )
+    with pool:
+        yield pool
+
+
+def create(archive: Archive, number: int) -> bool:
+    return archive.create("claim", str(number).encode())
+
+
+class TestEveryArchive:
+    def test_written_file_is_read_back(self, archive: Archive) -> None:
+        archive.write("a/b/c.txt", b"one")
+        archive.write("a/b/c.txt", b"two")
+
+        assert archive.read("a/b/c.txt") == b"two"
+
+    def test_missing_file_reads_as_none(self, archive: Archive) -> None:
+        assert archive.read("a/b") is None
+
+    def test_only_the_first_create_wins(self, archive: Archive) -> None:
+        assert archive.create("a/claim", b"first")
+        assert not archive.create("a/claim", b"second")
+        assert not archive.create("a/claim", b"first")
+
+        assert archive.read("a/claim") == b"first"
+
+    def test_one_of_many_concurrent_creates_wins(
+        self, archive: Archive, executor: Executor
+    ) -> None:
+        won = list(executor.map(partial(create, archive), range(40)))
+
+        assert won.count(True) == 1
+        assert archive.read("claim") == str(won.index(True)).encode()
+
+    def test_reader_sees_all_of_a_file_or_none(self, archive: Archive) -> None:
+        versions = {letter * 300_000 for letter in (b"a", b"b")}
+        done = threading.Event()
+
+        def write() -> None:
+            for version in [*versions] * 10:
+                archive.write("file", version)
+            done.set()
+
+        with ThreadPoolExecutor(1) as writer:
+            writer.submit(write)
+            seen = {archive.read("file")}
+            while not done.is_set():
+                seen.add(archive.read("file"))
+
+        assert seen <= {None, *versions}
+
+    def test_list_names_files_below_a_folder_only(self, archive: Archive) -> None:
+        for path in ("x/2", "x/deep/1", "xy/1", "y/3", "x/ü {*}"):
+            archive.write(path, b"")
+
+        assert archive.list("x") == ["x/2", "x/deep/1", "x/ü {*}"]
+        assert archive.list("") == ["x/2", "x/deep/1", "x/ü {*}", "xy/1", "y/3"]
+        assert archive.list("nowhere") == []
+
+    def test_check_leaves_nothing_that_is_listed(self, archive: Archive) -> None:
+        archive.check_writable()
+        archive.check_writable()
+
+        assert archive.list("") == []
+
+    def test_pickled_archive_is_the_same_place(self, archive: Archive) -> None:
+        archive.write("a", b"here")
+
+        copy: Archive = pickle.loads(pickle.dumps(archive))  # noqa: S301 - our own bytes
+
+        assert copy == archive
+        assert copy.read("a") == b"here"
+
+
+class TestS3:
+    def test_prefix_keeps_archives_apart(self, bucket: str) -> None:
+        one, two = open_archive(f"s3://{bucket}/one"), open_archive(f"s3://{bucket}//one/two/")
+        one.write("file", b"1")
+        two.write("file", b"2")
+
+        assert two.root == f"s3://{bucket}/one/two"
+        assert one.list("") == ["file", "two/file"]
+        assert two.list("") == ["file"]
+
+    def test_more_files_than_a_page_are_listed(self, s3: Archive) -> None:
+        paths = [f"messages/{number:04d}" for number in range(1001)]
+        with ThreadPoolExecutor(8) as executor:
+            list(executor.map(lambda path: s3.write(path, b""), paths))
+
+        assert s3.list("messages") == paths
+
+    def test_markers_of_folders_are_no_files(self, s3: Archive) -> None:
+        s3.write("messages/", b"")
+        s3.write("messages/file", b"")
+
+        assert s3.list("messages") == ["messages/file"]
+
+    @pytest.mark.parametrize("status", [UNAVAILABLE, None])
+    def test_create_whose_answer_was_lost_is_won(
+        self, s3: Archive, server: S3Server, status: str | None
+    ) -> None:
+        server.faults.append(S3Fault("PUT", "/claim", status, is_done=True))
+
+        assert s3.create("claim", b"same")
+        assert not s3.create("claim", b"same")
+        methods = [line.split()[0] for line in server.requests if line.endswith("/claim")]
+        assert methods == ["PUT", "PUT", "HEAD", "PUT", "HEAD"]
+
+    def test_conflict_is_settled_by_another_try(self, s3: Archive, server: S3Server) -> None:
+        server.faults.append(S3Fault("PUT", "/one", CONFLICT, is_done=False, times=2))
+        server.faults.append(S3Fault("PUT", "/two", CONFLICT, is_done=False))
+        assert s3.create("two", b"theirs") is True
+
+        server.faults.append(S3Fault("PUT", "/two", CONFLICT, is_done=False))
+        assert s3.create("one", b"ours") is True
+        assert s3.create("two", b"ours") is False
+
+    def test_endless_conflict_is_an_error(self, s3: Archive, server: S3Server) -> None:
+        server.faults.append(S3Fault("PUT", "/claim", CONFLICT, is_done=False, times=99))
+
+        with pytest.raises(ArchiveError, match="others write it at the same moment"):
+            s3.create("claim", b"")
+
+    def test_body_that_breaks_off_is_read_again(self, s3: Archive, server: S3Server) -> None:
+        s3.write("file", b"0123456789" * 1000)
+        server.faults.append(S3Fault("GET", "/file", None, is_done=True, times=2))
+
+        assert s3.read("file") == b"0123456789" * 1000
+
+    def test_body_that_always_breaks_off_is_an_error(self, s3: Archive, server: S3Server) -> None:
+        s3.write("file", b"secret" * 1000)
+        server.faults.append(S3Fault("GET", "/file", None, is_done=True, times=99))
+
+        with pytest.raises(ArchiveError, match=r"cannot read file: .*then run again") as raised:
+            s3.read("file")
+        assert "secret" not in str(raised.value)
+
+    def test_bucket_that_is_not_there_is_named(self, bucket: str) -> None:
+        archive = open_archive("s3://no-such-bucket/prefix")
+        place = "archive s3://no-such-bucket/prefix: cannot "
+
+        for act in (
+            archive.check_writable,
+            partial(archive.create, "a", b""),
+            partial(archive.write, "a", b""),
+            partial(archive.read, "a"),
+            partial(archive.list, "a"),
+        ):
+            with pytest.raises(ArchiveError, match=f"^{place}.*NoSuchBucket.*make the bucket"):
+                act()
+
+    def test_server_that_is_not_there_is_an_error(
+        self, bucket: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+
+        with pytest.raises(ArchiveError, match=r"EndpointConnectionError.*AWS_ENDPOINT_URL"):
+            open_archive(f"s3://{bucket}").check_writable()
+
+    @pytest.mark.parametrize("location", ["s3://", "s3:///prefix", "s3://Bucket/x", "s3a://a/b"])
+    def test_place_without_a_bucket_is_refused(self, location: str) -> None:
+        with pytest.raises(InputError, match="names no bucket; give s3://BUCKET/PREFIX"):
+            open_archive(location)
