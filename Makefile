@@ -10,7 +10,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo java demo test lint format types build validate check bench lock clean
+.PHONY: help setup setup-demo java demo test lint format types build validate sam-local check bench lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ validate: $(SAM) ## Check the SAM template
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
+
+sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard] [ENGINE=emulator]
+	@$(if $(ENGINE),,scripts/ensure-docker.sh)
+	@$(BIN)/python -m demo.sam_local $(if $(ENGINE),--engine $(ENGINE)) $(EVENT)
 
 check: lint types test validate build ## All that has to pass before a change lands
 

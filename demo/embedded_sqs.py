@@ -13,14 +13,14 @@ from pathlib import Path
 from demo import ROOT
 from demo.errors import DemoError
 
-_HOST = "127.0.0.1"
-
 
 class EmbeddedSqs:
     """The server's process; ``stop`` is safe at any moment, before and during ``start`` too."""
 
-    def __init__(self, log_path: Path) -> None:
+    def __init__(self, log_path: Path, host: str = "127.0.0.1") -> None:
+        """Take the address to listen at; nobody else can reach the default."""
         self._log_path = log_path
+        self._host = host
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
@@ -31,7 +31,7 @@ class EmbeddedSqs:
         """
         with self._log_path.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "demo.embedded_sqs"],
+                [sys.executable, "-m", "demo.embedded_sqs", self._host],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -43,7 +43,7 @@ class EmbeddedSqs:
         port = self._process.stdout.readline().strip() if self._process.stdout else ""
         if not port:
             raise DemoError(f"The embedded SQS server did not start; see {self._log_path}.")
-        return f"http://{_HOST}:{port}"
+        return f"http://{self._host}:{port}"
 
     def stop(self) -> None:
         """End it; what its queues hold is gone."""
@@ -56,15 +56,15 @@ class EmbeddedSqs:
                 pipe.close()
 
 
-def serve() -> None:
-    """Serve until standard input closes."""
+def serve(host: str) -> None:
+    """Serve at *host* until standard input closes."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415 - only this process needs it
 
     from demo import queue_server  # noqa: PLC0415 - as above
 
     queue_server.install()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(_HOST, port=0, verbose=False)
+    server = ThreadedMotoServer(host, port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
     sys.stdout.write(f"{port}\n")
@@ -74,4 +74,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])

@@ -1,0 +1,221 @@
+"""Who runs the built function: ``sam local invoke`` in a container, or Lambda's own Runtime API.
+
+Both give the function its artefact, its layer and its environment, and nothing of the checkout.
+"""
+
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_network
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from demo import ROOT
+from demo.errors import DemoError
+from demo.sam_local.local_template import FUNCTION
+
+SAM = ROOT / ".tools" / "sam"
+TIMEOUT_SECONDS = 120
+_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_REGION": "us-east-1",
+}
+_INVOCATIONS = "/2015-03-31/functions/function/invocations"
+_START_SECONDS = 30
+
+Answer = Mapping[str, Any]
+"""What the function returns."""
+
+_LOOPBACK = "127.0.0.1"
+
+
+class Engine(Protocol):
+    """Runs the built function once."""
+
+    @property
+    def server_host(self) -> str:
+        """The address that a server on this machine must listen at for the function."""
+
+    @property
+    def host_seen(self) -> str:
+        """What the function calls that address."""
+
+    def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
+        """Return the function's answer to *event*.
+
+        Raises:
+            DemoError: it did not answer, or with an error; the text holds its log.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """``sam local invoke``, with a container's view of the network.
+
+    Attributes:
+        template: the template beside the artefacts.
+        options: further options of ``sam local invoke``.
+    """
+
+    template: Path
+    options: tuple[str, ...] = ()
+
+    @property
+    def server_host(self) -> str:
+        """Return the bridge's gateway, which is this machine; Docker Desktop has one of its own."""
+        if sys.platform != "linux":
+            return _LOOPBACK
+        answer = _run(["docker", "network", "inspect", "bridge"], os.environ)
+        if answer.returncode:
+            raise DemoError(f"Docker does not answer; start its engine:\n{answer.stderr}")
+        (network,) = json.loads(answer.stdout)
+        addresses = network["IPAM"]["Config"][0]
+        return addresses.get("Gateway") or str(ip_network(addresses["Subnet"])[1])
+
+    @property
+    def host_seen(self) -> str:
+        """Return the same, or Docker Desktop's name for this machine."""
+        return self.server_host if sys.platform == "linux" else "host.docker.internal"
+
+    def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
+        """See ``Engine``."""
+        with TemporaryDirectory() as folder:
+            env_vars = Path(folder, "env.json")
+            env_vars.write_text(json.dumps({FUNCTION: dict(variables)}), encoding="utf-8")
+            command = [str(SAM / "bin" / "sam"), "local", "invoke", FUNCTION]
+            command += ["--template", str(self.template), "--event", str(event)]
+            command += ["--env-vars", str(env_vars)]
+            # An image of another machine's architecture would need an emulator of that machine.
+            command += ["--parameter-overrides", f"Architecture={_architecture()}", *self.options]
+            # Without an endpoint sam asks STS whose keys these are, and waits for it in vain.
+            endpoint = {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"]}
+            environment = {**os.environ, **_CREDENTIALS, **endpoint, "SAM_CLI_TELEMETRY": "0"}
+            finished = _run(command, environment)
+        # sam exits with 0 where the function failed; what it printed last is the answer.
+        lines = finished.stdout.strip().splitlines()
+        if finished.returncode or not lines:
+            raise DemoError(f"sam local invoke gave no answer:\n{finished.stderr}")
+        return _payload(lines[-1], finished.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Emulator:
+    """The Runtime API's emulator, which the SAM CLI brings along, on this machine's Python.
+
+    Attributes:
+        build: where ``sam build`` left function and layer.
+    """
+
+    build: Path
+
+    @property
+    def server_host(self) -> str:
+        """Return the loopback address."""
+        return _LOOPBACK
+
+    @property
+    def host_seen(self) -> str:
+        """Return the same."""
+        return _LOOPBACK
+
+    def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
+        """See ``Engine``."""
+        port, api_port = _free_port(), _free_port()
+        with TemporaryDirectory() as folder, Path(folder, "log").open("w+") as log:
+            process = subprocess.Popen(
+                [
+                    str(_emulator()),
+                    *("--runtime-interface-emulator-address", f"127.0.0.1:{port}"),
+                    *("--runtime-api-address", f"127.0.0.1:{api_port}"),
+                    *(sys.executable, "-m", "awslambdaric", "handler.lambda_handler"),
+                ],
+                cwd=self.build / FUNCTION,
+                env=self._environment(variables),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                answer = _post(f"http://127.0.0.1:{port}{_INVOCATIONS}", event.read_bytes())
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
+                process.wait()
+                log.seek(0)
+            return _payload(answer, log.read())
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        layer = self.build / "CoreLayer" / "python"
+        path = os.pathsep.join([str(self.build / FUNCTION), str(layer)])
+        ours = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "AWS_LAMBDA_FUNCTION_TIMEOUT": "30"}
+        return {**ours, **_CREDENTIALS, **variables}
+
+
+def _emulator() -> Path:
+    if sys.platform != "linux":
+        raise DemoError("The Runtime API's emulator runs on Linux only; use --engine docker.")
+    name = f"samcli/local/rapid/aws-lambda-rie-{_architecture()}"
+    found = next(SAM.glob(f"lib/python3.*/site-packages/{name}"), None)
+    if found is None:
+        raise DemoError(f"{SAM} holds no emulator; run make build, which installs the SAM CLI.")
+    return found
+
+
+def _architecture() -> str:
+    """This machine's, in Lambda's words."""
+    return "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
+
+
+def _post(url: str, event: bytes) -> str:
+    request = Request(url, data=event, method="POST")  # noqa: S310 - our own address
+    give_up_at = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - as above
+                return str(response.read().decode())
+        except URLError as error:
+            if time.monotonic() > give_up_at:
+                raise DemoError(f"The emulator does not answer: {error.reason}") from error
+            time.sleep(0.05)
+
+
+def _payload(text: str, log: str) -> Answer:
+    try:
+        payload = json.loads(text)
+    except ValueError as error:
+        raise DemoError(f"The function gave no answer:\n{log}") from error
+    if not isinstance(payload, dict) or "errorMessage" in payload:
+        raise DemoError(f"The function failed: {payload}\n{log}")
+    return payload
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DemoError(f"{command[0]}: {error}") from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,107 @@
+"""What ``sam build`` made, run as Lambda runs it: in a container, and on the Runtime API."""
+
+import json
+import subprocess
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from demo import ROOT
+from demo.sam_local.__main__ import BUILD, make_engine, server_for
+from demo.sam_local.engines import Engine
+from demo.sam_local.trial import EVENTS, Outcome, event_names, try_event
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not BUILD.is_dir(), reason="not built: run make build first"),
+]
+
+# Where each record of each event goes, in the order of the event.
+DESTINATIONS = {
+    "standard": ["main", "main", "main"],
+    "fifo": ["main", "main", "main"],
+    "pipe": ["main", "main"],
+    "binary-attribute": ["main"],
+    "exhausted": ["parked"],
+    "foreign-source": ["parked"],
+    "malformed": ["parked", "main", "main", "left", "main", "main"],
+}
+REASONS = {
+    "exhausted": {"attempts_exhausted"},
+    "foreign-source": {"foreign_source"},
+    "malformed": {"invalid_counter"},
+}
+
+
+@pytest.fixture(scope="module", params=["emulator", "docker"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "docker":
+        started = subprocess.run(
+            [str(ROOT / "scripts" / "ensure-docker.sh")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if started.returncode:
+            pytest.skip(f"no Docker engine could be started: {started.stderr}")
+    return make_engine(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(engine: Engine) -> Iterator[str]:
+    with server_for(engine) as url:
+        yield url
+
+
+def records(name: str) -> list[Mapping[str, Any]]:
+    event = json.loads((EVENTS / f"{name}.json").read_text("utf-8"))
+    return event if isinstance(event, list) else event["Records"]
+
+
+def sent(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of the producer's own, as the API spells them."""
+    return {
+        name: (one["dataType"], one.get("stringValue") or b64decode(one["binaryValue"]))
+        for name, one in record.get("messageAttributes", {}).items()
+        if name not in (REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE)
+    }
+
+
+def arrived(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        name: (one["DataType"], one.get("StringValue") or one["BinaryValue"])
+        for name, one in attributes.items()
+        if name not in (REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE)
+    }
+
+
+def reasons(outcome: Outcome) -> set[str | None]:
+    texts = [
+        one.attributes[CONTEXT_ATTRIBUTE]["StringValue"] for one in outcome.arrived_in("parked")
+    ]
+    return {ReplayContext.from_json(text).reason for text in texts}
+
+
+def test_every_event_is_tried() -> None:
+    assert sorted(DESTINATIONS) == event_names()
+
+
+@pytest.mark.parametrize("name", sorted(DESTINATIONS))
+def test_event(name: str, engine: Engine, server: str) -> None:
+    outcome = try_event(name, engine, server)
+
+    fates = list(zip(records(name), DESTINATIONS[name], strict=True))
+    left = [{"itemIdentifier": record["messageId"]} for record, to in fates if to == "left"]
+    assert outcome.answer == {"batchItemFailures": left}
+    for queue in ("main", "dlq", "parked"):
+        expected = [record for record, to in fates if to == queue]
+        found = outcome.arrived_in(queue)
+        assert Counter(one.body for one in found) == Counter(one["body"] for one in expected)
+        by_body = {one["body"]: sent(one) for one in expected}
+        assert all(arrived(one.attributes) == by_body[one.body] for one in found)
+    assert reasons(outcome) == REASONS.get(name, set())
