@@ -48,6 +48,11 @@ class NotReached:
 SendResult = Confirmed | Refused | InDoubt | NotReached
 
 
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """SQS refused a call of several entries for what one of them contains; nothing was sent."""
+
+
 class Queue(Protocol):
     """What a send needs of a queue. ``sqs.SqsQueue`` is one."""
 
@@ -60,6 +65,21 @@ class Queue(Protocol):
 
         Never raises for an error of SQS or of the network: a failure is a result.
         """
+
+
+Call = Callable[[Sequence[SendEntry]], Sequence[SendResult] | Spoiled]
+"""One SendMessageBatch. A call of one entry is never spoiled: it is refused."""
+
+
+def send_apart_if_spoiled(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+    """Send with one *call*; if one entry spoils it, each with a call of its own.
+
+    So only the bad one is refused. One result each, in order.
+    """
+    answer = call(entries)
+    if not isinstance(answer, Spoiled):
+        return answer
+    return [result for entry in entries for result in send_apart_if_spoiled(call, [entry])]
 
 
 Key = TypeVar("Key", bound=Hashable)

@@ -11,6 +11,8 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
     NoCredentialsError,
     ParamValidationError,
 )
@@ -18,7 +20,14 @@ from botocore.handlers import add_recursion_detection_header
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    Refused,
+    SendResult,
+    Spoiled,
+    send_apart_if_spoiled,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -32,6 +41,7 @@ MAX_WAIT_SECONDS = 20
 # Raised before a byte leaves. Every other error of botocore may hide an answer that was lost, if
 # not of the last try then of one before it.
 _NOT_SENT = (NoCredentialsError, ParamValidationError)
+_NOT_CONNECTED = (ConnectTimeoutError, EndpointConnectionError)
 
 # SQS names one of these when a single entry spoils a whole call; nothing of the call was sent, so
 # the entries are sent one by one and only the bad one is refused.
@@ -78,10 +88,13 @@ class SqsQueue:
     Attributes:
         client: a boto3 SQS client.
         url: the queue's URL.
+        tries_once: the client repeats no call by itself, so that where there was no connection
+            nothing was sent.
     """
 
     client: "SQSClient"
     url: str
+    tries_once: bool = False
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send at most 10 entries of at most 1 MiB together; one result each, in order.
@@ -89,20 +102,27 @@ class SqsQueue:
         Never raises for an error of SQS or of the network. Where SQS refuses the whole call for
         what one entry contains, each entry is sent by itself, so that only that one is refused.
         """
+        return send_apart_if_spoiled(self.send_once, entries)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+        """Send with exactly one call, for callers who count calls; otherwise as ``send``."""
         requests: list[Any] = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
         try:
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=requests)
         except ClientError as error:
             if len(entries) > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
-                return [result for entry in entries for result in self.send([entry])]
+                return Spoiled()
             return [_result_of_failed_call(error)] * len(entries)
-        except _NOT_SENT as error:
-            if len(entries) > 1 and isinstance(error, ParamValidationError):
-                return [result for entry in entries for result in self.send([entry])]
-            return [Refused(type(error).__name__, describe(error))] * len(entries)
         except BotoCoreError as error:
-            return [InDoubt(describe(error))] * len(entries)
+            if len(entries) > 1 and isinstance(error, ParamValidationError):
+                return Spoiled()
+            return [self._result_without_answer(error)] * len(entries)
         return [_result_of_entry(answer, str(index)) for index in range(len(entries))]
+
+    def _result_without_answer(self, error: BotoCoreError) -> SendResult:
+        if isinstance(error, _NOT_SENT) or (self.tries_once and isinstance(error, _NOT_CONNECTED)):
+            return Refused(type(error).__name__, describe(error))
+        return InDoubt(describe(error))
 
     def receive(
         self,
