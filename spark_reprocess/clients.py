@@ -16,7 +16,7 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-CONCURRENT_CALLS = 8
+CONCURRENT_CALLS = 10
 """Per task: threads that send, and connections of the client they share."""
 
 _READ_TIMEOUT_SECONDS = 30
@@ -40,10 +40,25 @@ def sqs_client(queue_url: str) -> "SQSClient":
     Raises:
         InputError: nothing names a Region.
     """
-    config = client_config(CONCURRENT_CALLS).merge(Config(read_timeout=_READ_TIMEOUT_SECONDS))
+    return _client(queue_url, Config(read_timeout=_READ_TIMEOUT_SECONDS))
+
+
+def sqs_sender(queue_url: str) -> "SQSClient":
+    """Make a client that tries each call once; otherwise as ``sqs_client``.
+
+    A repeat by botocore after an answer that was lost sends twice and says nothing of it.
+
+    Raises:
+        InputError: nothing names a Region.
+    """
+    return _client(queue_url, Config(retries={"mode": "standard", "total_max_attempts": 1}))
+
+
+def _client(queue_url: str, config: Config) -> "SQSClient":
     session = boto3.session.Session()
     region = region_of(queue_url, os.environ.get("AWS_REGION") or session.region_name)
-    return session.client("sqs", region_name=region, config=config)
+    merged = client_config(CONCURRENT_CALLS).merge(config)
+    return session.client("sqs", region_name=region, config=merged)
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

@@ -4,13 +4,23 @@ Nothing is sent before its claim is durable, so wherever this stops, the ledger 
 that may be on its way. Only what SQS confirmed is called sent.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
-from dlq_replay.sending import Confirmed, InDoubt, Queue, Refused, SendResult, Shipment, send_lanes
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    NotReached,
+    Queue,
+    Refused,
+    SendResult,
+    Shipment,
+    send_lanes,
+)
 from spark_reprocess.archive.ledger import (
     Attempt,
     Claim,
@@ -22,14 +32,14 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.gate import Gate
+from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.selection import Fate
 
-_SENDING_SHARE = 0.8
-"""Of a claim's life, in which its messages may be sent; after it, others may take them for lost."""
-
-
-class ResultLostError(ArchiveError):
-    """Messages were sent and their results could not be written down."""
+# Of a claim's life: in the first share calls may begin, in the second their answers are waited for.
+# When it is over, others may take its messages for lost.
+_CALLS_SHARE = 0.7
+_ANSWERS_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +89,30 @@ class Settled:
 
 @dataclass(slots=True)
 class ChunkSender:
-    """Settles chunks, one after the other, in the order in which they are given."""
+    """Settles chunks, one after the other, in the order in which they are given.
 
-    queue: Queue
+    Attributes:
+        queue_until: the queue for a chunk whose calls may begin until then, epoch seconds.
+        executor: runs the calls of a chunk side by side.
+    """
+
+    queue_until: Callable[[float], Queue]
     executor: Executor
     ledger: Ledger
     facts: RunFacts
+    gate: Gate
     now_seconds: Callable[[], float]
+    _outlook: Outlook = field(default_factory=Outlook)
     _stopped_groups: set[str] = field(default_factory=set)
 
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> list[Settled]:
         """Send or discard the items of one chunk that are still open; say what became of each.
 
         Items stand in the order in which they must arrive. On a FIFO queue the first message of a
-        group that is not confirmed stops the group, here and in every later chunk.
+        group that is not confirmed stops the group, here and in every later chunk. What concerns
+        more than this chunk stops the whole run, at the gate.
 
         Raises:
-            ResultLostError: messages were sent and the ledger does not say so: they are in doubt.
             ArchiveError: the ledger cannot be read or written; nothing of the chunk was sent.
         """
         attempts = self.ledger.attempts(unit, chunk)
@@ -103,14 +120,11 @@ class ChunkSender:
         work = [item for item in items if item.message_id not in settled]
         if work:
             number = len(attempts) + 1
-            claim = self._claim(work)
-            if self.ledger.claim(unit, chunk, number, claim):
-                results = self._act(work)
-                self._record(unit, chunk, number, results)
-                pairs = zip(work, results, strict=True)
-                settled |= {i.message_id: Settled(i, r.outcome, r.detail) for i, r in pairs}
+            if self.ledger.claim(unit, chunk, number, self._claim(work)):
+                done = self._act(unit, chunk, number, work)
             else:
-                settled |= {i.message_id: Settled(i, Fate.BUSY) for i in work}
+                done = [Settled(item, Fate.BUSY) for item in work]
+            settled |= {one.item.message_id: one for one in done}
         self._stop_groups(settled.values())
         return [settled[item.message_id] for item in items]
 
@@ -120,24 +134,27 @@ class ChunkSender:
         if any(attempt.is_busy(now, ttl) for attempt in attempts):
             return {item.message_id: Settled(item, Fate.BUSY) for item in items}
         states = states_of(attempts, now, ttl)
+        ours = states_of((a for a in attempts if a.claim.run_id == self.facts.run_id), now, ttl)
         settled: dict[str, Settled] = {}
         for item in items:
-            word = self._hindrance(item, states.get(item.message_id))
+            word = self._hindrance(item, states.get(item.message_id), ours.get(item.message_id))
             if word:
                 settled[item.message_id] = Settled(item, word)
                 self._stop_groups([settled[item.message_id]])
         return settled
 
-    def _hindrance(self, item: Item, state: State | None) -> Fate | None:
-        if state is State.SENT:
-            return Fate.SENT_BEFORE
-        if state is State.DISCARDED:
-            return Fate.DISCARDED_BEFORE
-        if state is State.IN_DOUBT and not self.facts.send_in_doubt:
-            return Fate.IN_DOUBT
+    def _hindrance(self, item: Item, state: State | None, ours: State | None) -> str:
+        # Spark runs a task again that was lost: what the first one did is this run's doing.
+        match state:
+            case State.SENT:
+                return Outcome.SENT if ours is State.SENT else Fate.SENT_BEFORE
+            case State.DISCARDED:
+                return Outcome.DISCARDED if ours is State.DISCARDED else Fate.DISCARDED_BEFORE
+            case State.IN_DOUBT if not self.facts.send_in_doubt:
+                return Fate.IN_DOUBT
         if item.fate == Fate.SEND and self._group_of(item) in self._stopped_groups:
             return Fate.WAITS
-        return None
+        return ""
 
     def _claim(self, work: Sequence[Item]) -> Claim:
         return Claim(
@@ -149,23 +166,29 @@ class ChunkSender:
             message_ids=tuple(item.message_id for item in work),
         )
 
-    def _act(self, work: Sequence[Item]) -> list[Result]:
-        send_until = self.now_seconds() + self.facts.claim_ttl_seconds * _SENDING_SHARE
-        lanes: dict[str, list[Shipment[str]]] = {}
-        for item in work:
-            if item.fate == Fate.SEND:
-                lanes.setdefault(self._group_of(item), []).append(self._shipment(item))
-        answers = send_lanes(lanes.values(), self.executor, lambda: send_until - self.now_seconds())
+    def _act(self, unit: str, chunk: int, number: int, work: Sequence[Item]) -> list[Settled]:
+        answers = self._send([item for item in work if item.fate == Fate.SEND])
         time = timestamp(self.now_seconds())
-        return [_result(item.message_id, answers.get(item.message_id), time) for item in work]
-
-    def _record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
+        results = [_result(item.message_id, answers.get(item.message_id), time) for item in work]
         try:
             self.ledger.record(unit, chunk, number, results)
         except ArchiveError as error:
-            raise ResultLostError(str(error)) from error
+            self.gate.stop(str(error))
+            return [Settled(item, Outcome.IN_DOUBT, str(error)) for item in work]
+        if reason := self._outlook.reason_to_stop(answers.values()):
+            self.gate.stop(reason)
+        return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
 
-    def _shipment(self, item: Item) -> Shipment[str]:
+    def _send(self, items: Sequence[Item]) -> Mapping[str, SendResult]:
+        now, ttl = self.now_seconds(), self.facts.claim_ttl_seconds
+        queue = self.queue_until(now + ttl * _CALLS_SHARE)
+        answers_until = now + ttl * _ANSWERS_SHARE
+        lanes: dict[str, list[Shipment[str]]] = {}
+        for item in items:
+            lanes.setdefault(self._group_of(item), []).append(self._shipment(item, queue))
+        return send_lanes(lanes.values(), self.executor, lambda: answers_until - self.now_seconds())
+
+    def _shipment(self, item: Item, queue: Queue) -> Shipment[str]:
         entry = redriven_entry(
             item.message,
             self.facts.plan_id,
@@ -173,7 +196,7 @@ class ChunkSender:
             keep_counter=self.facts.keep_counter,
             max_message_bytes=self.facts.max_message_bytes,
         )
-        return Shipment(item.message_id, self.queue, entry)
+        return Shipment(item.message_id, queue, entry)
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
@@ -191,23 +214,22 @@ class ChunkSender:
 
 def settle_all(
     sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
-) -> Iterable[Settled]:
-    """Settle chunk after chunk. Never raises for the archive: what it hides becomes a word.
+) -> Iterator[Settled]:
+    """Settle chunk after chunk until all are done or the gate is closed; report each there.
 
-    Where the ledger cannot be written, nothing more is sent: what was sent and not recorded is in
-    doubt, and the rest has failed.
+    What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
+    the whole run stops.
     """
-    fault = ""
     for unit, chunk, items in chunks:
-        if fault:
-            yield from (Settled(item, Outcome.FAILED, f"not reached: {fault}") for item in items)
-            continue
+        if sender.gate.stopped_by:
+            return
         try:
-            yield from sender.settle(unit, chunk, items)
+            settled = sender.settle(unit, chunk, items)
         except ArchiveError as error:
-            fault = str(error)
-            word = Outcome.IN_DOUBT if isinstance(error, ResultLostError) else Outcome.FAILED
-            yield from (Settled(item, word, fault) for item in items)
+            sender.gate.stop(str(error))
+            return
+        sender.gate.report(Counter(str(one.word) for one in settled))
+        yield from settled
 
 
 def _result(message_id: str, answer: SendResult | None, time: str) -> Result:
@@ -220,5 +242,11 @@ def _result(message_id: str, answer: SendResult | None, time: str) -> Result:
             return Result(message_id, Outcome.FAILED, time, detail=code)
         case InDoubt(cause):
             return Result(message_id, Outcome.IN_DOUBT, time, detail=cause)
-        case _:
+        case NotReached():
             return Result(message_id, Outcome.FAILED, time, detail="not reached")
+
+
+def _settled(item: Item, result: Result, answers: Mapping[str, SendResult]) -> Settled:
+    if isinstance(answers.get(item.message_id), NotReached):
+        return Settled(item, Fate.NOT_REACHED)
+    return Settled(item, result.outcome, result.detail)

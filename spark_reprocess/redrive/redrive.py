@@ -10,22 +10,27 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.files import Archive, open_archive, read_text
-from spark_reprocess.archive.ledger import LEDGER
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import new_id
-from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
+from spark_reprocess.clients import (
+    ClientFactory,
+    require_queue,
+    require_queue_url,
+    sqs_client,
+    sqs_sender,
+)
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.chunk_sender import RunFacts
+from spark_reprocess.redrive.execution import execute
 from spark_reprocess.redrive.plan_messages import (
     first_ids,
     frozen_messages,
     grouped_messages,
     work_rows,
 )
-from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
 from spark_reprocess.redrive.redrive_values import (
     EXAMPLES,
     HINDERED,
@@ -42,7 +47,7 @@ def redrive(
     spark: SparkSession,
     options: RedriveOptions,
     *,
-    make_client: ClientFactory = sqs_client,
+    make_sender: ClientFactory = sqs_sender,
     progress: Progress = silent,
 ) -> RedriveSummary:
     """Say what the plan would do now, and with ``execute`` do it. Safe to repeat at any time.
@@ -55,7 +60,7 @@ def redrive(
     options.check()
     archive = open_archive(options.archive)
     plan = read_plan(_read_file(options.plan))
-    queue = require_queue("--to-queue-url", options.to_queue_url, make_client)
+    queue = require_queue("--to-queue-url", options.to_queue_url, sqs_client)
     if options.execute:
         archive.check_writable()
     with progress("reading the plan's messages", str):
@@ -68,24 +73,26 @@ def redrive(
         if not options.execute:
             return summarize(plan, "", options.to_queue_url, planned, hindered)
         facts = _facts(plan, options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
-        task = RedriveTask(archive, facts, make_client, options.max_rate)
-        rows = work_rows(messages, fates, _tasks(spark, options), in_order=facts.to_fifo)
-        outcomes = _outcomes(rows, task, progress)
+        executed = execute(
+            work_rows(messages, fates, _tasks(spark, options), in_order=facts.to_fifo),
+            planned,
+            archive,
+            facts,
+            max_rate=options.max_rate,
+            make_sender=make_sender,
+            progress=progress,
+        )
     finally:
         fates.unpersist()
-    tallies = [*(tally for tally in planned if tally.word not in WORK), *outcomes]
-    return summarize(plan, facts.run_id, facts.destination, tallies, [*hindered, *outcomes])
-
-
-def _outcomes(rows: DataFrame, task: RedriveTask, progress: Progress) -> list[Tally]:
-    folder = f"{LEDGER}/plan_id={task.facts.plan_id}"
-    with progress("redriving", lambda: f"{_results(task.archive, folder)} chunks recorded"):
-        # One action, once; a second evaluation would find every chunk claimed.
-        settled = rows.mapInArrow(task.run, SETTLED_SCHEMA).collect()
-    return [
-        Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
-        for row in settled
-    ]
+    tallies = [*(tally for tally in planned if tally.word not in WORK), *executed.outcomes]
+    return summarize(
+        plan,
+        facts.run_id,
+        facts.destination,
+        tallies,
+        [*hindered, *executed.outcomes],
+        executed.stopped_by,
+    )
 
 
 def _read_file(path: str) -> str:
@@ -150,8 +157,7 @@ def _to_fifo(options: RedriveOptions) -> bool:
 
 
 def _tasks(spark: SparkSession, options: RedriveOptions) -> int:
-    # A rate is kept by one task alone, which sends eight calls at a time.
-    return 1 if options.max_rate else options.tasks or spark.sparkContext.defaultParallelism
+    return options.tasks_within(options.tasks or spark.sparkContext.defaultParallelism)
 
 
 def _who() -> str:
@@ -160,7 +166,3 @@ def _who() -> str:
     except (KeyError, OSError):
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
-
-
-def _results(archive: Archive, folder: str) -> int:
-    return sum(path.endswith(".result.jsonl") for path in archive.list(folder))

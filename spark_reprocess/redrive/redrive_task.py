@@ -1,5 +1,6 @@
 """One redrive task: rows in the plan's order become chunks, chunks go to the ``ChunkSender``."""
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -10,14 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from dlq_replay.sending import Queue
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
-from spark_reprocess.redrive.pacing import Pace, PacedQueue
+from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
+from spark_reprocess.redrive.gate import Gate
+from spark_reprocess.redrive.gated_queue import GatedQueue
+from spark_reprocess.redrive.selection import Fate
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
 _FIELDS: "list[pa.Field[Any]]" = [
@@ -37,27 +40,36 @@ class RedriveTask:
 
     archive: Archive
     facts: RunFacts
-    make_client: ClientFactory
-    max_messages_per_second: float | None
+    address: Address
+    make_sender: ClientFactory
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Settle the rows of one partition, sorted by unit, chunk and place; yield the tally."""
+        """Settle the rows of one partition, sorted by unit, chunk and place; yield the tally.
+
+        What is not in it was not reached. Sends nothing without a line to the driver.
+        """
+        try:
+            with conducted(self.address) as gate:
+                tally = self._settled(gate, batches)
+        except DriverUnreachableError as error:
+            tally = [{"word": Fate.NOT_REACHED, "detail": str(error), "count": 0}]
+        yield pa.RecordBatch.from_pylist(tally, schema=_ARROW)
+
+    def _settled(self, gate: Gate, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+        url = self.facts.destination
+        queue = SqsQueue(self.make_sender(url), url, tries_once=True)
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
             sender = ChunkSender(
-                queue=self._queue(),
+                queue_until=lambda until: GatedQueue(
+                    queue, gate, until, time.time, random.uniform, is_fifo=self.facts.to_fifo
+                ),
                 executor=executor,
                 ledger=Ledger(self.archive, self.facts.plan_id),
                 facts=self.facts,
+                gate=gate,
                 now_seconds=time.time,
             )
-            yield _tally(settle_all(sender, _chunks(batches)))
-
-    def _queue(self) -> Queue:
-        url = self.facts.destination
-        queue = SqsQueue(self.make_client(url), url)
-        if self.max_messages_per_second is None:
-            return queue
-        return PacedQueue(queue, Pace(self.max_messages_per_second, time.monotonic, time.sleep))
+            return _tally(settle_all(sender, _chunks(batches)))
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
@@ -70,7 +82,7 @@ def _item(row: dict[str, Any]) -> Item:
     return Item(row["group_id"], row["fate"], from_row(row))
 
 
-def _tally(settled: Iterable[Settled]) -> pa.RecordBatch:
+def _tally(settled: Iterable[Settled]) -> list[dict[str, Any]]:
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     examples: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in settled:
@@ -78,7 +90,7 @@ def _tally(settled: Iterable[Settled]) -> pa.RecordBatch:
         counts[key] += 1
         if len(examples[key]) < _EXAMPLES:
             examples[key].append(one.item.message_id)
-    rows = [
+    return [
         {
             "group_id": group_id,
             "word": word,
@@ -88,4 +100,3 @@ def _tally(settled: Iterable[Settled]) -> pa.RecordBatch:
         }
         for (group_id, word, detail), count in counts.items()
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

@@ -1,5 +1,6 @@
 """What a redrive is asked for and what it answers: frozen values. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 HINDERED = (Fate.FOREIGN, Fate.NO_GROUP, Fate.IN_DOUBT, Fate.BUSY, Fate.WAITS)
 """What stands in the way of a message before anything is sent."""
 
-PROBLEMS = (*HINDERED, Outcome.FAILED)
+PROBLEMS = (*HINDERED, Outcome.FAILED, Fate.NOT_REACHED)
 EXAMPLES = 5
-_UNFINISHED = (Outcome.FAILED, Outcome.IN_DOUBT, Fate.BUSY, Fate.WAITS)
+_TTL_CHUNKS = 2
+"""A claim lives for the time of two chunks at least, so that a slow one is not taken for dead."""
+
+_UNFINISHED = (Outcome.FAILED, Outcome.IN_DOUBT, Fate.BUSY, Fate.WAITS, Fate.NOT_REACHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,7 @@ class RedriveOptions:
         keep_counter: keep the replay count instead of starting afresh.
         reason: why, for the ledger; required with *execute*.
         execute: without it nothing is sent or written.
-        tasks: how many chunks are sent side by side, None for Spark's default parallelism. One
-            where order or a rate must hold.
+        tasks: how many chunks are sent side by side, None for Spark's default parallelism.
     """
 
     archive: str
@@ -56,13 +59,24 @@ class RedriveOptions:
         """Raise InputError where the options contradict each other."""
         if self.execute and not self.reason.strip():
             raise InputError("--execute needs --reason: one sentence on why, for the ledger")
-        seconds = CHUNK_MESSAGES / self.max_rate if self.max_rate else 0
-        if seconds * 2 > self.claim_ttl_seconds:
+        if self.tasks_within(1) < 1:
+            seconds = _TTL_CHUNKS * CHUNK_MESSAGES / (self.max_rate or 1)
             raise InputError(
                 f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
-                f"{seconds:.0f} s, which must be at most half of --claim-ttl "
-                f"{self.claim_ttl_seconds:g}; give --claim-ttl {seconds * 2:.0f} or more"
+                f"{seconds / _TTL_CHUNKS:.0f} s, which must be at most half of --claim-ttl "
+                f"{self.claim_ttl_seconds:g}; give --claim-ttl {seconds:.0f} or more"
             )
+
+    def tasks_within(self, tasks: int) -> int:
+        """How many tasks, at most so many, can share the rate.
+
+        Each has a chunk under way, and all of them together must be through with theirs in half
+        the life of a claim.
+        """
+        if self.max_rate is None:
+            return tasks
+        chunks = self.max_rate * self.claim_ttl_seconds / (_TTL_CHUNKS * CHUNK_MESSAGES)
+        return min(tasks, math.floor(chunks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,7 @@ class RedriveSummary:
         run_id: empty for a dry run.
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled.
+        stopped_by: why the run ended early, empty where it did not.
     """
 
     plan_id: str
@@ -100,6 +115,7 @@ class RedriveSummary:
     destination: str
     groups: tuple[GroupOutcome, ...]
     problems: tuple[Problem, ...]
+    stopped_by: str = ""
 
     def count(self, *words: str) -> int:
         """How many messages met one of these fates or outcomes."""
@@ -133,6 +149,7 @@ def summarize(
     destination: str,
     tallies: Iterable[Tally],
     possible_problems: Iterable[Tally],
+    stopped_by: str = "",
 ) -> RedriveSummary:
     """Add up *tallies* by the plan's groups, and what is a problem by its word and detail."""
     counts: dict[str, Counter[str]] = {group.group_id: Counter() for group in plan.groups}
@@ -144,7 +161,7 @@ def summarize(
         for group in plan.groups
     )
     problems = tuple(_problems(possible_problems))
-    return RedriveSummary(plan.plan_id, run_id, destination, groups, problems)
+    return RedriveSummary(plan.plan_id, run_id, destination, groups, problems, stopped_by)
 
 
 def _problems(tallies: Iterable[Tally]) -> Iterator[Problem]:

@@ -31,6 +31,7 @@ class Fate(StrEnum):
     FOREIGN = "foreign_source"
     NO_GROUP = "no_group"
     WAITS = "waits"
+    NOT_REACHED = "not_reached"
 
 
 WORK = (Fate.SEND, Fate.DISCARD)

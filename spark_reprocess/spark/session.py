@@ -5,6 +5,8 @@ that finds this package on its workers and prints nothing but errors.
 """
 
 import os
+import re
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -28,6 +30,7 @@ _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # Bodies go up to 1 MiB: what a Python worker holds at once is bounded.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
 }
 _LOCAL = {
     "spark.app.name": "spark_reprocess",
@@ -39,6 +42,7 @@ _LOCAL = {
         f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
     ),
 }
+_ONE_MACHINE = re.compile(r"local(\[.*\])?")
 _NOISE = b"WARNING: Using incubator modules"
 """Printed by the JVM before any setting reaches it."""
 
@@ -60,6 +64,14 @@ def get_session() -> SparkSession:
             for name, value in _EVERYWHERE.items():
                 builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def driver_host(spark: SparkSession) -> str:
+    """Return the address under which tasks reach this machine, and this machine itself."""
+    conf = spark.sparkContext.getConf()
+    if _ONE_MACHINE.fullmatch(conf.get("spark.master", "")):
+        return "127.0.0.1"
+    return conf.get("spark.driver.host", socket.gethostname())
 
 
 def end_session() -> None:

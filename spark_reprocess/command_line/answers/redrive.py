@@ -18,6 +18,7 @@ _PROBLEMS: dict[str, str] = {
     "or its claims are older than --claim-ttl",
     Fate.WAITS: "waiting: an earlier message of their group is not confirmed; run again",
     Outcome.FAILED: "failed: not sent; run again to retry",
+    Fate.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
 }
 
 
@@ -52,6 +53,7 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
         "in doubt": (Outcome.IN_DOUBT,),
         "busy": (Fate.BUSY, Fate.WAITS),
         "failed": (Outcome.FAILED,),
+        "not reached": (Fate.NOT_REACHED,),
     }
 
 
@@ -71,5 +73,5 @@ def _closing(summary: RedriveSummary) -> str:
 def _problem(problem: Problem) -> str:
     more = ", …" if problem.count > len(problem.examples) else ""
     detail = f" [{problem.detail}]" if problem.detail else ""
-    ids = ", ".join(problem.examples)
-    return f"{problem.count:,} {_PROBLEMS[problem.word]}{detail}: {ids}{more}"
+    ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
+    return f"{problem.count:,} {_PROBLEMS[problem.word]}{detail}{ids}"

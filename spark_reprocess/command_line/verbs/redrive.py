@@ -3,9 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from spark_reprocess import interruption
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.command_line.argument_types import WHERE, above_zero, whole_number
-from spark_reprocess.command_line.exit_codes import DONE, NOT_ALL_SENT
+from spark_reprocess.command_line.exit_codes import DONE, INTERRUPTED, NOT_ALL_SENT
+from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -63,6 +65,13 @@ def _make_options(*, in_doubt: str, **values: object) -> RedriveOptions:
 def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
     print_redrive(summary)
+    if summary.stopped_by:
+        complain(
+            f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
+            "again to go on"
+        )
+    if summary.stopped_by == interruption.INTERRUPTED:
+        return INTERRUPTED
     return NOT_ALL_SENT if summary.is_unfinished else DONE
 
 

@@ -20,6 +20,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, settle_all
 from spark_reprocess.redrive.selection import Fate
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
+from tests.fake_gate import FakeGate
 
 FACTS = RunFacts(
     run_id="run-1",
@@ -48,9 +49,17 @@ class Bench:
     archive: Archive
     executor: ThreadPoolExecutor
 
-    def sender(self, queue: FakeQueue, facts: RunFacts = FACTS) -> ChunkSender:
-        ledger = Ledger(self.archive, "p-1")
-        return ChunkSender(queue, self.executor, ledger, facts, time.time)
+    def sender(
+        self, queue: FakeQueue, facts: RunFacts = FACTS, ledger: Ledger | None = None
+    ) -> ChunkSender:
+        return ChunkSender(
+            queue_until=lambda _: queue,
+            executor=self.executor,
+            ledger=ledger or Ledger(self.archive, "p-1"),
+            facts=facts,
+            gate=FakeGate(),
+            now_seconds=time.time,
+        )
 
     def settle(self, queue: FakeQueue, items: Sequence[Item], facts: RunFacts = FACTS) -> list[str]:
         return [str(one.word) for one in self.sender(queue, facts).settle("g-1", 1, items)]
@@ -106,7 +115,16 @@ def test_second_run_sends_nothing(bench: Bench) -> None:
     bench.settle(FakeQueue(), [item("m-1")])
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1")]) == ["sent_before"]
+    assert bench.settle(queue, [item("m-1")], replace(FACTS, run_id="run-2")) == ["sent_before"]
+    assert queue.calls == []
+
+
+def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
+    items = [item("m-1"), item("m-2", fate=Fate.DISCARD)]
+    bench.settle(FakeQueue(), items)
+    queue = FakeQueue()
+
+    assert bench.settle(queue, items) == ["sent", "discarded"]
     assert queue.calls == []
 
 
@@ -114,7 +132,8 @@ def test_refused_message_fails_and_is_sent_by_the_next_run(bench: Bench) -> None
     assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent_before", "sent"]
+    again = replace(FACTS, run_id="run-2")
+    assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["sent_before", "sent"]
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
 
@@ -180,7 +199,7 @@ def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
             Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
             return Ledger(bench.archive, "p-1").claim(unit, chunk, number, claim)
 
-    sender = ChunkSender(queue, bench.executor, Raced(bench.archive, "p-1"), FACTS, time.time)
+    sender = bench.sender(queue, ledger=Raced(bench.archive, "p-1"))
 
     assert [one.word for one in sender.settle("g-1", 1, [item("m-1")])] == [Fate.BUSY]
     assert queue.calls == []
@@ -204,12 +223,11 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
             raise ArchiveError(f"no room for {unit} {chunk} {number} {claim.run_id}")
 
     queue = FakeQueue()
-    sender = ChunkSender(queue, bench.executor, Full(bench.archive, "p-1"), FACTS, time.time)
+    sender = bench.sender(queue, ledger=Full(bench.archive, "p-1"))
 
-    words = [s.word for s in settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])]
-
-    assert words == [Outcome.FAILED, Outcome.FAILED]
+    assert list(settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
+    assert sender.gate.stopped_by == "no room for g 1 1 run-1"
 
 
 def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
@@ -218,12 +236,12 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
             raise ArchiveError("no room")
 
     queue = FakeQueue()
-    ledger = Forgetful(bench.archive, "p-1")
-    sender = ChunkSender(queue, bench.executor, ledger, FACTS, time.time)
+    sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1"))
 
     words = [s.word for s in settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])]
 
-    assert words == [Outcome.IN_DOUBT, Outcome.FAILED]
+    assert words == [Outcome.IN_DOUBT]
+    assert sender.gate.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": State.IN_DOUBT}
 
@@ -248,7 +266,7 @@ def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None
     words = [one.word for one in sender.settle("in-order", 1, items)]
     later = [one.word for one in sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")])]
 
-    assert words == ["failed", "failed", "sent"]
+    assert words == ["failed", "not_reached", "sent"]
     assert later == ["waits", "sent"]
     assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
 
@@ -279,3 +297,36 @@ def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
 
     assert queue.sent[0].deduplication_id == "m-1:p-1"
     assert queue.sent[0].message_group_id == "a"
+
+
+def test_queue_that_is_gone_stops_the_run_after_one_chunk(bench: Bench) -> None:
+    gone = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
+    queue = refusing("a", "b", "c", answer=gone)
+    sender = bench.sender(queue)
+
+    words = [s.word for s in settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)])]
+
+    assert words == ["failed"]
+    assert sender.gate.stopped_by == "there is no such queue"
+
+
+def test_each_chunk_is_reported(bench: Bench) -> None:
+    sender = bench.sender(refusing("b"))
+
+    list(settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)]))
+
+    assert isinstance(sender.gate, FakeGate)
+    assert sender.gate.counts == {"sent": 2, "failed": 1}
+
+
+def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -> None:
+    asked: list[float] = []
+
+    def queue_until(until: float) -> FakeQueue:
+        asked.append(until - time.time())
+        return FakeQueue()
+
+    sender = replace(bench.sender(FakeQueue()), queue_until=queue_until)
+    sender.settle("g-1", 1, [item("m-1")])
+
+    assert asked == [pytest.approx(0.7 * FACTS.claim_ttl_seconds, abs=30)]

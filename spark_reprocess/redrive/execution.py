@@ -1,0 +1,78 @@
+"""What was planned is done: Spark's tasks settle the rows, the driver conducts them."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.clients import ClientFactory
+from spark_reprocess.interruption import asking_to_stop
+from spark_reprocess.progress import Progress
+from spark_reprocess.redrive.chunk_sender import RunFacts
+from spark_reprocess.redrive.conductor import conducting
+from spark_reprocess.redrive.headway import Headway
+from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
+from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.spark.session import driver_host
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What became of the work.
+
+    Attributes:
+        outcomes: of every message that made work, what was not reached included.
+        stopped_by: why the run ended early, empty where it did not.
+    """
+
+    outcomes: tuple[Tally, ...]
+    stopped_by: str
+
+
+def execute(
+    rows: DataFrame,
+    planned: Sequence[Tally],
+    archive: Archive,
+    facts: RunFacts,
+    *,
+    max_rate: float | None,
+    make_sender: ClientFactory,
+    progress: Progress,
+) -> Executed:
+    """Settle *rows*, of which there are as many as *planned* says, each chunk in one task.
+
+    Ctrl-C, a queue that is gone, a disk that is full: calls that are open come to their end,
+    results are written, and the rest is counted as not reached.
+    """
+    work = [tally for tally in planned if tally.word in WORK]
+    total = sum(tally.count for tally in work)
+    if not total:
+        return Executed((), "")
+    host = driver_host(rows.sparkSession)
+    with conducting(max_rate, host) as (conductor, address), asking_to_stop(conductor.stop):
+        task = RedriveTask(archive, facts, address, make_sender)
+        headway = Headway(total, lambda: conductor.counts, time.monotonic)
+        with progress("redriving", headway):
+            # One action, once; a second evaluation would find every chunk claimed.
+            settled = rows.mapInArrow(task.run, SETTLED_SCHEMA).collect()
+    outcomes = [
+        Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
+        for row in settled
+        if row["count"]
+    ]
+    unreachable = (row["detail"] for row in settled if not row["count"])
+    stopped_by = conductor.stopped_by or next(unreachable, "")
+    return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+
+
+def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
+    left = Counter[str]()
+    for tally in work:
+        left[tally.group_id] += tally.count
+    for tally in outcomes:
+        left[tally.group_id] -= tally.count
+    return [Tally(group, Fate.NOT_REACHED, count) for group, count in left.items() if count > 0]

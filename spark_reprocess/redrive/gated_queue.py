@@ -1,0 +1,101 @@
+"""A queue behind the gate: every call asks first, and what SQS could not take now goes again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    NotReached,
+    SendResult,
+    Spoiled,
+    send_apart_if_spoiled,
+)
+from spark_reprocess.redrive.gate import Gate
+from spark_reprocess.redrive.refusals import is_passing
+
+REPEATS = 5
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+class OneCallQueue(Protocol):
+    """A queue whose every call can be counted. ``dlq_replay.sqs.SqsQueue`` is one."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+        """Send with exactly one call; one result each, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatedQueue:
+    """Sends the messages of one chunk. Satisfies ``sending.Queue``.
+
+    Attributes:
+        until_seconds: when no further call may begin, on the clock of *now_seconds*.
+        uniform: draws the pauses: full jitter, at most 5 s.
+        is_fifo: SQS removes a repeated send, so an answer that was lost can be asked for again.
+    """
+
+    queue: OneCallQueue
+    gate: Gate
+    until_seconds: float
+    now_seconds: Callable[[], float]
+    uniform: Callable[[float, float], float]
+    is_fifo: bool
+
+    @property
+    def url(self) -> str:
+        """The queue's own."""
+        return self.queue.url
+
+    def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        """Send; five times more what SQS refuses for the moment. One result each, in order.
+
+        Five repeats take little more than a minute, well within the five minutes for which a FIFO
+        queue knows a message again.
+        """
+        results = list(self._send(entries))
+        for repeat in range(REPEATS):
+            again = [place for place, one in enumerate(results) if self._may_repeat(one)]
+            if not again or self.gate.stopped_by:
+                break
+            pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
+            self.gate.pause(self.uniform(0, pause))
+            fresh = self._send([entries[place] for place in again])
+            for place, result in zip(again, fresh, strict=True):
+                results[place] = _later(results[place], result)
+        return results
+
+    def _may_repeat(self, result: SendResult) -> bool:
+        return is_passing(result) or (self.is_fifo and isinstance(result, InDoubt))
+
+    def _send(self, entries: Sequence[SendEntry]) -> Iterator[SendResult]:
+        for start in range(0, len(entries), self.gate.call_messages):
+            part = entries[start : start + self.gate.call_messages]
+            yield from send_apart_if_spoiled(self._call, part)
+
+    def _call(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+        if not self.gate.enter(len(entries), self.until_seconds - self.now_seconds()):
+            return [NotReached()] * len(entries)
+        try:
+            # The wait may have taken all the time there was, or this machine may have slept.
+            if self.now_seconds() >= self.until_seconds:
+                return [NotReached()] * len(entries)
+            return self.queue.send_once(entries)
+        finally:
+            self.gate.leave(len(entries))
+
+
+def _later(before: SendResult, now: SendResult) -> SendResult:
+    """What two tries say together. A try in doubt stays so until the message is confirmed."""
+    if isinstance(now, NotReached) or (
+        isinstance(before, InDoubt) and not isinstance(now, Confirmed)
+    ):
+        return before
+    return now

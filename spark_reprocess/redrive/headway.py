@@ -1,0 +1,64 @@
+"""How far a run is, as one line. Pure but for the clock it is given."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.redrive.selection import Fate
+
+_RATE_SECONDS = 15.0
+_TROUBLE = {
+    Outcome.FAILED: "failed",
+    Outcome.IN_DOUBT: "in doubt",
+    Fate.BUSY: "busy",
+    Fate.WAITS: "waiting",
+}
+
+
+class Headway:
+    """Says what was done, how fast lately, what is left and when it will be done."""
+
+    def __init__(
+        self,
+        total: int,
+        counts: Callable[[], Mapping[str, int]],
+        now_seconds: Callable[[], float],
+    ) -> None:
+        """Take the number of messages to settle and what tells how many are settled, by word."""
+        self._total = total
+        self._counts = counts
+        self._now_seconds = now_seconds
+        self._past = deque([(now_seconds(), 0)])
+
+    def __call__(self) -> str:
+        """Return the line as of now."""
+        counts, now = self._counts(), self._now_seconds()
+        settled = sum(counts.values())
+        while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
+            self._past.popleft()
+        since, before = self._past[0]
+        self._past.append((now, settled))
+        rate = (settled - before) / (now - since) if now > since else 0.0
+        left = self._total - settled
+        parts = [f"{settled:,} of {self._total:,} messages", f"{spell_rate(rate)}/s"]
+        if rate and left:
+            parts.append(f"{spell_seconds(left / rate)} left")
+        sent = counts.get(Outcome.SENT, 0)
+        parts += [f"{sent:,} sent"] if sent != settled else []
+        parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
+        return ", ".join(parts)
+
+
+def spell_rate(messages_per_second: float) -> str:
+    """Spell a rate with the digits that matter: 0.5, 12, 1,234."""
+    if messages_per_second < 10:  # noqa: PLR2004 - two digits
+        return f"{messages_per_second:.1f}"
+    return f"{messages_per_second:,.0f}"
+
+
+def spell_seconds(seconds: float) -> str:
+    """Spell a duration as people say it: ``40 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 90:  # noqa: PLR2004 - a minute and a half still reads well in seconds
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,165 @@
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult, Spoiled
+from spark_reprocess.redrive.gated_queue import REPEATS, GatedQueue
+from tests.fake_gate import FakeGate
+
+THROTTLED = Refused("RequestThrottled")
+LOST = InDoubt("ConnectionClosedError")
+
+
+@dataclass
+class Answers:
+    """A queue that gives each body its next answer, and then confirms."""
+
+    url: str = "https://q"
+    of: dict[str, list[SendResult]] = field(default_factory=dict)
+    spoilt_by: str = ""
+    calls: list[list[str]] = field(default_factory=list)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+        bodies = [entry.body for entry in entries]
+        self.calls.append(bodies)
+        if self.spoilt_by in bodies:
+            return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
+        return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
+
+
+def gated(
+    answers: Answers,
+    gate: FakeGate,
+    *,
+    is_fifo: bool = False,
+    now: Callable[[], float] = lambda: 0.0,
+) -> GatedQueue:
+    return GatedQueue(answers, gate, 100.0, now, lambda _, longest: longest, is_fifo)
+
+
+def entries(count: int) -> list[SendEntry]:
+    return [SendEntry(str(number)) for number in range(count)]
+
+
+def test_every_call_enters_and_leaves() -> None:
+    gate = FakeGate()
+
+    results = gated(Answers(), gate).send(entries(10))
+
+    assert results == [Confirmed(f"copy of {n}") for n in range(10)]
+    assert (gate.calls, gate.inside) == ([10], 0)
+
+
+def test_calls_are_no_larger_than_the_rate_allows() -> None:
+    gate = FakeGate(call_messages=4)
+    answers = Answers()
+
+    assert len(gated(answers, gate).send(entries(10))) == 10
+    assert answers.calls == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
+    assert gate.calls == [4, 4, 2]
+
+
+def test_calls_apart_are_asked_for_too() -> None:
+    gate = FakeGate()
+
+    results = gated(Answers(spoilt_by="1"), gate).send(entries(3))
+
+    assert results == [
+        Confirmed("copy of 0"),
+        Refused("InvalidMessageContents"),
+        Confirmed("copy of 2"),
+    ]
+    assert gate.calls == [3, 1, 1, 1]
+
+
+def test_closed_gate_sends_nothing() -> None:
+    answers = Answers()
+
+    assert gated(answers, FakeGate(stopped_by="x")).send(entries(2)) == [NotReached()] * 2
+    assert answers.calls == []
+
+
+def test_gate_that_closes_between_calls_lets_no_more_through() -> None:
+    gate = FakeGate(call_messages=1, closes_after=2)
+
+    results = gated(Answers(), gate).send(entries(4))
+
+    assert [type(one) for one in results] == [Confirmed, Confirmed, NotReached, NotReached]
+
+
+def test_no_call_begins_once_the_claim_has_aged() -> None:
+    times = iter([99.0, 100.0])
+    gate, answers = FakeGate(), Answers()
+
+    assert gated(answers, gate, now=lambda: next(times)).send(entries(1)) == [NotReached()]
+    assert (answers.calls, gate.inside) == ([], 0)
+
+
+def test_bug_in_a_call_still_leaves_the_gate() -> None:
+    class Broken(Answers):
+        def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+            raise RuntimeError
+
+    gate = FakeGate()
+
+    with pytest.raises(RuntimeError):
+        gated(Broken(), gate).send(entries(3))
+    assert gate.inside == 0
+
+
+def test_throttled_messages_go_again_after_a_growing_pause() -> None:
+    gate = FakeGate()
+    answers = Answers(of={"1": [THROTTLED, THROTTLED]})
+
+    results = gated(answers, gate).send(entries(3))
+
+    assert all(isinstance(one, Confirmed) for one in results)
+    assert answers.calls == [["0", "1", "2"], ["1"], ["1"]]
+    assert gate.pauses == [0.2, 0.4]
+
+
+def test_patience_ends() -> None:
+    gate = FakeGate()
+    answers = Answers(of={"0": [THROTTLED] * 99})
+
+    assert gated(answers, gate).send(entries(1)) == [THROTTLED]
+    assert len(answers.calls) == 1 + REPEATS
+    assert gate.pauses == [0.2, 0.4, 0.8, 1.6, 3.2]
+
+
+def test_what_is_refused_for_good_does_not_go_again() -> None:
+    answers = Answers(of={"0": [Refused("InvalidMessageContents")]})
+
+    gated(answers, FakeGate()).send(entries(1))
+
+    assert len(answers.calls) == 1
+
+
+def test_standard_queue_is_not_asked_again_after_a_lost_answer() -> None:
+    answers = Answers(of={"0": [LOST]})
+
+    assert gated(answers, FakeGate()).send(entries(1)) == [LOST]
+    assert len(answers.calls) == 1
+
+
+def test_fifo_queue_is_asked_again_because_it_knows_the_message() -> None:
+    answers = Answers(of={"0": [LOST, LOST]})
+
+    assert gated(answers, FakeGate(), is_fifo=True).send(entries(1)) == [Confirmed("copy of 0")]
+
+
+@pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotReached()])
+def test_message_in_doubt_stays_so_unless_it_is_confirmed(second: SendResult) -> None:
+    answers = Answers(of={"0": [LOST, *[second] * 9]})
+
+    assert gated(answers, FakeGate(), is_fifo=True).send(entries(1)) == [LOST]
+
+
+def test_stopped_run_does_not_try_again() -> None:
+    gate = FakeGate(closes_after=1)
+    answers = Answers(of={"0": [THROTTLED] * 9})
+
+    assert gated(answers, gate).send(entries(1)) == [THROTTLED]
+    assert len(answers.calls) == 1
