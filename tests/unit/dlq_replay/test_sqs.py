@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.exceptions import (
+    ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
     ParamValidationError,
@@ -14,7 +15,7 @@ from botocore.exceptions import (
 from botocore.stub import ANY, Stubber
 
 from dlq_replay.message import SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, Refused
+from dlq_replay.sending import Confirmed, InDoubt, Refused, Spoiled
 from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
 from tests.builders import message, queue_url
 
@@ -198,3 +199,29 @@ def test_client_sends_no_recursion_header(
         without_recursion_header(client).list_queues()
 
     assert marked == [True, False]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="http://localhost"),
+        ConnectTimeoutError(endpoint_url="http://localhost"),
+    ],
+)
+def test_client_that_tries_once_and_finds_no_connection_has_sent_nothing(error: Exception) -> None:
+    queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
+
+    assert [type(result) for result in queue.send(TWO)] == [Refused, Refused]
+
+
+def test_client_that_tries_once_and_gets_no_answer_is_in_doubt() -> None:
+    error = ReadTimeoutError(endpoint_url="http://localhost")
+    queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
+
+    assert [type(result) for result in queue.send(TWO)] == [InDoubt, InDoubt]
+
+
+def test_call_that_one_entry_spoils_is_told_as_such(stub: Stubber, queue: SqsQueue) -> None:
+    stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
+
+    assert queue.send_once(TWO) == Spoiled()
