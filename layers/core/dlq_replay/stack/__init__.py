@@ -1,0 +1,15 @@
+"""A live installation from the outside: examine it, pause it, resume it.
+
+``python -m dlq_replay.stack doctor|pause|resume STACK``. For an operator's machine; the Lambda
+never imports it.
+
+==============  ==================================================================
+``facts``       what was found, as values; a fact that could not be had is None
+``rules``       what is wrong with the facts, and how to mend it; pure
+``survey`` *    asks AWS for the facts
+``trigger`` *   what feeds the function: off and on
+``__main__`` *  the command line
+==============  ==================================================================
+
+Those marked * speak to AWS.
+"""

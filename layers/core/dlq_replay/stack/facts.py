@@ -1,0 +1,134 @@
+"""What is known of an installation. Pure; None stands for what could not be found out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlq_replay.settings import ReplaySettings
+
+AWS_MANAGED_KEY = "alias/aws/sqs"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """One queue.
+
+    Attributes:
+        role: ``main``, ``dlq`` or ``parked``.
+        attributes: as GetQueueAttributes names and spells them.
+    """
+
+    role: str
+    url: str
+    attributes: Mapping[str, str]
+
+    @property
+    def arn(self) -> str:
+        """Its ARN."""
+        return self.attributes["QueueArn"]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.arn.rpartition(":")[2]
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it is a FIFO queue."""
+        return self.name.endswith(".fifo")
+
+    @property
+    def retention_seconds(self) -> int:
+        """How long it keeps a message."""
+        return int(self.attributes["MessageRetentionPeriod"])
+
+    @property
+    def visibility_timeout_seconds(self) -> int:
+        """How long a received message is hidden unless the receiver says otherwise."""
+        return int(self.attributes["VisibilityTimeout"])
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest message that it takes."""
+        return int(self.attributes["MaximumMessageSize"])
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that somebody has received and not yet deleted, approximately."""
+        return int(self.attributes.get("ApproximateNumberOfMessagesNotVisible", 0))
+
+    @property
+    def customer_key(self) -> str | None:
+        """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
+        key = self.attributes.get("KmsMasterKeyId")
+        return None if not key or key.endswith(AWS_MANAGED_KEY) else key
+
+    @property
+    def redrive_target_arn(self) -> str | None:
+        """Where SQS moves messages that were received too often."""
+        return self._policy("RedrivePolicy").get("deadLetterTargetArn")
+
+    @property
+    def max_receive_count(self) -> int | None:
+        """After how many receives."""
+        count = self._policy("RedrivePolicy").get("maxReceiveCount")
+        return None if count is None else int(count)
+
+    def lets_in(self, source_arn: str) -> bool:
+        """Whether its redrive allow policy admits dead letters of *source_arn*."""
+        policy = self._policy("RedriveAllowPolicy")
+        permission = policy.get("redrivePermission", "allowAll")
+        if permission == "byQueue":
+            return source_arn in policy.get("sourceQueueArns", [])
+        return bool(permission == "allowAll")
+
+    def _policy(self, name: str) -> dict[str, Any]:
+        return dict(json.loads(self.attributes.get(name) or "{}"))
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerFacts:
+    """The event source mapping that feeds the function."""
+
+    state: str
+    source_arn: str
+    reports_batch_item_failures: bool
+    maximum_concurrency: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Everything that the rules look at.
+
+    Attributes:
+        timeout_seconds: the function's.
+        recursive_loop: ``Allow`` or ``Terminate``.
+        reserved_concurrency: None where none is reserved.
+        triggers: the function's event source mappings; none where a Pipe feeds it.
+        dlq_source_arns: the queues whose redrive policy names the DLQ.
+        denied_keys: customer keys that the function's role may not decrypt with.
+        most_attributes: the most attributes of the producer's own that a message of the look had,
+            None where nobody looked or nothing was there.
+        unknown: what could not be found out, and why.
+    """
+
+    function_name: str
+    timeout_seconds: int
+    settings: ReplaySettings
+    main: QueueFacts
+    dlq: QueueFacts
+    parked: QueueFacts
+    triggers: tuple[TriggerFacts, ...] = ()
+    recursive_loop: str | None = None
+    reserved_concurrency: int | None = None
+    dlq_source_arns: tuple[str, ...] | None = None
+    denied_keys: tuple[str, ...] | None = None
+    has_failure_table: bool | None = None
+    most_attributes: int | None = None
+    unknown: tuple[str, ...] = field(default=())
+
+    @property
+    def queues(self) -> tuple[QueueFacts, QueueFacts, QueueFacts]:
+        """All three."""
+        return (self.main, self.dlq, self.parked)

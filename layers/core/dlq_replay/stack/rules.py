@@ -1,0 +1,308 @@
+"""What is wrong with an installation, and what to change. Pure; each rule is a generator.
+
+Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQS", "Amazon SQS
+message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dlq_replay.attributes import MAX_ATTRIBUTES
+from dlq_replay.stack.facts import Installation, QueueFacts
+
+LAMBDA_MIN_RECEIVE_COUNT = 5
+"""Below it Lambda's own throttling sends good messages to the DLQ."""
+
+NET_MIN_RECEIVE_COUNT = 100
+"""The DLQ's redrive policy is a net under the rules, and holds on FIFO add to the count."""
+
+VISIBILITY_TIMES_TIMEOUT = 6
+FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
+MAX_RETENTION_SECONDS = 1_209_600
+MAX_IN_FLIGHT = 120_000
+_IN_FLIGHT_SHARE = 0.8
+_OUR_ATTRIBUTES = 2
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    BROKEN = "broken"
+    RISK = "risk"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to change: what it is about, what is so, and what to do."""
+
+    severity: Severity
+    subject: str
+    fault: str
+    fix: str
+
+
+Rule = Callable[[Installation], Iterator[Finding]]
+
+
+def examine(installation: Installation) -> list[Finding]:
+    """Return everything that is wrong, what is broken first."""
+    found = [finding for rule in _RULES for finding in rule(installation)]
+    found += [
+        Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
+        for fault in installation.unknown
+    ]
+    return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def _broken(subject: str, fault: str, fix: str) -> Finding:
+    return Finding(Severity.BROKEN, subject, fault, fix)
+
+
+def _risk(subject: str, fault: str, fix: str) -> Finding:
+    return Finding(Severity.RISK, subject, fault, fix)
+
+
+def _main_fails_to_the_dlq(of: Installation) -> Iterator[Finding]:
+    if of.main.redrive_target_arn != of.dlq.arn:
+        target = of.main.redrive_target_arn or "nowhere"
+        yield _broken(
+            of.main.name,
+            f"its redrive policy leads to {target}, so no failure reaches {of.dlq.name}",
+            f"set RedrivePolicy to deadLetterTargetArn {of.dlq.arn}",
+        )
+    elif (of.main.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
+        yield _risk(
+            of.main.name,
+            f"maxReceiveCount is {of.main.max_receive_count}: where a Lambda consumes the queue, "
+            "its throttling alone makes dead letters",
+            f"raise it to {LAMBDA_MIN_RECEIVE_COUNT} or more",
+        )
+
+
+def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
+    count = of.dlq.max_receive_count
+    if count is None:
+        yield _risk(
+            of.dlq.name,
+            "has no redrive policy, so what can never be handled goes round until it expires",
+            f"set RedrivePolicy to deadLetterTargetArn {of.parked.arn}, maxReceiveCount 1000",
+        )
+    elif of.dlq.redrive_target_arn != of.parked.arn:
+        yield _broken(
+            of.dlq.name,
+            f"its redrive policy leads to {of.dlq.redrive_target_arn}, not to the parked queue",
+            f"set deadLetterTargetArn to {of.parked.arn}",
+        )
+    elif count < NET_MIN_RECEIVE_COUNT:
+        yield _broken(
+            of.dlq.name,
+            f"maxReceiveCount is {count}: SQS parks messages while they still wait to be replayed",
+            "raise it to 1000; the function's own rules end the replays",
+        )
+
+
+def _doors_are_open(of: Installation) -> Iterator[Finding]:
+    for source, target in ((of.main, of.dlq), (of.dlq, of.parked)):
+        if source.redrive_target_arn == target.arn and not target.lets_in(source.arn):
+            yield _broken(
+                target.name,
+                f"its RedriveAllowPolicy does not admit {source.name}",
+                f"add {source.arn} to sourceQueueArns, or allow all",
+            )
+
+
+def _types_agree(of: Installation) -> Iterator[Finding]:
+    if len({queue.is_fifo for queue in of.queues}) > 1:
+        names = ", ".join(queue.name for queue in of.queues)
+        yield _broken(
+            names, "are not all of one type", "use three standard queues, or three FIFO queues"
+        )
+
+
+def _retention_is_enough(of: Installation) -> Iterator[Finding]:
+    if not of.dlq.is_fifo and of.dlq.retention_seconds <= of.main.retention_seconds:
+        # A dead letter of a standard queue keeps the age that it had in main.
+        fault = (
+            f"keeps messages for {_days(of.dlq)} and {of.main.name} for {_days(of.main)}: a dead "
+            "letter that waited long in main expires on arrival"
+        )
+        if of.dlq.retention_seconds < MAX_RETENTION_SECONDS:
+            yield _broken(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
+        else:
+            yield _risk(of.dlq.name, fault, f"lower the retention of {of.main.name}")
+    for queue in (of.dlq, of.parked):
+        if queue.retention_seconds < MAX_RETENTION_SECONDS:
+            yield _risk(
+                queue.name,
+                f"keeps messages for {_days(queue)}; then SQS deletes them",
+                f"set MessageRetentionPeriod to {MAX_RETENTION_SECONDS}, 14 days",
+            )
+
+
+def _visibility_fits(of: Installation) -> Iterator[Finding]:
+    seconds = of.dlq.visibility_timeout_seconds
+    if seconds < of.timeout_seconds:
+        yield _broken(
+            of.dlq.name,
+            f"VisibilityTimeout is {seconds} s, below the function's timeout of "
+            f"{of.timeout_seconds} s: Lambda refuses such an event source",
+            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s",
+        )
+    elif of.dlq.is_fifo and seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
+        yield _risk(
+            of.dlq.name,
+            f"VisibilityTimeout is {seconds} s: a send that is repeated after it may fall out of "
+            "the 5 minutes in which SQS removes duplicates",
+            f"set it to {FIFO_DLQ_MAX_VISIBILITY_SECONDS} s or less",
+        )
+    elif seconds < of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT and not of.dlq.is_fifo:
+        yield _risk(
+            of.dlq.name,
+            f"VisibilityTimeout is {seconds} s, below six times the function's timeout: a "
+            "throttled function may handle a dead letter twice",
+            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s",
+        )
+
+
+def _trigger_is_right(of: Installation) -> Iterator[Finding]:
+    if not of.triggers:
+        yield _risk(
+            of.function_name,
+            "has no event source mapping; nothing is replayed unless an EventBridge Pipe feeds it",
+            "deploy the stack again, or look at the pipe",
+        )
+    for trigger in of.triggers:
+        if trigger.source_arn != of.dlq.arn:
+            yield _broken(
+                of.function_name,
+                f"is fed by {trigger.source_arn}, not by {of.dlq.name}",
+                "remove that event source mapping",
+            )
+        if not trigger.reports_batch_item_failures:
+            yield _broken(
+                of.function_name,
+                "its event source mapping lacks ReportBatchItemFailures: Lambda deletes dead "
+                "letters that the function wants to keep",
+                "deploy the stack again",
+            )
+        if trigger.state not in ("Enabled", "Enabling", "Updating", "Creating"):
+            yield _risk(
+                of.function_name,
+                f"replay is paused: its event source mapping is {trigger.state}",
+                "python -m dlq_replay.stack resume STACK",
+            )
+
+
+def _function_may_run(of: Installation) -> Iterator[Finding]:
+    if of.recursive_loop == "Terminate":
+        yield _broken(
+            of.function_name,
+            "Lambda ends this loop after about 16 replays and drops the message into the DLQ's "
+            "redrive policy",
+            "put-function-recursion-config --recursive-loop Allow, or deploy the stack again",
+        )
+    if of.reserved_concurrency == 0:
+        yield _broken(
+            of.function_name,
+            "its reserved concurrency is 0, so it never runs",
+            "remove the reserved concurrency",
+        )
+    if of.settings.policy.max_attempts == 0:
+        yield _risk(
+            of.function_name,
+            "MaxAttempts is 0: every dead letter is parked at once",
+            "raise MaxAttempts unless that is what you want",
+        )
+
+
+def _dlq_is_not_shared(of: Installation) -> Iterator[Finding]:
+    others = [arn for arn in of.dlq_source_arns or () if arn != of.main.arn]
+    if others:
+        names = ", ".join(arn.rpartition(":")[2] for arn in others)
+        yield _risk(
+            of.dlq.name,
+            f"also takes the dead letters of {names}; those are parked as foreign_source",
+            "give each main queue a DLQ and a stack of its own",
+        )
+
+
+def _keys_are_usable(of: Installation) -> Iterator[Finding]:
+    for key in of.denied_keys or ():
+        names = ", ".join(queue.name for queue in of.queues if queue.customer_key == key)
+        yield _broken(
+            names,
+            f"the function's role may not use its KMS key {key}",
+            "allow kms:Decrypt and kms:GenerateDataKey to the role, in its policy and the key's",
+        )
+
+
+def _sizes_fit(of: Installation) -> Iterator[Finding]:
+    for queue in (of.dlq, of.parked):
+        if queue.max_message_bytes < of.main.max_message_bytes:
+            yield _risk(
+                queue.name,
+                f"takes {queue.max_message_bytes:,} bytes, {of.main.name} "
+                f"{of.main.max_message_bytes:,}: larger messages cannot be put there",
+                f"set MaximumMessageSize to {of.main.max_message_bytes}",
+            )
+
+
+def _attributes_have_room(of: Installation) -> Iterator[Finding]:
+    most = of.most_attributes or 0
+    if most >= MAX_ATTRIBUTES:
+        yield _broken(
+            of.main.name,
+            f"messages with {most} attributes have no room for the counter; they are parked",
+            f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
+        )
+    elif most > MAX_ATTRIBUTES - _OUR_ATTRIBUTES:
+        yield _risk(
+            of.main.name,
+            f"messages with {most} attributes have no room for the context: they are replayed, "
+            "but no wait of theirs is longer than 900 s",
+            f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
+        )
+
+
+def _quota_is_far(of: Installation) -> Iterator[Finding]:
+    for queue in of.queues:
+        if queue.in_flight > MAX_IN_FLIGHT * _IN_FLIGHT_SHARE:
+            yield _risk(
+                queue.name,
+                f"has {queue.in_flight:,} messages in flight; SQS gives out no more than "
+                f"{MAX_IN_FLIGHT:,}",
+                "see what receives without deleting",
+            )
+
+
+def _reasons_are_recorded(of: Installation) -> Iterator[Finding]:
+    if of.settings.failure_table and of.has_failure_table is False:
+        yield _risk(
+            of.settings.failure_table,
+            "the table of failure reasons does not exist; nothing is parked as non_retryable",
+            "deploy the stack again, or clear FAILURE_TABLE",
+        )
+
+
+def _days(queue: QueueFacts) -> str:
+    return f"{queue.retention_seconds / 86_400:g} days"
+
+
+_RULES: tuple[Rule, ...] = (
+    _main_fails_to_the_dlq,
+    _dlq_has_a_net,
+    _doors_are_open,
+    _types_agree,
+    _retention_is_enough,
+    _visibility_fits,
+    _trigger_is_right,
+    _function_may_run,
+    _dlq_is_not_shared,
+    _keys_are_usable,
+    _sizes_fit,
+    _attributes_have_room,
+    _quota_is_far,
+    _reasons_are_recorded,
+)

@@ -1,0 +1,198 @@
+"""Asks AWS for the facts of an installation. Reads only, but for a look at parked messages."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.errors import DlqReplayError, QueueError, SettingsError
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.message import Message
+from dlq_replay.settings import ReplaySettings
+from dlq_replay.sqs import SqsQueue, describe
+from dlq_replay.stack.facts import Installation, QueueFacts, TriggerFacts
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_FUNCTION_OUTPUT = "ReplayFunctionArn"
+_KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
+LOOK_MESSAGES = 10
+
+Fact = TypeVar("Fact")
+
+
+class SurveyError(DlqReplayError):
+    """The stack or its function cannot be found, so there is nothing to examine."""
+
+
+def function_arn(session: "Session", stack: str) -> str:
+    """Return the ARN of the stack's replay function.
+
+    Raises:
+        SurveyError: there is no such stack, or it may not be asked, or it has no such function.
+    """
+    try:
+        answer = session.client("cloudformation").describe_stacks(StackName=stack)
+    except (ClientError, BotoCoreError) as error:
+        raise SurveyError(f"stack {stack}: {describe(error)}; check name and Region") from error
+    outputs = answer["Stacks"][0].get("Outputs", [])
+    found = [one["OutputValue"] for one in outputs if one.get("OutputKey") == _FUNCTION_OUTPUT]
+    if not found:
+        raise SurveyError(f"stack {stack}: has no output {_FUNCTION_OUTPUT}; is it this product's?")
+    return str(found[0])
+
+
+def survey(session: "Session", stack: str, *, look: bool) -> Installation:
+    """Gather what can be had; what cannot is in ``unknown``.
+
+    Args:
+        session: whose credentials and Region are used.
+        stack: the stack's name.
+        look: whether to receive up to 10 messages of the parked queue, and give them back at once,
+            to see how many attributes they have.
+
+    Raises:
+        SurveyError: the stack, its function, its settings or one of its queues cannot be read.
+    """
+    return _Survey(session, function_arn(session, stack)).installation(look=look)
+
+
+@dataclass(slots=True)
+class _Survey:
+    session: "Session"
+    function: str
+    unknown: list[str] = field(default_factory=list)
+
+    def installation(self, *, look: bool) -> Installation:
+        configuration = self._configuration()
+        settings = self._settings(configuration)
+        main, dlq, parked = (
+            self._queue(role, url)
+            for role, url in (
+                ("main", settings.main_queue_url),
+                ("dlq", settings.dlq_url),
+                ("parked", settings.parked_queue_url),
+            )
+        )
+        keys = sorted({q.customer_key for q in (main, dlq, parked) if q.customer_key})
+        table = settings.failure_table
+        return Installation(
+            function_name=configuration["FunctionName"],
+            timeout_seconds=configuration["Timeout"],
+            settings=settings,
+            main=main,
+            dlq=dlq,
+            parked=parked,
+            triggers=self._try("event source mappings", self._triggers, ()),
+            recursive_loop=self._try("recursion", self._recursive_loop, None),
+            reserved_concurrency=self._try("concurrency", self._concurrency, None),
+            dlq_source_arns=self._try("the DLQ's sources", lambda: self._sources(dlq), None),
+            denied_keys=self._try(
+                "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
+            ),
+            has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
+            most_attributes=self._try("a look", lambda: self._look(parked), None) if look else None,
+            unknown=tuple(self.unknown),
+        )
+
+    def _try(self, what: str, ask: Callable[[], Fact], otherwise: Fact) -> Fact:
+        try:
+            return ask()
+        except (ClientError, BotoCoreError, QueueError) as error:
+            text = str(error) if isinstance(error, QueueError) else describe(error)
+            self.unknown.append(f"{what}: {text}")
+            return otherwise
+
+    def _configuration(self) -> dict[str, Any]:
+        with _required(f"function {self.function}"):
+            client = self.session.client("lambda")
+            return dict(client.get_function_configuration(FunctionName=self.function))
+
+    def _settings(self, configuration: dict[str, Any]) -> ReplaySettings:
+        variables = configuration.get("Environment", {}).get("Variables", {})
+        try:
+            return ReplaySettings.from_env(variables)
+        except SettingsError as error:
+            raise SurveyError(f"function {self.function}: {error}") from error
+
+    def _queue(self, role: str, url: str) -> QueueFacts:
+        try:
+            return QueueFacts(role, url, SqsQueue(self.session.client("sqs"), url).describe())
+        except QueueError as error:
+            raise SurveyError(f"{role} queue: {error}") from error
+
+    def _triggers(self) -> tuple[TriggerFacts, ...]:
+        pages = self.session.client("lambda").get_paginator("list_event_source_mappings")
+        return tuple(
+            TriggerFacts(
+                state=one["State"],
+                source_arn=one.get("EventSourceArn", ""),
+                reports_batch_item_failures="ReportBatchItemFailures"
+                in one.get("FunctionResponseTypes", []),
+                maximum_concurrency=one.get("ScalingConfig", {}).get("MaximumConcurrency"),
+            )
+            for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
+            for one in page["EventSourceMappings"]
+        )
+
+    def _recursive_loop(self) -> str | None:
+        client = self.session.client("lambda")
+        answer = client.get_function_recursion_config(FunctionName=self.function)
+        return str(answer["RecursiveLoop"])
+
+    def _concurrency(self) -> int | None:
+        client = self.session.client("lambda")
+        answer = client.get_function_concurrency(FunctionName=self.function)
+        reserved = answer.get("ReservedConcurrentExecutions")
+        return None if reserved is None else int(reserved)
+
+    def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
+        client = self.session.client("sqs")
+        pages = client.get_paginator("list_dead_letter_source_queues").paginate(QueueUrl=dlq.url)
+        account = dlq.arn.rpartition(":")[0]
+        urls = [url for page in pages for url in page.get("queueUrls", [])]
+        return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
+
+    def _denied(self, role_arn: str, keys: list[str]) -> tuple[str, ...]:
+        return tuple(key for key in keys if not self._may_use(role_arn, key))
+
+    def _may_use(self, role_arn: str, key: str) -> bool:
+        described = self.session.client("kms").describe_key(KeyId=key)
+        answer = self.session.client("iam").simulate_principal_policy(
+            PolicySourceArn=role_arn,
+            ActionNames=_KEY_ACTIONS,
+            ResourceArns=[described["KeyMetadata"]["Arn"]],
+        )
+        return all(one["EvalDecision"] == "allowed" for one in answer["EvaluationResults"])
+
+    def _has_table(self, name: str | None) -> bool | None:
+        if name is None:
+            return None
+        client = self.session.client("dynamodb")
+        try:
+            client.describe_table(TableName=name)
+        except client.exceptions.ResourceNotFoundException:
+            return False
+        return True
+
+    def _look(self, parked: QueueFacts) -> int | None:
+        queue = SqsQueue(self.session.client("sqs"), parked.url)
+        received = queue.receive(
+            max_messages=LOOK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
+        )
+        messages = [one for one in received if isinstance(one, Message)]
+        queue.change_visibility([(one, 0) for one in messages])
+        ours = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
+        return max((len(one.attributes.keys() - ours) for one in messages), default=None)
+
+
+@contextmanager
+def _required(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise SurveyError(f"{what}: {describe(error)}") from error

@@ -1,0 +1,111 @@
+"""What feeds the function, off and on: its event source mappings and EventBridge Pipes."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.sqs import describe
+from dlq_replay.stack.survey import SurveyError, function_arn
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_LOOKS = 60
+_LOOK_EVERY_SECONDS = 2.0
+_SETTLED = {"Enabled", "Disabled", "RUNNING", "STOPPED"}
+
+
+class Trigger(Protocol):
+    """One thing that feeds the function."""
+
+    @property
+    def name(self) -> str:
+        """What AWS calls it."""
+
+    def turn(self, *, on: bool) -> None:
+        """Ask AWS to turn it on or off."""
+
+    def state(self) -> str:
+        """Ask AWS for its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    client: Any
+    uuid: str
+
+    @property
+    def name(self) -> str:
+        return f"event source mapping {self.uuid}"
+
+    def turn(self, *, on: bool) -> None:
+        self.client.update_event_source_mapping(UUID=self.uuid, Enabled=on)
+
+    def state(self) -> str:
+        return str(self.client.get_event_source_mapping(UUID=self.uuid)["State"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipe:
+    client: Any
+    pipe: str
+
+    @property
+    def name(self) -> str:
+        return f"pipe {self.pipe}"
+
+    def turn(self, *, on: bool) -> None:
+        (self.client.start_pipe if on else self.client.stop_pipe)(Name=self.pipe)
+
+    def state(self) -> str:
+        return str(self.client.describe_pipe(Name=self.pipe)["CurrentState"])
+
+
+def switch(
+    session: "Session", stack: str, *, on: bool, sleep: Callable[[float], object] = time.sleep
+) -> list[str]:
+    """Turn everything that feeds the stack's function on or off, and wait until it is.
+
+    Dead letters stay in the DLQ meanwhile, where their retention goes on; what was received before
+    is still handled. A later deployment of the stack turns replay on again.
+
+    Returns:
+        A line for each trigger with its state; AWS takes a minute or two, we wait two.
+
+    Raises:
+        SurveyError: the stack cannot be found, nothing feeds its function, or AWS refuses.
+    """
+    arn = function_arn(session, stack)
+    try:
+        triggers = [*_mappings(session, arn), *_pipes(session, arn)]
+        if not triggers:
+            raise SurveyError(f"stack {stack}: nothing feeds its function; deploy it again")
+        for trigger in triggers:
+            trigger.turn(on=on)
+        return [f"{one.name}: {_settled(one, sleep)}" for one in triggers]
+    except (ClientError, BotoCoreError) as error:
+        raise SurveyError(f"stack {stack}: {describe(error)}") from error
+
+
+def _mappings(session: "Session", arn: str) -> Iterator[Trigger]:
+    client = session.client("lambda")
+    name = arn.rpartition(":")[2]
+    for page in client.get_paginator("list_event_source_mappings").paginate(FunctionName=name):
+        yield from (_Mapping(client, one["UUID"]) for one in page["EventSourceMappings"])
+
+
+def _pipes(session: "Session", arn: str) -> Iterator[Trigger]:
+    client = session.client("pipes")
+    for page in client.get_paginator("list_pipes").paginate(TargetPrefix=arn):
+        yield from (_Pipe(client, one["Name"]) for one in page["Pipes"])
+
+
+def _settled(trigger: Trigger, sleep: Callable[[float], object]) -> str:
+    for _ in range(_LOOKS):
+        if (state := trigger.state()) in _SETTLED:
+            return state
+        sleep(_LOOK_EVERY_SECONDS)
+    return trigger.state()

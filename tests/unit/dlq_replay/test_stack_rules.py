@@ -1,0 +1,209 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dlq_replay.settings import ReplaySettings
+from dlq_replay.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_replay.stack.rules import Finding, Severity, examine
+from tests.builders import environment, queue_arn, queue_url
+
+TRIGGER = TriggerFacts(
+    state="Enabled",
+    source_arn=queue_arn("dlq"),
+    reports_batch_item_failures=True,
+    maximum_concurrency=10,
+)
+
+
+def queue(role: str, **attributes: Any) -> QueueFacts:
+    name = attributes.pop("name", role)
+    targets = {"main": ("dlq", 5), "dlq": ("parked", 1000)}
+    policy = {}
+    if role in targets:
+        target, count = targets[role]
+        arn = queue_arn(target + ".fifo" * name.endswith(".fifo"))
+        policy = {
+            "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": count})
+        }
+    facts = {
+        "QueueArn": queue_arn(name),
+        "MessageRetentionPeriod": "345600" if role == "main" else "1209600",
+        "VisibilityTimeout": "180",
+        "MaximumMessageSize": "1048576",
+        **policy,
+        **attributes,
+    }
+    return QueueFacts(role, queue_url(name), facts)
+
+
+def installation(**changes: Any) -> Installation:
+    sound = Installation(
+        function_name="replay",
+        timeout_seconds=30,
+        settings=ReplaySettings.from_env(environment()),
+        main=queue("main"),
+        dlq=queue("dlq"),
+        parked=queue("parked"),
+        triggers=(TRIGGER,),
+        recursive_loop="Allow",
+        dlq_source_arns=(queue_arn("main"),),
+        denied_keys=(),
+        most_attributes=3,
+    )
+    return replace(sound, **changes)
+
+
+def redrive(target: str, count: int) -> str:
+    return json.dumps({"deadLetterTargetArn": queue_arn(target), "maxReceiveCount": count})
+
+
+def only(**changes: Any) -> Finding:
+    (finding,) = examine(installation(**changes))
+    return finding
+
+
+def test_a_sound_installation_has_nothing_to_change() -> None:
+    assert examine(installation()) == []
+
+
+def test_a_sound_fifo_installation_has_nothing_to_change() -> None:
+    main, dlq, parked = (
+        queue(role, name=f"{role}.fifo", FifoQueue="true") for role in ("main", "dlq", "parked")
+    )
+    trigger = replace(TRIGGER, source_arn=dlq.arn)
+
+    found = examine(
+        installation(
+            main=main, dlq=dlq, parked=parked, triggers=(trigger,), dlq_source_arns=(main.arn,)
+        )
+    )
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"main": queue("main", RedrivePolicy="")}, "its redrive policy leads to nowhere"),
+        (
+            {"main": queue("main", RedrivePolicy=redrive("other", 5))},
+            f"its redrive policy leads to {queue_arn('other')}",
+        ),
+        ({"dlq": queue("dlq", RedrivePolicy=redrive("main", 1000))}, "not to the parked queue"),
+        ({"dlq": queue("dlq", RedrivePolicy=redrive("parked", 20))}, "maxReceiveCount is 20"),
+        (
+            {"dlq": queue("dlq", RedriveAllowPolicy='{"redrivePermission": "denyAll"}')},
+            "does not admit main",
+        ),
+        (
+            {
+                "parked": queue(
+                    "parked",
+                    RedriveAllowPolicy=json.dumps(
+                        {"redrivePermission": "byQueue", "sourceQueueArns": [queue_arn("main")]}
+                    ),
+                )
+            },
+            "does not admit dlq",
+        ),
+        ({"dlq": queue("dlq", VisibilityTimeout="29")}, "Lambda refuses such an event source"),
+        ({"triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)}, "not by dlq"),
+        (
+            {"triggers": (replace(TRIGGER, reports_batch_item_failures=False),)},
+            "lacks ReportBatchItemFailures",
+        ),
+        ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
+        ({"reserved_concurrency": 0}, "it never runs"),
+        ({"most_attributes": 10}, "no room for the counter"),
+    ],
+)
+def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
+    finding = only(**changes)
+
+    assert finding.severity is Severity.BROKEN
+    assert fault in finding.fault
+    assert finding.fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"main": queue("main", RedrivePolicy=redrive("dlq", 1))}, "maxReceiveCount is 1"),
+        ({"dlq": queue("dlq", RedrivePolicy="")}, "has no redrive policy"),
+        ({"parked": queue("parked", MessageRetentionPeriod="345600")}, "for 4 days; then SQS"),
+        ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
+        ({"dlq": queue("dlq", VisibilityTimeout="30")}, "below six times"),
+        ({"triggers": ()}, "has no event source mapping"),
+        ({"triggers": (replace(TRIGGER, state="Disabled"),)}, "replay is paused"),
+        ({"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))}, "letters of invoices"),
+        ({"parked": queue("parked", MaximumMessageSize="262144")}, "takes 262,144 bytes"),
+        ({"most_attributes": 9}, "no room for the context"),
+        (
+            {"dlq": queue("dlq", ApproximateNumberOfMessagesNotVisible="100000")},
+            "100,000 messages in flight",
+        ),
+        (
+            {
+                "settings": ReplaySettings.from_env(environment(FAILURE_TABLE="reasons")),
+                "has_failure_table": False,
+            },
+            "does not exist",
+        ),
+        ({"settings": ReplaySettings.from_env(environment(MAX_ATTEMPTS="0"))}, "MaxAttempts is 0"),
+    ],
+)
+def test_what_is_a_risk(changes: dict[str, Any], fault: str) -> None:
+    finding = only(**changes)
+
+    assert finding.severity is Severity.RISK
+    assert fault in finding.fault
+    assert finding.fix
+
+
+def test_a_dead_letter_that_may_expire_on_arrival_is_broken_where_it_can_be_mended() -> None:
+    found = examine(installation(dlq=queue("dlq", MessageRetentionPeriod="345600")))
+
+    assert [one.severity for one in found] == [Severity.BROKEN, Severity.RISK]
+    assert "expires on arrival" in found[0].fault
+
+
+def test_a_fifo_dlq_hides_messages_for_less_than_the_deduplication_window() -> None:
+    main, dlq, parked = (queue(role, name=f"{role}.fifo") for role in ("main", "dlq", "parked"))
+    long = queue("dlq", name="dlq.fifo", VisibilityTimeout="300")
+    trigger = replace(TRIGGER, source_arn=dlq.arn)
+
+    finding = only(
+        main=main, dlq=long, parked=parked, triggers=(trigger,), dlq_source_arns=(main.arn,)
+    )
+
+    assert "VisibilityTimeout is 300 s" in finding.fault
+
+
+def test_queues_of_two_types_are_broken() -> None:
+    found = examine(installation(parked=queue("parked", name="parked.fifo")))
+
+    assert any("are not all of one type" in one.fault for one in found)
+
+
+def test_a_key_that_the_role_may_not_use_names_its_queues() -> None:
+    key = "arn:aws:kms:us-east-1:123456789012:key/1"
+    keyed = {role: queue(role, KmsMasterKeyId=key) for role in ("main", "parked")}
+
+    finding = only(**keyed, denied_keys=(key,))
+
+    assert (finding.severity, finding.subject) == (Severity.BROKEN, "main, parked")
+
+
+def test_what_could_not_be_found_out_comes_last() -> None:
+    found = examine(installation(unknown=("recursion: AccessDenied",), reserved_concurrency=0))
+
+    assert [one.severity for one in found] == [Severity.BROKEN, Severity.UNKNOWN]
+
+
+@pytest.mark.parametrize("key", [None, "", "alias/aws/sqs", "arn:aws:kms:r:1:alias/aws/sqs"])
+def test_sqs_s_own_keys_need_no_permission(key: str | None) -> None:
+    facts = queue("main") if key is None else queue("main", KmsMasterKeyId=key)
+
+    assert facts.customer_key is None
