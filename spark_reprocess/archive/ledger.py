@@ -9,7 +9,7 @@ without a result is busy while young; after that nobody knows, and its messages 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -54,6 +54,7 @@ class Claim:
 
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
+        edits: by group id, the digest of the edit with which its messages are sent.
     """
 
     run_id: str
@@ -62,6 +63,7 @@ class Claim:
     destination: str
     time: str
     message_ids: tuple[str, ...]
+    edits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

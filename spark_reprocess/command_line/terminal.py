@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+
 
 def say(text: str) -> None:
     """Write a line of the answer."""
@@ -36,6 +38,19 @@ def print_table(
         _draw(columns, cells, numeric, stream)
     else:
         _align(columns, cells, numeric, stream)
+
+
+def print_diff(lines: Sequence[str], indent: int = 0) -> None:
+    """Print the lines of a patch: what goes red, what comes green, where somebody looks."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            say(line)
+        return
+    console = Console(file=sys.stdout)
+    for line in lines:
+        console.print(
+            Text(line, style=_DIFF_STYLES.get(line[indent : indent + 1], "")), soft_wrap=True
+        )
 
 
 def _spell(value: object) -> str:

@@ -65,6 +65,15 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
 
     @property
+    def edits(self) -> dict[str, Edit]:
+        """The edits of the groups to redrive, by group id."""
+        return {
+            group.group_id: group.edit
+            for group in self.groups
+            if group.edit is not None and group.action is Action.REDRIVE
+        }
+
+    @property
     def actions(self) -> dict[str, Action]:
         """The action by group id; a group that is not named is left."""
         return {group.group_id: group.action for group in self.groups}

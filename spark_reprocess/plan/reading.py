@@ -43,18 +43,18 @@ def read_plan(text: str, expression_fault: Callable[[str], str | None] | None = 
     lines = [(located.line(*path), fault) for path, fault in faults]
     lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]
     if lines:
-        raise InputError("the plan has faults:\n" + _spell(lines))
+        raise InputError(_spell(lines))
     return _plan(raw, located, edits)
 
 
-def plan_fault(plan: Plan, group_id: str, fault: str) -> str:
-    """Spell a fault of one of the plan's groups that shows only later, as ``read_plan`` does."""
+def plan_faults(plan: Plan, faults: Mapping[str, str]) -> str:
+    """Spell faults of the plan's groups, by id, that show only later; as ``read_plan`` does."""
     lines = {group.group_id: group.line for group in plan.groups}
-    return _spell([(lines[group_id], f"group {group_id}: {fault}")])
+    return _spell([(lines[one], f"group {one}: {fault}") for one, fault in faults.items()])
 
 
 def _spell(lines: Iterable[tuple[int, str]]) -> str:
-    return "\n".join(
+    return "the plan has faults:\n" + "\n".join(
         f"  line {line}: {text}" if line else f"  {text}" for line, text in sorted(lines)
     )
 

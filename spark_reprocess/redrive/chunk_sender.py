@@ -31,10 +31,12 @@ from spark_reprocess.archive.ledger import (
     states_of,
     timestamp,
 )
+from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.refusals import Outlook
-from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.redrive.selection import WORK, Fate
 
 # Of a claim's life: in the first share calls may begin, in the second their answers are waited for.
 # When it is over, others may take its messages for lost.
@@ -50,6 +52,7 @@ class RunFacts:
         claim_ttl_seconds: how long a claim counts as busy.
         send_in_doubt: whether messages in doubt are sent again.
         max_message_bytes: the destination's limit.
+        edits: how messages are changed on their way, by group id.
     """
 
     run_id: str
@@ -62,11 +65,17 @@ class RunFacts:
     send_in_doubt: bool
     keep_counter: bool
     max_message_bytes: int
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+
+    @property
+    def editor(self) -> Editor:
+        """What makes messages of rows."""
+        return Editor(self.edits, self.plan_id, self.keep_counter, self.max_message_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One message that has work to be done; *fate* is ``send`` or ``discard``."""
+    """One message as it is to be sent; *fate* is ``send``, ``discard``, or why it is neither."""
 
     group_id: str
     fate: str
@@ -144,6 +153,8 @@ class ChunkSender:
         return settled
 
     def _hindrance(self, item: Item, state: State | None, ours: State | None) -> str:
+        if item.fate not in WORK:
+            return Fate(item.fate)
         # Spark runs a task again that was lost: what the first one did is this run's doing.
         match state:
             case State.SENT:
@@ -157,6 +168,8 @@ class ChunkSender:
         return ""
 
     def _claim(self, work: Sequence[Item]) -> Claim:
+        groups = sorted({item.group_id for item in work if item.fate == Fate.SEND})
+        edits = self.facts.edits
         return Claim(
             run_id=self.facts.run_id,
             who=self.facts.who,
@@ -164,6 +177,7 @@ class ChunkSender:
             destination=self.facts.destination,
             time=timestamp(self.now_seconds()),
             message_ids=tuple(item.message_id for item in work),
+            edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
         )
 
     def _act(self, unit: str, chunk: int, number: int, work: Sequence[Item]) -> list[Settled]:
@@ -208,7 +222,8 @@ class ChunkSender:
             self._stopped_groups |= {
                 self._group_of(one.item)
                 for one in settled
-                if one.item.fate == Fate.SEND and one.word not in (Outcome.SENT, Fate.SENT_BEFORE)
+                if one.item.fate != Fate.DISCARD
+                and one.word not in (Outcome.SENT, Fate.SENT_BEFORE)
             }
 
 

@@ -1,16 +1,17 @@
 """The verb ``redrive``: what a plan says, done to exactly the messages that it froze."""
 
 import getpass
+import re
 import socket
 import time
-from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import Archive, open_archive, read_text
-from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.clients import (
     ClientFactory,
@@ -24,23 +25,15 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.chunk_sender import RunFacts
-from spark_reprocess.redrive.execution import execute
-from spark_reprocess.redrive.plan_messages import (
-    first_ids,
-    frozen_messages,
-    grouped_messages,
-    work_rows,
-)
-from spark_reprocess.redrive.redrive_values import (
-    EXAMPLES,
-    HINDERED,
-    RedriveOptions,
-    RedriveSummary,
-    Tally,
-    summarize,
-)
-from spark_reprocess.redrive.selection import WORK, limited, number_chunks, with_fates
-from spark_reprocess.spark.conditions import explained
+from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
+from spark_reprocess.redrive.edit_records import other_edits, record_edits
+from spark_reprocess.redrive.edited_rows import expression_faults, with_changes
+from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.execution import Executed, execute
+from spark_reprocess.redrive.plan_messages import work_rows
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, summarize
+from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.redrive.weighing import Weighed, weighed
 
 
 def redrive(
@@ -58,40 +51,70 @@ def redrive(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
+    masks = _masks(options)
     archive = open_archive(options.archive)
-    plan = read_plan(_read_file(options.plan))
+    plan = read_plan(_read_file(options.plan), expression_faults(spark))
     queue = require_queue("--to-queue-url", options.to_queue_url, sqs_client)
     if options.execute:
         archive.check_writable()
-    with progress("reading the plan's messages", str):
-        messages = frozen_messages(spark, archive, plan)
-        fates = _fates(messages, archive, plan, options).persist()
-    try:
-        with progress("weighing each message", str), explained(options.where):
-            planned = _planned(plan, fates)
-            hindered = _hindered(fates, planned)
-        if not options.execute:
-            return summarize(plan, "", options.to_queue_url, planned, hindered)
-        facts = _facts(plan, options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
-        executed = execute(
-            work_rows(messages, fates, _tasks(spark, options), in_order=facts.to_fifo),
-            planned,
-            archive,
-            facts,
-            max_rate=options.max_rate,
-            make_sender=make_sender,
-            progress=progress,
-        )
-    finally:
-        fates.unpersist()
-    tallies = [*(tally for tally in planned if tally.word not in WORK), *executed.outcomes]
+    facts = _facts(plan, options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
+    with weighed(spark, archive, plan, options, facts.editor, progress) as whole:
+        notes = tuple(other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
+        if options.execute:
+            executed = _execute(whole, archive, facts, options, make_sender, progress)
+            return replace(_summary(plan, facts, whole, executed), notes=notes)
+        samples = _samples(whole, facts.editor, masks) if options.has_samples else ()
+    summary = summarize(plan, "", options.to_queue_url, whole.planned, whole.hindered)
+    return replace(summary, samples=samples, notes=notes)
+
+
+def _execute(
+    whole: Weighed,
+    archive: Archive,
+    facts: RunFacts,
+    options: RedriveOptions,
+    make_sender: ClientFactory,
+    progress: Progress,
+) -> Executed:
+    record_edits(archive, facts, time.time())
+    tasks = options.tasks_within(options.tasks or whole.spark.sparkContext.defaultParallelism)
+    rows = work_rows(whole.messages, whole.fates, tasks, in_order=facts.to_fifo)
+    return execute(
+        with_changes(rows, facts.edits),
+        whole.planned,
+        archive,
+        facts,
+        max_rate=options.max_rate,
+        make_sender=make_sender,
+        progress=progress,
+    )
+
+
+def _summary(plan: Plan, facts: RunFacts, whole: Weighed, executed: Executed) -> RedriveSummary:
+    rest = [tally for tally in whole.planned if tally.word not in WORK]
     return summarize(
         plan,
         facts.run_id,
         facts.destination,
-        tallies,
-        [*hindered, *executed.outcomes],
+        [*rest, *executed.outcomes],
+        [*whole.hindered, *executed.outcomes],
         executed.stopped_by,
+    )
+
+
+def _masks(options: RedriveOptions) -> tuple[re.Pattern[str], ...]:
+    try:
+        return compile_masks(options.masks)
+    except ValueError as error:
+        raise InputError(f"--mask {error}") from error
+
+
+def _samples(
+    whole: Weighed, editor: Editor, masks: tuple[re.Pattern[str], ...]
+) -> tuple[EditSample, ...]:
+    return tuple(
+        edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
+        for row in whole.first_edited(editor, PREVIEW_SAMPLES)
     )
 
 
@@ -102,41 +125,6 @@ def _read_file(path: str) -> str:
         raise InputError(f"--plan {error}; give the plan.yaml that analyze wrote") from error
 
 
-def _fates(messages: DataFrame, archive: Archive, plan: Plan, options: RedriveOptions) -> DataFrame:
-    to_fifo = _to_fifo(options)
-    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
-    fates = with_fates(
-        number_chunks(grouped_messages(messages, options.where), to_fifo=to_fifo),
-        ledger_states(spark, archive, time.time(), ttl).select("message_id", "state"),
-        plan.actions,
-        to_fifo=to_fifo,
-        send_in_doubt=options.send_in_doubt,
-        include_foreign=options.include_foreign,
-    )
-    return fates if options.limit is None else limited(fates, options.limit)
-
-
-def _planned(plan: Plan, fates: DataFrame) -> list[Tally]:
-    rows = fates.groupBy("group_id", "fate").count().collect()
-    planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
-    known = {tally.group_id for tally in planned}
-    unknown = [group_id for group_id in plan.actions if group_id not in known]
-    if unknown:
-        faults = "\n".join(f"  group {g}: is not in the plan's snapshot" for g in unknown)
-        raise InputError(f"the plan has faults:\n{faults}")
-    return planned
-
-
-def _hindered(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
-    """What stands in the way before anything is sent, by fate, with the first ids."""
-    counts = Counter[str]()
-    for tally in planned:
-        counts[tally.word] += tally.count
-    words = [word for word in HINDERED if counts[word]]
-    ids = first_ids(fates, words, EXAMPLES)
-    return [Tally("", word, counts[word], "", tuple(ids[word])) for word in words]
-
-
 def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFacts:
     return RunFacts(
         run_id=new_id(time.time()),
@@ -144,20 +132,13 @@ def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFa
         who=_who(),
         reason=options.reason,
         destination=options.to_queue_url,
-        to_fifo=_to_fifo(options),
+        to_fifo=require_queue_url("--to-queue-url", options.to_queue_url).is_fifo,
         claim_ttl_seconds=options.claim_ttl_seconds,
         send_in_doubt=options.send_in_doubt,
         keep_counter=options.keep_counter,
         max_message_bytes=max_message_bytes,
+        edits=plan.edits,
     )
-
-
-def _to_fifo(options: RedriveOptions) -> bool:
-    return require_queue_url("--to-queue-url", options.to_queue_url).is_fifo
-
-
-def _tasks(spark: SparkSession, options: RedriveOptions) -> int:
-    return options.tasks_within(options.tasks or spark.sparkContext.defaultParallelism)
 
 
 def _who() -> str:

@@ -16,8 +16,10 @@ from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.editing.errors import EditError
 from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
+from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
 from spark_reprocess.redrive.selection import Fate
@@ -69,17 +71,23 @@ class RedriveTask:
                 gate=gate,
                 now_seconds=time.time,
             )
-            return _tally(settle_all(sender, _chunks(batches)))
+            return _tally(settle_all(sender, self._chunks(batches)))
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
+        editor = self.facts.editor
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
+            yield unit, chunk, [_item(row, editor) for row in of_chunk]
 
 
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
-    rows = (row for batch in batches for row in batch.to_pylist())
-    for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
-        yield unit, chunk, [_item(row) for row in of_chunk]
-
-
-def _item(row: dict[str, Any]) -> Item:
-    return Item(row["group_id"], row["fate"], from_row(row))
+def _item(row: dict[str, Any], editor: Editor) -> Item:
+    if row["fate"] != Fate.SEND:
+        return Item(row["group_id"], row["fate"], from_row(row))
+    try:
+        return Item(row["group_id"], Fate.SEND, editor.message(row))
+    except EditError:
+        # Weighing found no fault, so an expression gave another value now: leave it.
+        return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))
 
 
 def _tally(settled: Iterable[Settled]) -> list[dict[str, Any]]:

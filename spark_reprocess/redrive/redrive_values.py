@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
+from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 
 HINDERED = (Fate.FOREIGN, Fate.NO_GROUP, Fate.IN_DOUBT, Fate.BUSY, Fate.WAITS)
-"""What stands in the way of a message before anything is sent."""
+"""What stands in the way of a message before anything is sent, and needs no further reason."""
 
-PROBLEMS = (*HINDERED, Outcome.FAILED, Fate.NOT_REACHED)
+PROBLEMS = (*HINDERED, Fate.EDIT_FAILED, Outcome.FAILED, Fate.NOT_REACHED)
 EXAMPLES = 5
 _TTL_CHUNKS = 2
 """A claim lives for the time of two chunks at least, so that a slow one is not taken for dead."""
@@ -37,6 +38,8 @@ class RedriveOptions:
         claim_ttl_seconds: how long a claim without a result counts as busy.
         keep_counter: keep the replay count instead of starting afresh.
         reason: why, for the ledger; required with *execute*.
+        masks: regular expressions of what previews of edits must not show, besides our own.
+        has_samples: whether the dry run previews edits on (masked, shortened) messages.
         execute: without it nothing is sent or written.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
     """
@@ -52,6 +55,8 @@ class RedriveOptions:
     claim_ttl_seconds: float = 900
     keep_counter: bool = False
     reason: str = ""
+    masks: tuple[str, ...] = ()
+    has_samples: bool = True
     execute: bool = False
     tasks: int | None = None
 
@@ -81,12 +86,17 @@ class RedriveOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """One group: how many of its messages met which ``Fate`` or ``Outcome``."""
+    """One group: how many of its messages met which ``Fate`` or ``Outcome``.
+
+    Attributes:
+        is_edited: whether what is sent of it is edited first.
+    """
 
     group_id: str
     title: str
     action: str
     counts: Mapping[str, int]
+    is_edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,8 @@ class RedriveSummary:
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled.
         stopped_by: why the run ended early, empty where it did not.
+        samples: in a dry run, what the plan's edits would do to some messages.
+        notes: what else the operator should know, a sentence each.
     """
 
     plan_id: str
@@ -116,6 +128,8 @@ class RedriveSummary:
     groups: tuple[GroupOutcome, ...]
     problems: tuple[Problem, ...]
     stopped_by: str = ""
+    samples: tuple[EditSample, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def count(self, *words: str) -> int:
         """How many messages met one of these fates or outcomes."""
@@ -157,7 +171,13 @@ def summarize(
         if tally.group_id in counts:
             counts[tally.group_id][tally.word] += tally.count
     groups = tuple(
-        GroupOutcome(group.group_id, group.title, group.action, dict(counts[group.group_id]))
+        GroupOutcome(
+            group.group_id,
+            group.title,
+            group.action,
+            dict(counts[group.group_id]),
+            is_edited=group.group_id in plan.edits,
+        )
         for group in plan.groups
     )
     problems = tuple(_problems(possible_problems))

@@ -30,6 +30,7 @@ class Fate(StrEnum):
     BUSY = "busy"
     FOREIGN = "foreign_source"
     NO_GROUP = "no_group"
+    EDIT_FAILED = "edit_failed"
     WAITS = "waits"
     NOT_REACHED = "not_reached"
 
@@ -66,7 +67,8 @@ def with_fates(
     """Add ``fate``.
 
     Args:
-        numbered: the whole plan, with ``selected``: whether this run's condition takes the message.
+        numbered: the whole plan, with ``selected``: whether this run's condition takes the message,
+            and ``edit_fault``: why its group's edit does not fit it, else null.
         states: ``message_id, state`` of the ledgers.
         actions: by group id; other groups are left.
         to_fifo: whether the destination is a FIFO queue: then a message without a message group
@@ -87,6 +89,7 @@ def with_fates(
         .when(action == "discard", Fate.DISCARD)
         .when(_is_foreign() & ~F.lit(include_foreign), Fate.FOREIGN)
         .when(F.col("message_group_id").isNull() & F.lit(to_fifo), Fate.NO_GROUP)
+        .when(F.col("edit_fault").isNotNull(), Fate.EDIT_FAILED)
         .otherwise(Fate.SEND)
     )
     fates = known.withColumn("fate", fate).drop("state")
@@ -109,7 +112,7 @@ def _with_waiting(fates: DataFrame) -> DataFrame:
         .orderBy("place")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    is_open = F.col("fate").isin(Fate.BUSY, Fate.IN_DOUBT)
+    is_open = F.col("fate").isin(Fate.BUSY, Fate.IN_DOUBT, Fate.EDIT_FAILED)
     is_blocked = F.coalesce(F.max(is_open).over(earlier), F.lit(False))  # noqa: FBT003 - a value
     return fates.withColumn(
         "fate",

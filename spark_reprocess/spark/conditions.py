@@ -1,7 +1,7 @@
 """The operator's SQL conditions, and what Spark says when one is wrong."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, PythonException
@@ -36,11 +36,15 @@ def matching(rows: DataFrame, where: str | None) -> DataFrame:
 
 
 @contextmanager
-def explained(where: str | None) -> Iterator[None]:
+def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
     """Turn what fails while Spark evaluates *where* (a bad cast, say) into a sentence.
 
+    Args:
+        where: the condition, None where there is none.
+        expressions: names of other SQL of the operator's that is evaluated here.
+
     Raises:
-        InputError: *where* fails on a message. Which one is not said: Spark would quote its body.
+        InputError: one of them fails on a message. On which is not said: Spark would quote it.
         ArchiveError: a file of the archive is broken.
     """
     _hush()
@@ -56,10 +60,11 @@ def explained(where: str | None) -> Iterator[None]:
         if condition.startswith(_UNREADABLE_FILE):
             named = sentence_of(error)
             raise ArchiveError(f"the archive has a file that Spark cannot read: {named}") from error
-        if where is None or not condition:
+        sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
+        if not sources or not condition:
             raise
         raise InputError(
-            f"--where {where!r}: fails on a message: {condition}; "
+            f"{' or '.join(sources)}: fails on a message: {condition}; "
             "use forms that give null instead, e.g. try_cast"
         ) from error
 

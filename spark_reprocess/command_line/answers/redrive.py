@@ -1,17 +1,26 @@
 """The answer of ``redrive``."""
 
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.command_line.answers.edits import print_edits
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
-_LEFT = (Fate.LEAVE, Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.FOREIGN, Fate.NO_GROUP)
+_LEFT = (
+    Fate.LEAVE,
+    Fate.NOT_SELECTED,
+    Fate.OVER_LIMIT,
+    Fate.FOREIGN,
+    Fate.NO_GROUP,
+    Fate.EDIT_FAILED,
+)
 
 _PROBLEMS: dict[str, str] = {
     Fate.FOREIGN: "left: parked because they came from another queue; where the destination is "
     "theirs, add --include-foreign",
     Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
+    Fate.EDIT_FAILED: "left: the plan's edit does not fit them",
     Fate.IN_DOUBT: "in doubt: they may have been sent and no answer came; look for them, then "
     "send them again with --in-doubt send",
     Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "
@@ -28,15 +37,18 @@ def print_redrive(summary: RedriveSummary) -> None:
     rows = [
         (
             group.group_id,
-            group.action,
+            f"{group.action}, edited" if group.is_edited else group.action,
             *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
             group.title,
         )
         for group in summary.groups
     ]
     print_table(("group", "action", *words, "failure"), rows)
+    print_edits(summary)
     for problem in summary.problems:
         say(_problem(problem))
+    for note in summary.notes:
+        say(f"note: {note}")
     say(_closing(summary))
 
 

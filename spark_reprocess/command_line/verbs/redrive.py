@@ -21,6 +21,10 @@ Does what plan.yaml says, to exactly the messages that it froze: sends groups wi
 Repeat it at will: what was sent is never sent again, and what may have been sent (an answer that
 was lost, a run that was killed) is named and left alone unless you say --in-doubt send.
 
+A group of the plan may say how its messages change on the way: `edit`, a JSON Patch (RFC 6902) on
+JSON bodies, and `set_attributes`, Spark SQL for attributes. The dry run shows a few of them before
+and after. Messages that an edit does not fit are left, counted and named.
+
 Messages that were parked as foreign_source came from another queue than the main queue. They are
 left, and counted, unless --include-foreign says that the destination is theirs."""
 
@@ -53,13 +57,27 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
     add("--keep-counter", action="store_true", help="keep each message's replay count")
+    add(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="hide what it matches in the dry run's previews of edits; may be repeated",
+    )
+    add(
+        "--no-samples",
+        dest="has_samples",
+        action="store_false",
+        help="preview no edit on any message",
+    )
     add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
     add("--execute", action="store_true", help="do it; without this nothing is sent")
 
 
-def _make_options(*, in_doubt: str, **values: object) -> RedriveOptions:
+def _make_options(*, in_doubt: str, masks: list[str], **values: object) -> RedriveOptions:
     make: Callable[..., RedriveOptions] = RedriveOptions
-    return make(send_in_doubt=in_doubt == "send", **values)
+    return make(send_in_doubt=in_doubt == "send", masks=tuple(masks), **values)
 
 
 def _run(options: RedriveOptions) -> int:

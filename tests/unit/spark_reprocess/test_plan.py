@@ -13,7 +13,7 @@ from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
 from spark_reprocess.plan.plan_text import plan_text
-from spark_reprocess.plan.reading import plan_fault, read_plan
+from spark_reprocess.plan.reading import plan_faults, read_plan
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]))
 
@@ -152,7 +152,9 @@ def test_fault_that_shows_later_has_its_line_too() -> None:
     read = read_plan(plan_text(plan(group("g-1"), group("g-2"))))
     line = plan_text(read).splitlines().index("  - id: g-2") + 1
 
-    assert plan_fault(read, "g-2", "is not there") == f"  line {line}: group g-2: is not there"
+    spelled = plan_faults(read, {"g-2": "is not there"})
+
+    assert spelled == f"the plan has faults:\n  line {line}: group g-2: is not there"
 
 
 WITH_EDITS = """

@@ -1,0 +1,145 @@
+"""What a plan means for each of its messages at this moment: fates, counted. Sends nothing."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.clients import require_queue_url
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import plan_faults
+from spark_reprocess.progress import Progress
+from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
+from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.plan_messages import first_ids, frozen_messages, grouped_messages
+from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, RedriveOptions, Tally
+from spark_reprocess.redrive.selection import Fate, limited, number_chunks, with_fates
+from spark_reprocess.spark.conditions import explained
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A plan's messages and their fates.
+
+    Attributes:
+        messages: the archive's rows of exactly the plan's messages.
+        fates: one row per message; see ``selection.with_fates``. Persisted.
+        planned: how many messages of each group have which fate.
+        hindered: what stands in the way of messages, with the ids of the first few.
+    """
+
+    messages: DataFrame
+    fates: DataFrame
+    planned: tuple[Tally, ...]
+    hindered: tuple[Tally, ...]
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that holds them."""
+        return self.messages.sparkSession
+
+    def counts(self, word: str) -> dict[str, int]:
+        """How many messages of each group have this fate."""
+        return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
+
+    def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
+        """The first *count* rows that are to be sent of each group with an edit."""
+        return first_rows(self.messages, self.fates, editor.edits, count) if editor.edits else []
+
+
+@contextmanager
+def weighed(
+    spark: SparkSession,
+    archive: Archive,
+    plan: Plan,
+    options: RedriveOptions,
+    editor: Editor,
+    progress: Progress,
+) -> Iterator[Weighed]:
+    """Weigh the plan's messages, for as long as the block lasts.
+
+    Raises:
+        InputError: the archive does not hold the plan's messages, the plan names a group that they
+            do not have, or the operator's SQL fails on one of them.
+    """
+    with progress("reading the plan's messages", str):
+        messages = frozen_messages(spark, archive, plan)
+        fates = _fates(messages, archive, plan, options, editor).persist()
+    try:
+        with progress("weighing each message", str), explained(options.where, _expressions(plan)):
+            planned = _planned(plan, fates)
+            hindered = (*_hindered(fates, planned), *_unedited(fates, planned))
+        yield Weighed(messages, fates, planned, hindered)
+    finally:
+        fates.unpersist()
+
+
+def _expressions(plan: Plan) -> list[str]:
+    return [
+        f"set_attributes of group {group_id}"
+        for group_id, edit in plan.edits.items()
+        if edit.set_attributes
+    ]
+
+
+def _fates(
+    messages: DataFrame, archive: Archive, plan: Plan, options: RedriveOptions, editor: Editor
+) -> DataFrame:
+    to_fifo = require_queue_url("--to-queue-url", options.to_queue_url).is_fifo
+    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
+    numbered = number_chunks(grouped_messages(messages, options.where), to_fifo=to_fifo)
+    fates = with_fates(
+        with_edit_faults(numbered, messages, editor),
+        ledger_states(spark, archive, time.time(), ttl).select("message_id", "state"),
+        plan.actions,
+        to_fifo=to_fifo,
+        send_in_doubt=options.send_in_doubt,
+        include_foreign=options.include_foreign,
+    )
+    return fates if options.limit is None else limited(fates, options.limit)
+
+
+def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
+    rows = fates.groupBy("group_id", "fate").count().collect()
+    planned = tuple(Tally(row["group_id"], row["fate"], row["count"]) for row in rows)
+    known = {tally.group_id for tally in planned}
+    unknown = {g: "is not in the plan's snapshot" for g in plan.actions if g not in known}
+    if unknown:
+        raise InputError(plan_faults(plan, unknown))
+    return planned
+
+
+def _hindered(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
+    """What stands in the way before anything is sent, by fate, with the first ids."""
+    counts = Counter[str]()
+    for tally in planned:
+        counts[tally.word] += tally.count
+    words = [word for word in HINDERED if counts[word]]
+    ids = first_ids(fates, words, EXAMPLES)
+    return [Tally("", word, counts[word], "", tuple(ids[word])) for word in words]
+
+
+def _unedited(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
+    """Messages that their group's edit does not fit, by the reason."""
+    if not any(tally.word == Fate.EDIT_FAILED for tally in planned):
+        return []
+    some = F.slice(F.sort_array(F.collect_list("message_id")), 1, EXAMPLES)
+    rows = (
+        fates.where(F.col("fate") == Fate.EDIT_FAILED)
+        .groupBy(FAULT)
+        .agg(F.count("*").alias("count"), some.alias("examples"))
+        .orderBy(F.desc("count"), FAULT)
+        .collect()
+    )
+    return [
+        Tally("", Fate.EDIT_FAILED, row["count"], row[FAULT], tuple(row["examples"]))
+        for row in rows
+    ]

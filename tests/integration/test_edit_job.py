@@ -1,0 +1,227 @@
+"""Edits of a plan in a real Spark session, against an SQS server over HTTP."""
+
+import json
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.history import History
+from spark_reprocess.archive.ledger import Ledger
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import InputError
+from tests.builders import context, filler, message, text
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    OWN,
+    archive_of,
+    bodies,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RAISE_ID = """\
+edit:
+  - {op: test, path: /type, value: Order}
+  - {op: replace, path: /id, value: 1000000000000000000000.10}
+"""
+SET = """\
+set_attributes:
+  own-text: concat('order ', get_json_object(body, '$.id'))
+  own-number: body_bytes * 2
+  own-bytes: null
+  copy: cast(message_id as binary)
+  missing: get_json_object(body, '$.nothing')
+"""
+
+
+def with_edit(plan: str, keys: str) -> str:
+    """The same plan, each group with these keys besides its action."""
+    path = Path(plan)
+    edited = f"action: redrive\n{indent(keys, '  ')}"
+    path.write_text(path.read_text().replace("action: redrive\n", edited))
+    return plan
+
+
+def test_edited_copy_carries_what_the_plan_says_and_its_origin(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(0), parked(2)])
+    plan = with_edit(planned(spark, archive), RAISE_ID + SET)
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert (summary.count("sent"), summary.is_unfinished) == (2, False)
+    arrived = sorted(receive_all(destination), key=lambda m: History.of(m).first_id(m))
+    assert bodies(arrived) == ['{"type": "Order", "id": 1000000000000000000000.10}'] * 2
+    own = {n: a for n, a in arrived[1].attributes.items() if not n.startswith("sqs-dlq-")}
+    assert own == {
+        "own-text": text("order 2"),
+        "own-number": text("52", "Number.float"),
+        "copy": MessageAttribute("Binary", b"m-002"),
+    }
+    assert [History.of(one).context.first_id for one in arrived] == ["first-0", "first-2"]
+
+
+def test_ledger_names_the_edit_of_each_claim(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0)])
+    plan = with_edit(planned(spark, archive), SET)
+
+    summary = executed(spark, archive, plan, make_queue("main").url)
+
+    (attempt,) = Ledger(archive, summary.plan_id).all_attempts()
+    ((group_id, digest),) = attempt.claim.edits.items()
+    (record,) = archive.list(f"ledger/plan_id={summary.plan_id}/edits")
+    assert record.endswith(f"/{group_id}.{digest}.json")
+    assert "own-number" in (archive.read(record) or b"").decode()
+
+
+def test_message_that_the_edit_does_not_fit_is_left_and_named(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    destination = make_queue("main", MaximumMessageSize="1024")
+    origin = context(first_id="f", reason="attempts_exhausted")
+    archive = archive_of(
+        tmp_path,
+        [
+            message("m-good", '{"type":"Order","id":1}', origin),
+            message("m-text", "type: Order", origin),
+            message("m-other", '{"type":"Refund","id":1}', origin),
+            message("m-twice", '{"type":"Order","type":"Order","id":1}', origin),
+            message("m-full", '{"type":"Order","id":2}', filler(10)),
+            message("m-large", json.dumps({"type": "Order", "id": 3, "x": "y" * 900}), origin),
+        ],
+    )
+    plan = with_edit(planned(spark, archive), RAISE_ID)
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+
+    assert main([*argv, "--execute", "--reason", "fixed"]) == 4
+
+    said = capsys.readouterr().out
+    for fault in (
+        "[the body is no JSON]: m-text",
+        "[operation 1 (test /type): another value is there, or none]: m-other",
+        "[the body names a key of an object twice]: m-twice",
+        "sqs-dlq-context, which names the message's origin]: m-full",
+        "[it would be larger than the queue's MaximumMessageSize, 1,024 bytes]: m-large",
+    ):
+        assert f"1 left: the plan's edit does not fit them {fault}" in said or fault in said
+    assert bodies(receive_all(destination)) == ['{"type":"Order","id":1000000000000000000000.10}']
+    assert main(["redrive", *argv[1:]]) == 0
+    assert "5 left" not in capsys.readouterr().out
+
+
+def test_dry_run_shows_some_messages_before_and_after(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    body = '{"type":"Order","id":1,"mail":"jane@example.org","card":"4111 1111 1111 1111"}'
+    archive = archive_of(tmp_path, [message(f"m-{n}", body, OWN) for n in range(5)])
+    plan = with_edit(planned(spark, archive), RAISE_ID + SET)
+    destination = make_queue("main")
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+
+    assert main([*argv, "--mask", "grüße"]) == 0
+
+    said = capsys.readouterr().out
+    assert said.count("  message m-") == 3
+    assert '  -  "id": 1,\n  +  "id": 1000000000000000000000.10,\n' in said
+    assert "  -attribute own-text (String): ***\n" in said
+    assert "  +attribute own-text (String): order 1\n" in said
+    assert "jane" not in said
+    assert "4111" not in said
+    assert receive_all(destination) == []
+    assert archive.list("ledger") == []
+
+
+def test_expressions_are_checked_with_the_whole_plan(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0)])
+    keys = (
+        "set_attributes:\n  a: nothing + 1\n  b: sum(body_bytes)\n  c: parked_reason is null\n"
+        "  d: attributes\n  e: rand()\n  f: explode(array(1))\n  g: ')'\n"
+    )
+    plan = with_edit(planned(spark, archive), keys)
+    lines = Path(plan).read_text().splitlines()
+
+    with pytest.raises(InputError) as caught:
+        executed(spark, archive, plan, make_queue("main").url)
+
+    found = str(caught.value).splitlines()[1:]
+    first = lines.index("  set_attributes:") + 1
+    assert [int(one.split()[1].rstrip(":")) - first for one in found] == list(range(1, 8))
+    for name, fault in zip(
+        "abcdefg",
+        ["nothing", "", "gives boolean", "gives map", "another value each time", "", "syntax"],
+        strict=True,
+    ):
+        assert any(f"set_attributes: {name}: " in one and fault in one.lower() for one in found)
+
+
+def test_expression_that_fails_on_a_message_stops_before_anything_is_sent(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(0)])
+    plan = with_edit(planned(spark, archive), "set_attributes: {n: cast(body as int)}\n")
+
+    with pytest.raises(InputError, match=r"set_attributes of group .*CAST_INVALID_INPUT.*try_cast"):
+        executed(spark, archive, plan, destination.url)
+    assert receive_all(destination) == []
+    assert archive.list("ledger") == []
+
+
+def test_rest_of_a_group_that_goes_with_another_edit_is_told(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
+    plan = planned(spark, archive)
+    plain = Path(plan).read_text()
+    first = executed(spark, archive, plan, destination.url, limit=1)
+    second = executed(spark, archive, with_edit(plan, SET), destination.url, limit=1)
+    Path(plan).write_text(plain)
+    third = executed(spark, archive, with_edit(plan, RAISE_ID), destination.url, execute=False)
+
+    assert first.notes == ()
+    (note,) = second.notes
+    assert "1 messages were sent before, by runs with no edit; the rest goes with edit" in note
+    (note,) = third.notes
+    assert "2 messages were sent before, by runs with edit" in note
+    assert second.run_id in note
+
+
+def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main.fifo")
+    archive = archive_of(
+        tmp_path,
+        [
+            message("m-1", '{"type":"Other","id":1}', MessageGroupId="g", SequenceNumber="1"),
+            message("m-2", '{"type":"Order","id":2}', MessageGroupId="g", SequenceNumber="2"),
+            message("m-3", '{"type":"Order","id":3}', MessageGroupId="h", SequenceNumber="3"),
+        ],
+    )
+    plan = with_edit(planned(spark, archive), RAISE_ID)
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert [summary.count(word) for word in ("edit_failed", "waits", "sent")] == [1, 1, 1]
+    assert [one.message_group_id for one in receive_all(destination)] == ["h"]
