@@ -19,7 +19,14 @@ EXAMPLES = 5
 _TTL_CHUNKS = 2
 """A claim lives for the time of two chunks at least, so that a slow one is not taken for dead."""
 
-_UNFINISHED = (Outcome.FAILED, Outcome.IN_DOUBT, Fate.BUSY, Fate.WAITS, Fate.NOT_REACHED)
+_UNFINISHED = (
+    Outcome.FAILED,
+    Outcome.IN_DOUBT,
+    Fate.BUSY,
+    Fate.WAITS,
+    Fate.NOT_REACHED,
+    Fate.EDIT_FAILED,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,10 +118,9 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
         "sqs-dlq-context, which names the message's origin]: m-full",
         "[it would be larger than the queue's MaximumMessageSize, 1,024 bytes]: m-large",
     ):
-        assert f"1 left: the plan's edit does not fit them {fault}" in said or fault in said
+        assert fault in said
     assert bodies(receive_all(destination)) == ['{"type":"Order","id":1000000000000000000000.10}']
-    assert main(["redrive", *argv[1:]]) == 0
-    assert "5 left" not in capsys.readouterr().out
+    assert said.count("1 left: the plan's edit does not fit them [") == 5
 
 
 def test_dry_run_shows_some_messages_before_and_after(
