@@ -81,7 +81,7 @@ def test_the_environment_is_what_the_settings_read() -> None:
 def test_the_defaults_are_valid_settings(queue_type: dict[str, str]) -> None:
     settings = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, queue_type)))
 
-    assert settings.policy.max_attempts == 6
+    assert settings.policy.max_attempts == 20
     assert settings.policy.max_age_seconds is None
 
 

@@ -28,7 +28,7 @@ class Stack:
         is_fifo: bool = False,
         rate_seconds: float = 10,
         cap_seconds: int = 900,
-        max_attempts: int = 6,
+        max_attempts: int = 20,
         max_receive_count: int = 3,
         seed: int = 1,
         budget_seconds: int | None = None,

@@ -1,0 +1,57 @@
+"""``python -m dlq_replay.simulate``: what a policy would do in an outage."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from dlq_replay.simulate.arguments import Arguments, parse
+from dlq_replay.simulate.bill import bill_of
+from dlq_replay.simulate.files import write_csv, write_json
+from dlq_replay.simulate.flow import simulate
+from dlq_replay.simulate.jitter import Jitter
+from dlq_replay.simulate.report import ACCEPTED_SHARE, Screen, text_report
+from dlq_replay.simulate.search import smallest_max_attempts
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Answer what *argv* asks, on standard output."""
+    arguments = parse(argv)
+    try:
+        _answer(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the pipe has seen enough; Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _answer(arguments: Arguments) -> None:
+    if arguments.is_search:
+        enough = smallest_max_attempts(arguments.scenario, ACCEPTED_SHARE)
+        _say(f"{enough}" if enough is not None else "no number of replays is enough")
+        return
+    recoveries = {jitter: simulate(arguments.scenario, jitter) for jitter in Jitter}
+    bill = bill_of(recoveries[Jitter.FULL])
+    if arguments.form == "json":
+        write_json(recoveries, bill, sys.stdout)
+    elif arguments.form == "csv":
+        write_csv(recoveries, sys.stdout)
+    else:
+        _say(text_report(recoveries, bill, _screen()))
+
+
+def _screen() -> Screen | None:
+    """The terminal to draw on; None in a pipe, and where braille cannot be shown."""
+    shows_braille = (sys.stdout.encoding or "").lower().startswith("utf")
+    if not (sys.stdout.isatty() and shows_braille):
+        return None
+    return Screen(shutil.get_terminal_size().columns, has_colours="NO_COLOR" not in os.environ)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

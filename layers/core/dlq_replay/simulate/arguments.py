@@ -1,0 +1,225 @@
+"""The command line's arguments, turned into a scenario and a form of answer."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dlq_replay.settings import BACKOFF_CAP_RANGE, BACKOFF_RATE_RANGE, MAX_ATTEMPTS_RANGE
+from dlq_replay.simulate.figures import read_seconds
+from dlq_replay.simulate.scenario import (
+    DEFAULT_BACKOFF_CAP_SECONDS,
+    DEFAULT_BACKOFF_RATE,
+    DEFAULT_MAX_ATTEMPTS,
+    DEFAULT_MAX_RECEIVE_COUNT,
+    DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
+    Scenario,
+    policy_of,
+)
+
+_ABOUT = """\
+What would this policy do in an outage? Tells how many messages recover by themselves, how many are
+parked, when the last one is through, what the consumer has to bear meanwhile, and what it costs.
+The answer is computed with the rules of the replay function itself."""
+
+_EXAMPLES = """\
+examples:
+
+  the template's defaults, in an outage of an hour:
+    python -m dlq_replay.simulate --outage 1h --rate 50
+
+  how many replays an outage of four hours needs:
+    python -m dlq_replay.simulate --outage 4h --rate 50 --find
+
+  why jitter: 10,000 messages that failed together come back together, or spread out
+    python -m dlq_replay.simulate --outage 10m --rate 1 --burst 10000
+
+  a consumer that can do little more than its daily work:
+    python -m dlq_replay.simulate --outage 1h --rate 50 --capacity 60
+
+  a consumer that fails at once and for good with each copy (worst case for the waits):
+    python -m dlq_replay.simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
+
+what is assumed: all tries fail during the outage and none after it. Numbers are averages; a run of
+few messages varies around them. Time passes in steps of 1 s, of more for outages above an hour and
+a half; each wait is off by half a step at most. The time that a try takes, and the second or so in
+which Lambda collects a batch, are left out. A queue hides 120,000 copies at most: beyond that the
+consumer gets no more, as with SQS.
+
+durations: 90, 30s, 15m, 1h30m, 2d. exit codes: 0 done; 2 bad arguments"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What was asked for.
+
+    Attributes:
+        form: ``text``, ``json`` or ``csv``.
+        is_search: whether the smallest sufficient number of replays is asked for instead.
+    """
+
+    scenario: Scenario
+    form: str
+    is_search: bool
+
+
+def parse(argv: Sequence[str] | None) -> Arguments:
+    """Read *argv*; like argparse, exit with 2 on a fault and 0 after help."""
+    parser = _parser()
+    values = parser.parse_args(argv)
+    try:
+        scenario = Scenario(
+            outage_seconds=values.outage,
+            arrivals_per_second=values.rate,
+            burst_count=values.burst,
+            policy=policy_of(values.max_attempts, values.backoff_rate, values.cap),
+            visibility_timeout_seconds=values.visibility_timeout,
+            max_receive_count=values.max_receive_count,
+            capacity_per_second=values.capacity,
+            message_bytes=values.message_bytes,
+        )
+    except ValueError as error:
+        parser.error(str(error))
+    return Arguments(scenario, values.form, values.find)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m dlq_replay.simulate",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_outage(parser.add_argument_group("the outage"))
+    _add_policy(parser.add_argument_group("the policy, by the template's parameters"))
+    _add_main(parser.add_argument_group("the main queue and its consumer"))
+    form = parser.add_argument_group("the answer").add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json", help="as JSON")
+    form.add_argument(
+        "--csv", dest="form", action="store_const", const="csv", help="the load, second by second"
+    )
+    form.add_argument(
+        "--find",
+        action="store_true",
+        help="the smallest --max-attempts that parks under 1 in 1,000",
+    )
+    parser.set_defaults(form="text")
+    return parser
+
+
+def _add_outage(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--outage", type=_duration(1), default=3600, metavar="TIME", help="its length (default: 1h)"
+    )
+    add(
+        "--rate",
+        type=_number(0, 1e9),
+        default=10.0,
+        metavar="N",
+        help="messages that arrive in a second (default: %(default)g)",
+    )
+    add(
+        "--burst",
+        type=_whole(0, 10**12),
+        default=0,
+        metavar="N",
+        help="messages that arrive besides, all at its start (default: %(default)s)",
+    )
+
+
+def _add_policy(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--max-attempts",
+        type=_whole(*MAX_ATTEMPTS_RANGE),
+        default=DEFAULT_MAX_ATTEMPTS,
+        metavar="N",
+        help="MaxAttempts: replays before a message is parked (default: %(default)s)",
+    )
+    add(
+        "--backoff-rate",
+        type=_number(*BACKOFF_RATE_RANGE),
+        default=DEFAULT_BACKOFF_RATE,
+        metavar="S",
+        help="BackoffRate: replay n waits up to this times 2^n (default: %(default)g)",
+    )
+    add(
+        "--cap",
+        type=_duration(*BACKOFF_CAP_RANGE),
+        default=DEFAULT_BACKOFF_CAP_SECONDS,
+        metavar="TIME",
+        help="BackoffCapSeconds: the longest wait (default: %(default)s)",
+    )
+
+
+def _add_main(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--visibility-timeout",
+        type=_duration(0, 43_200),
+        default=DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
+        metavar="TIME",
+        help="how long a copy is hidden after a failed try (default: %(default)s)",
+    )
+    add(
+        "--max-receive-count",
+        type=_whole(1, 1000),
+        default=DEFAULT_MAX_RECEIVE_COUNT,
+        metavar="N",
+        help="failed tries before it is a dead letter (default: %(default)s)",
+    )
+    add(
+        "--capacity",
+        type=_number(0.001, 1e12),
+        metavar="N",
+        help="tries that the consumer can make in a second (default: any number)",
+    )
+    add(
+        "--message-bytes",
+        type=_whole(1, 1_048_576),
+        default=2048,
+        metavar="N",
+        help="size of a message, for the bill (default: %(default)s)",
+    )
+
+
+def _duration(low: int, high: int = 366 * 86_400) -> Callable[[str], int]:
+    def duration(text: str) -> int:
+        try:
+            seconds = read_seconds(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+        return _bounded(text, seconds, low, high, " s")
+
+    return duration
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        if not (text.isascii() and text.isdigit()):
+            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number")
+        return _bounded(text, int(text), low, high)
+
+    return whole
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
+        return _bounded(text, value, low, high)
+
+    return number
+
+
+Bounded = TypeVar("Bounded", int, float)
+
+
+def _bounded(text: str, value: Bounded, low: float, high: float, unit: str = "") -> Bounded:
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} must be from {low:g}{unit} to {high:g}{unit}")
+    return value

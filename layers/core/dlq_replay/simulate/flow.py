@@ -1,0 +1,186 @@
+"""The messages' way round, step by step: main, consumer, DLQ, Lambda, and main again. Pure."""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from dlq_replay.simulate.jitter import Jitter
+from dlq_replay.simulate.recovery import Recovery, Steps
+from dlq_replay.simulate.scenario import Scenario
+from dlq_replay.simulate.timeline import Run, Timeline, runs_of
+from dlq_replay.simulate.waits import waits_by_replay_count
+
+MAX_IN_FLIGHT = 120_000
+"""Received and hidden copies in one queue; above it, polls find nothing: SQSDeveloperGuide,
+"Amazon SQS visibility timeout"."""
+
+
+def simulate(scenario: Scenario, jitter: Jitter = Jitter.FULL) -> Recovery:
+    """Let an outage pass, and all that follows from it."""
+    flow = _Flow(scenario, jitter)
+    step = 0
+    while step < flow.outage_steps or flow.has_messages_of_the_outage():
+        flow.pass_step(step)
+        step += 1
+    return flow.recovery()
+
+
+class _Cohort(NamedTuple):
+    """Messages in main that cannot be told apart.
+
+    Attributes:
+        replay_count: how often they were replayed.
+        receive_count: how often the consumer failed on these copies.
+        is_late: whether they arrived after the outage, and are only traffic.
+        size: how many, on average.
+    """
+
+    replay_count: int
+    receive_count: int
+    is_late: bool
+    size: float
+
+
+class _Fate(NamedTuple):
+    """What becomes of the dead letters with one replay count, in steps."""
+
+    delays: Sequence[Run]
+    looks: Sequence[Run]
+    parked: float
+
+
+class _Flow:
+    def __init__(self, scenario: Scenario, jitter: Jitter) -> None:
+        self._scenario, self._jitter = scenario, jitter
+        seconds = scenario.step_seconds
+        self.outage_steps = scenario.outage_seconds // seconds
+        self._hidden_steps = _hidden_steps(scenario)
+        capacity = scenario.capacity_per_second
+        self._capacity = math.inf if capacity is None else capacity * seconds
+        table = waits_by_replay_count(scenario.policy, jitter)
+        self._fates = [
+            _Fate(runs_of(waits.delays, seconds), runs_of(waits.looks, seconds), waits.parked)
+            for waits in table
+        ]
+        tries_seconds = scenario.visibility_timeout_seconds * scenario.max_receive_count
+        self._seconds_to_park = sum(tries_seconds + waits.mean_seconds for waits in table)
+        self._replayed = [Timeline() for _ in self._fates]
+        self._looks = Timeline()
+        self._hidden: defaultdict[int, list[_Cohort]] = defaultdict(list)
+        self._in_flight = 0.0
+        self._max_in_flight = _max_in_flight(scenario)
+        self._line: deque[_Cohort] = deque()
+        self._steps = Steps()
+        self._through = [0.0] * len(self._fates)
+        self._replays = self._peak_in_flight = 0.0
+
+    def pass_step(self, step: int) -> None:
+        self._steps.parked.append(0.0)
+        for cohort in self._hidden.pop(step, ()):
+            self._in_flight -= cohort.size
+            if cohort.receive_count < self._scenario.max_receive_count:
+                self._line.append(cohort)
+            else:
+                self._bury(step, cohort)
+        self._steps.looks.append(self._looks.take(step))
+        for replay_count, replayed in enumerate(self._replayed):
+            if size := replayed.take(step):
+                self._replays += size
+                self._line.append(_Cohort(replay_count, 0, is_late=False, size=size))
+        self._arrive(step)
+        self._serve(step)
+
+    def has_messages_of_the_outage(self) -> bool:
+        if self._hidden or any(replayed.is_pending() for replayed in self._replayed):
+            return True
+        return any(not cohort.is_late for cohort in self._line)
+
+    def recovery(self) -> Recovery:
+        return Recovery(
+            self._scenario,
+            self._jitter,
+            self._steps,
+            self._through,
+            self._replays,
+            self._peak_in_flight,
+            self._seconds_to_park,
+        )
+
+    def _bury(self, step: int, cohort: _Cohort) -> None:
+        """Let SQS move them to the DLQ, and the Lambda decide."""
+        fate = self._fates[cohort.replay_count]
+        self._looks.add(step, cohort.size, fate.looks)
+        self._steps.parked[step] += fate.parked * cohort.size
+        if fate.delays:
+            self._replayed[cohort.replay_count + 1].add(step, cohort.size, fate.delays)
+
+    def _arrive(self, step: int) -> None:
+        """Let new messages in; the step in which the outage ends has some of either kind."""
+        rate, seconds = self._scenario.arrivals_per_second, self._scenario.step_seconds
+        left_seconds = self._scenario.outage_seconds - step * seconds
+        early = rate * min(seconds, max(0, left_seconds))
+        late = rate * seconds - early
+        if step == 0:
+            early += self._scenario.burst_count
+        if early:
+            self._line.append(_Cohort(0, 0, is_late=False, size=early))
+        if late:
+            self._line.append(_Cohort(0, 0, is_late=True, size=late))
+
+    def _serve(self, step: int) -> None:
+        tries = failed = through = 0.0
+        for cohort in self._taken():
+            tries += cohort.size
+            if step < self.outage_steps:
+                self._fail(step, cohort)
+                failed += cohort.size
+            elif not cohort.is_late:
+                self._through[cohort.replay_count] += cohort.size
+                through += cohort.size
+        self._steps.tries.append(tries)
+        self._steps.failed.append(failed)
+        self._steps.through.append(through)
+
+    def _fail(self, step: int, cohort: _Cohort) -> None:
+        """Hide them until SQS shows them again, or moves them to the DLQ."""
+        replay_count, receive_count, is_late, size = cohort
+        failed = _Cohort(replay_count, receive_count + 1, is_late, size)
+        hidden = self._hidden_steps[receive_count]
+        if hidden:
+            self._hidden[step + hidden].append(failed)
+            self._in_flight += size
+            self._peak_in_flight = max(self._peak_in_flight, self._in_flight)
+        else:
+            self._line.append(failed)
+
+    def _taken(self) -> Iterator[_Cohort]:
+        """What the consumer takes from main in one step, oldest first."""
+        left = min(self._capacity, self._max_in_flight - self._in_flight)
+        while self._line and left > 0:
+            cohort = self._line.popleft()
+            if cohort.size > left:
+                self._line.appendleft(cohort._replace(size=cohort.size - left))
+                cohort = cohort._replace(size=left)
+            left -= cohort.size
+            yield cohort
+
+
+def _hidden_steps(scenario: Scenario) -> Sequence[int]:
+    """For how many steps a copy is hidden after its first, second, ... failed try.
+
+    Together as many as the tries take; before the DLQ at least one.
+    """
+    ratio = scenario.visibility_timeout_seconds / scenario.step_seconds
+    ends = [round(tries * ratio) for tries in range(scenario.max_receive_count + 1)]
+    hidden = [end - start for start, end in pairwise(ends)]
+    return [*hidden[:-1], max(1, hidden[-1])]
+
+
+def _max_in_flight(scenario: Scenario) -> float:
+    """What the quota lets through in one step; copies that show again at once are never hidden."""
+    timeout_seconds = scenario.visibility_timeout_seconds
+    if not timeout_seconds:
+        return math.inf
+    return MAX_IN_FLIGHT * max(1, scenario.step_seconds / timeout_seconds)

@@ -1,0 +1,28 @@
+"""Three ways to draw a delay below a ceiling, to be compared. Pure.
+
+As "Exponential Backoff and Jitter" names them:
+https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+
+MAX_PARTS = 240
+"""In how many parts delays are cut at most; a part's middle stands for its other delays."""
+
+
+class Jitter(StrEnum):
+    """How a delay is drawn. The product's is FULL."""
+
+    FULL = "full"
+    EQUAL = "equal"
+    NONE = "none"
+
+    def parts(self, ceiling_seconds: int) -> Sequence[range]:
+        """The delays that may be drawn, all equally often, in parts of about equal length."""
+        lowest = {Jitter.FULL: 0, Jitter.EQUAL: ceiling_seconds // 2, Jitter.NONE: ceiling_seconds}
+        delays = range(lowest[self], ceiling_seconds + 1)
+        count = min(len(delays), MAX_PARTS)
+        cuts = [len(delays) * index // count for index in range(count + 1)]
+        return [delays[first:end] for first, end in pairwise(cuts)]

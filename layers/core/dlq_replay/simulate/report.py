@@ -1,0 +1,169 @@
+"""The answer as text, for a terminal or a pipe."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dlq_replay.simulate.bill import Bill
+from dlq_replay.simulate.braille import filled_curve, highest_in_columns
+from dlq_replay.simulate.figures import spell_count, spell_dollars, spell_seconds, spell_share
+from dlq_replay.simulate.jitter import Jitter
+from dlq_replay.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION
+from dlq_replay.simulate.recovery import Recovery
+from dlq_replay.simulate.scenario import Scenario
+
+ACCEPTED_SHARE = 0.001
+"""Of an outage's messages may be parked before the report warns."""
+
+CURVE_LINES = 4
+PLAIN_POINTS = 15
+_MARGIN_COLUMNS = 2
+_LABEL_COLUMNS = 40
+_VALUE_COLUMNS = 13
+
+_TITLES = {
+    Jitter.FULL: "full jitter",
+    Jitter.EQUAL: "equal jitter",
+    Jitter.NONE: "no jitter",
+}
+
+_COLOURS = {Jitter.FULL: "32", Jitter.EQUAL: "33", Jitter.NONE: "31"}
+
+Recoveries = Mapping[Jitter, Recovery]
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A terminal that shows braille."""
+
+    columns: int
+    has_colours: bool
+
+
+def text_report(recoveries: Recoveries, bill: Bill, screen: Screen | None) -> str:
+    """Say what the policy did, next to what it would have done with another jitter.
+
+    Args:
+        recoveries: by jitter, FULL among them, which is the product's.
+        bill: of full jitter.
+        screen: on which the load is drawn; None: it is listed in numbers.
+    """
+    load = _listed(recoveries) if screen is None else _drawn(recoveries, screen)
+    full = recoveries[Jitter.FULL]
+    blocks = [_setting(full.scenario), _table(recoveries), _verdict(full), load, _costs(bill)]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _setting(scenario: Scenario) -> list[str]:
+    policy, burst = scenario.policy, scenario.burst_count
+    capacity, step_seconds = scenario.capacity_per_second, scenario.step_seconds
+    outage = spell_seconds(scenario.outage_seconds)
+    arrived = spell_count(scenario.arrived_count)
+    at_once = f", and {burst:,} at once when it begins" if burst else ""
+    timeout = spell_seconds(scenario.visibility_timeout_seconds)
+    cap = spell_seconds(policy.backoff.cap_seconds)
+    return _without_blanks(
+        f"An outage of {outage}: every try of the consumer fails.",
+        f"{arrived} messages arrive in it: {scenario.arrivals_per_second:,g} a second{at_once}.",
+        f"The consumer manages {capacity:,g} tries a second." if capacity else "",
+        f"A copy is tried {scenario.max_receive_count} times, {timeout} apart, before it is a dead "
+        f"letter; it is replayed {policy.max_attempts} times at most.",
+        f"Replay n waits 0 to {policy.backoff.rate_seconds:g} * 2^n seconds, {cap} at most.",
+        f"Computed in steps of {step_seconds} s." if step_seconds > 1 else "",
+    )
+
+
+def _without_blanks(*lines: str) -> list[str]:
+    return [line for line in lines if line]
+
+
+def _table(recoveries: Recoveries) -> list[str]:
+    rows: Sequence[tuple[str, Callable[[Recovery], str]]] = [
+        ("recovered by themselves", lambda r: spell_count(r.recovered)),
+        ("parked for a human", lambda r: spell_count(r.parked)),
+        ("  share of all", lambda r: spell_share(r.parked_share)),
+        ("after the outage: half through in", lambda r: spell_seconds(r.through_seconds(0.5))),
+        ("                  99 % through in", lambda r: spell_seconds(r.through_seconds(0.99))),
+        ("                  the last one in", lambda r: spell_seconds(r.through_seconds(1))),
+        (
+            "                  highest load, a second",
+            lambda r: spell_count(r.peak_per_second()),
+        ),
+        ("replays", lambda r: spell_count(r.replays)),
+        ("tries that failed", lambda r: spell_count(r.failed_tries)),
+        ("what never succeeds is parked in", lambda r: spell_seconds(round(r.seconds_to_park))),
+    ]
+    return [
+        _row("", (_TITLES[jitter] for jitter in recoveries)),
+        *(_row(label, map(spell, recoveries.values())) for label, spell in rows),
+    ]
+
+
+def _verdict(full: Recovery) -> list[str]:
+    if full.parked_share < ACCEPTED_SHARE:
+        return []
+    accepted = f"1 in {1 / ACCEPTED_SHARE:,.0f}"
+    return [f"More than {accepted} is parked: --find says how many replays would do."]
+
+
+def _drawn(recoveries: Recoveries, screen: Screen) -> list[str]:
+    loads = _recovery_loads(recoveries)
+    top = max(max(load) for load in loads.values())
+    width = max(20, screen.columns - _MARGIN_COLUMNS)
+    seconds = len(loads[Jitter.FULL]) * _scenario(recoveries).step_seconds
+    lines = [_load_title(recoveries)]
+    for jitter, load in loads.items():
+        lines.append(f"{_TITLES[jitter]}, at most {spell_count(max(load))}")
+        for row in filled_curve(load, top, width, CURVE_LINES):
+            dots = f"\x1b[{_COLOURS[jitter]}m{row}\x1b[0m" if screen.has_colours else row
+            lines.append(" " * _MARGIN_COLUMNS + dots)
+    end = f"{spell_seconds(seconds)} later"
+    return [*lines, f"{'':{_MARGIN_COLUMNS}}{'the end of the outage':{width - len(end)}}{end}"]
+
+
+def _listed(recoveries: Recoveries) -> list[str]:
+    loads = _recovery_loads(recoveries)
+    step_seconds = _scenario(recoveries).step_seconds
+    count = min(PLAIN_POINTS, len(next(iter(loads.values()))))
+    columns = [highest_in_columns(load, count) for load in loads.values()]
+    steps = len(next(iter(loads.values())))
+    lines = [_load_title(recoveries)]
+    for index, values in enumerate(zip(*columns, strict=True)):
+        after = spell_seconds(steps * index // count * step_seconds)
+        lines.append(_row(f"from {after} on", map(spell_count, values)))
+    return lines
+
+
+def _load_title(recoveries: Recoveries) -> str:
+    normal = _scenario(recoveries).arrivals_per_second
+    return f"Load on the consumer from the end of the outage on, a second ({normal:,g} is normal):"
+
+
+def _recovery_loads(recoveries: Recoveries) -> dict[Jitter, list[float]]:
+    """The load per second after the outage, all equally long."""
+    scenario = _scenario(recoveries)
+    first = scenario.outage_seconds // scenario.step_seconds
+    loads = {jitter: one.load_per_second()[first:] for jitter, one in recoveries.items()}
+    longest = max(map(len, loads.values()))
+    normal = scenario.arrivals_per_second
+    return {jitter: load + [normal] * (longest - len(load)) for jitter, load in loads.items()}
+
+
+def _scenario(recoveries: Recoveries) -> Scenario:
+    return recoveries[Jitter.FULL].scenario
+
+
+def _costs(bill: Bill) -> list[str]:
+    return [
+        "What full jitter costs:",
+        _row("SQS requests around the DLQ", [spell_count(bill.replay_requests)]),
+        _row("SQS requests of the consumer", [spell_count(bill.consumer_requests)]),
+        _row("  together", [spell_dollars(bill.sqs_dollars)]),
+        _row("invocations of the function", [spell_count(bill.invocations)]),
+        _row("  at once, at most", [spell_count(bill.peak_concurrency)]),
+        _row(f"  with time at {FUNCTION_GB * 1024:g} MB", [spell_dollars(bill.lambda_dollars)]),
+        f"List prices of {PRICES_REGION}, {PRICES_AS_OF}, without free tier and normal traffic.",
+    ]
+
+
+def _row(label: str, values: Iterable[str]) -> str:
+    return f"{label:{_LABEL_COLUMNS}}" + "".join(f"{value:>{_VALUE_COLUMNS}}" for value in values)

@@ -1,0 +1,129 @@
+"""The program's three forms of answer, and what it says of wrong arguments."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from dlq_replay.simulate.__main__ import main
+from dlq_replay.simulate.bill import bill_of
+from dlq_replay.simulate.flow import simulate
+from dlq_replay.simulate.jitter import Jitter
+from dlq_replay.simulate.report import CURVE_LINES, Screen, text_report
+from dlq_replay.simulate.scenario import Scenario, policy_of
+from dlq_replay.simulate.search import smallest_max_attempts
+
+BRAILLE = {chr(0x2800 + dots) for dots in range(256)}
+SMALL = ["--outage", "2m", "--rate", "5", "--max-attempts", "2", "--cap", "30s"]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main([*SMALL, *argv]) == 0
+    return capsys.readouterr().out
+
+
+def drawn(screen: Screen | None) -> list[str]:
+    one = Scenario(120, 5.0, policy=policy_of(2, 10, 30))
+    recoveries = {jitter: simulate(one, jitter) for jitter in Jitter}
+    return text_report(recoveries, bill_of(recoveries[Jitter.FULL]), screen).splitlines()
+
+
+def test_text_in_a_pipe_is_plain_and_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys)
+
+    assert text.isascii()
+    assert "600 messages arrive in it: 5 a second." in text
+    assert "full jitter equal jitter    no jitter" in text
+    assert "recovered by themselves" in text
+    assert "SQS requests around the DLQ" in text
+
+
+def test_a_terminal_gets_curves_as_wide_as_it_is() -> None:
+    lines = drawn(Screen(60, has_colours=False))
+    curves = [line for line in lines if line.strip() and set(line.strip()) <= BRAILLE]
+
+    assert [60] * 3 * CURVE_LINES == [len(line) for line in curves]
+
+
+def test_colours_are_used_where_they_may_be() -> None:
+    assert any("\x1b[32m" in line for line in drawn(Screen(60, has_colours=True)))
+    assert not any("\x1b" in line for line in drawn(Screen(60, has_colours=False)))
+
+
+def test_the_report_warns_where_too_much_is_parked(capsys: pytest.CaptureFixture[str]) -> None:
+    short, enough = ["--max-receive-count", "1", "--visibility-timeout", "0"], ["--outage", "20"]
+
+    assert "More than 1 in 1,000 is parked" in answer(capsys, *short)
+    assert "More than" not in answer(capsys, *enough)
+
+
+def test_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    said = json.loads(answer(capsys, "--json"))
+    full = said["recovery"]["full"]
+
+    assert full["arrived"] == 600
+    assert full["recovered"] + full["parked"] == pytest.approx(600)
+    assert said["scenario"]["max_attempts"] == 2
+    assert said["bill"]["sqs_dollars"] > 0
+    assert len(full["load_per_second"]) >= 120
+
+
+def test_csv_has_a_row_for_each_second(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(answer(capsys, "--csv"))))
+
+    assert [str(second) for second in range(len(rows))] == [row["second"] for row in rows]
+    assert {"load_full", "load_equal", "load_none", "through", "parked"} <= rows[0].keys()
+    assert sum(float(row["through"]) + float(row["parked"]) for row in rows) == pytest.approx(
+        600, rel=1e-4
+    )
+
+
+def test_the_least_number_of_replays_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    found = int(answer(capsys, "--outage", "5m", "--find"))
+    shares = [
+        simulate(Scenario(300, 5.0, policy=policy_of(count, 10, 30))).parked_share
+        for count in (found - 1, found)
+    ]
+
+    assert shares[1] < 0.001 <= shares[0]
+
+
+def test_a_search_may_end_without_success() -> None:
+    nothing_parked = Scenario(10, 5.0, policy=policy_of(0, 1, 0), visibility_timeout_seconds=0)
+
+    assert smallest_max_attempts(nothing_parked, parked_share=0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "rule"),
+    [
+        (["--outage", "soon"], "'soon' must be a duration such as 90, 30s, 1h30m or 2d"),
+        (["--outage", "0"], "'0' must be from 1 s"),
+        (["--rate", "-1"], "'-1' must be from 0 to"),
+        (["--rate", "many"], "'many' must be a number"),
+        (["--max-attempts", "1001"], "'1001' must be from 0 to 1000"),
+        (["--max-attempts", "2.5"], "'2.5' must be a whole number"),
+        (["--rate", "0"], "nothing arrives"),
+        (["--rate", "9", "--capacity", "9"], "it must be larger"),
+        (["--json", "--csv"], "not allowed with"),
+    ],
+)
+def test_wrong_arguments_are_named_with_their_rule(
+    argv: list[str], rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+
+    assert ended.value.code == 2
+    assert rule in capsys.readouterr().err
+
+
+def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    text = capsys.readouterr().out
+
+    assert ended.value.code == 0
+    assert "examples:" in text
+    assert "what is assumed:" in text
