@@ -1,0 +1,131 @@
+"""A policy: ordered rules that fill in a plan's actions when nobody is there to do it. Pure.
+
+::
+
+    version: 1
+    rules:
+      - name: payments was down
+        when: title LIKE 'TimeoutError: payments%' AND count <= 5000
+        action: redrive
+      - name: orders of the old shop
+        when: title LIKE '%legacy_shop%'
+        action: discard
+
+The first rule whose condition is true for a group decides; a group that none matches is left for a
+human. Conditions are Spark SQL over the columns of ``groups.parquet``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.located_yaml import LocatedYaml, read_yaml
+from spark_reprocess.plan.plan import Action
+
+POLICY_VERSION = 1
+
+_POLICY_KEYS = {"version", "rules", "redrive_again"}
+_RULE_KEYS = {"name", "when", "action"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        name: what the plan and the summary call it; unique in its policy.
+        when: Spark SQL that is true or not for a group.
+        line: where it stands in the file, from 1.
+    """
+
+    name: str
+    when: str
+    action: Action
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A whole policy.
+
+    Attributes:
+        rules: in their order; the first that matches decides.
+        redrive_again: whether messages that came back from an earlier redrive are redriven too.
+            Without it they wait for a human, so that no schedule sends the same message for ever.
+    """
+
+    rules: tuple[Rule, ...]
+    redrive_again: bool = False
+
+
+def read_policy(text: str) -> Policy:
+    """Read a policy. That its conditions are SQL is for Spark to say.
+
+    Raises:
+        InputError: it has faults; the message lists all of them with their lines.
+    """
+    try:
+        located = read_yaml(text)
+    except ValueError as error:
+        raise InputError(f"the policy cannot be read: {error}") from error
+    faults = sorted(_faults(located))
+    if faults:
+        raise policy_faults(faults)
+    raw = located.value
+    rules = tuple(
+        Rule(one["name"], one["when"].strip(), Action(one["action"]), located.line("rules", index))
+        for index, one in enumerate(raw["rules"])
+    )
+    return Policy(rules, raw.get("redrive_again", False))
+
+
+def policy_faults(faults: list[tuple[int, str]]) -> InputError:
+    """Make one error of faults with their lines."""
+    lines = "\n".join(f"  line {line}: {fault}" for line, fault in faults)
+    return InputError(f"the policy has faults:\n{lines}")
+
+
+def _faults(located: LocatedYaml) -> Iterator[tuple[int, str]]:
+    raw = located.value
+    if not isinstance(raw, dict):
+        yield 1, "must be a mapping with version and rules"
+        return
+    for path, line in located.repeated:
+        yield line, f"{path[-1]}: stands here twice; remove one"
+    for key in set(raw) - _POLICY_KEYS:
+        yield located.line(str(key)), f"{key}: is not known in this version; remove it"
+    if raw.get("version") != POLICY_VERSION:
+        yield located.line("version"), f"version: {raw.get('version')!r}: must be {POLICY_VERSION}"
+    if not isinstance(raw.get("redrive_again", False), bool):
+        yield located.line("redrive_again"), "redrive_again: must be true or false"
+    rules = raw.get("rules")
+    if not isinstance(rules, list) or not rules:
+        yield located.line("rules"), "rules: must be a list of at least one rule"
+        return
+    names: set[str] = set()
+    for index, rule in enumerate(rules):
+        yield from _rule_faults(located, index, rule, names)
+
+
+def _rule_faults(
+    located: LocatedYaml, index: int, rule: object, names: set[str]
+) -> Iterator[tuple[int, str]]:
+    def at(key: str = "") -> int:
+        return located.line("rules", index, key) if key else located.line("rules", index)
+
+    if not isinstance(rule, dict):
+        yield at(), "a rule must be a mapping with name, when and action"
+        return
+    for key in set(rule) - _RULE_KEYS:
+        yield at(str(key)), f"{key}: is not known in this version; remove it"
+    name = rule.get("name")
+    if not isinstance(name, str) or not name.strip():
+        yield at("name"), "name: must be a text that says what the rule is for"
+    elif name in names:
+        yield at("name"), f"name: {name!r} is another rule's too; each needs its own"
+    else:
+        names.add(name)
+    if not isinstance(rule.get("when"), str) or not rule["when"].strip():
+        yield at("when"), "when: must be a Spark SQL condition over the columns of groups.parquet"
+    if rule.get("action") not in list(Action):
+        yield at("action"), f"action: {rule.get('action')!r}: must be {', '.join(Action)}"

@@ -1,0 +1,81 @@
+import pytest
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.policy import Policy, Rule, read_policy
+
+GOOD = """\
+version: 1
+rules:
+  - name: payments was down
+    when: title LIKE 'TimeoutError%' AND count <= 5000
+    action: redrive
+  - {name: old shop, when: "title LIKE '%legacy%'", action: discard}
+"""
+
+
+def test_rules_are_read_in_their_order_with_their_lines() -> None:
+    policy = read_policy(GOOD)
+
+    assert policy == Policy(
+        (
+            Rule(
+                "payments was down",
+                "title LIKE 'TimeoutError%' AND count <= 5000",
+                Action.REDRIVE,
+            ),
+            Rule("old shop", "title LIKE '%legacy%'", Action.DISCARD),
+        )
+    )
+    assert [rule.line for rule in policy.rules] == [3, 6]
+
+
+def test_what_came_back_is_redriven_again_only_on_request() -> None:
+    assert not read_policy(GOOD).redrive_again
+    assert read_policy(GOOD + "redrive_again: true\n").redrive_again
+
+
+BAD = """\
+version: 2
+rule: []
+redrive_again: sometimes
+rules:
+  - name: one
+    when: count > 1
+    when: count > 2
+    action: resend
+  - name: one
+    when: "  "
+    action: leave
+    edit: []
+  - just a text
+  - name: ""
+    when: 7
+"""
+
+
+def test_every_fault_is_named_with_its_line() -> None:
+    with pytest.raises(InputError) as raised:
+        read_policy(BAD)
+
+    assert str(raised.value).splitlines() == [
+        "the policy has faults:",
+        "  line 1: version: 2: must be 1",
+        "  line 2: rule: is not known in this version; remove it",
+        "  line 3: redrive_again: must be true or false",
+        "  line 7: when: stands here twice; remove one",
+        "  line 8: action: 'resend': must be leave, redrive, discard",
+        "  line 9: name: 'one' is another rule's too; each needs its own",
+        "  line 10: when: must be a Spark SQL condition over the columns of groups.parquet",
+        "  line 12: edit: is not known in this version; remove it",
+        "  line 13: a rule must be a mapping with name, when and action",
+        "  line 14: action: None: must be leave, redrive, discard",
+        "  line 14: name: must be a text that says what the rule is for",
+        "  line 15: when: must be a Spark SQL condition over the columns of groups.parquet",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "version: 1", "version: 1\nrules: []", "text", "1: [2"])
+def test_what_is_no_policy_is_a_sentence(text: str) -> None:
+    with pytest.raises(InputError, match="the policy"):
+        read_policy(text)
