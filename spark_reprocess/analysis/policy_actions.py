@@ -1,0 +1,58 @@
+"""What a policy makes of an analysis's groups: the first rule that matches decides."""
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.policy import Policy, Rule, policy_faults
+from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
+
+
+def check_conditions(spark: SparkSession, policy: Policy, schema: pa.Schema) -> None:
+    """Check every rule's condition against the columns of groups, before anything is done.
+
+    Raises:
+        InputError: some are no SQL or name columns that there are not; all are named by line.
+    """
+    empty = spark.createDataFrame(schema.empty_table())
+    faults = [fault for rule in policy.rules for fault in _faults(empty, rule)]
+    if faults:
+        raise policy_faults(faults)
+
+
+def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
+    """Return the rule that decides about each group; groups that none matches are not in it.
+
+    *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
+
+    Raises:
+        InputError: a condition fails on a group (a bad cast, say).
+    """
+    if not groups.num_rows:
+        return {}
+    frame = spark.createDataFrame(groups)
+    flags = [F.expr(rule.when).alias(f"rule_{n}") for n, rule in enumerate(policy.rules)]
+    try:
+        rows = frame.select("group_id", *flags).collect()
+    except SPARK_FAILURES as error:
+        raise InputError(
+            f"a condition of the policy fails on a group: {condition_of(error)}; "
+            "use forms that give null instead, e.g. try_cast"
+        ) from error
+    decided: dict[str, Rule] = {}
+    for row in rows:
+        matched = (rule for n, rule in enumerate(policy.rules) if row[f"rule_{n}"])
+        if (first := next(matched, None)) is not None:
+            decided[row["group_id"]] = first
+    return decided
+
+
+def _faults(empty: DataFrame, rule: Rule) -> list[tuple[int, str]]:
+    try:
+        # A condition in a filter is all that it may be: an aggregate or a subquery is refused.
+        matching(empty, rule.when)
+    except InputError as error:
+        return [(rule.line, f"rule {rule.name!r}: {error}".replace("--where ", "when "))]
+    return []

@@ -1,0 +1,80 @@
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from spark_reprocess.analysis.policy_actions import check_conditions, rules_by_group
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.policy import read_policy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GROUPS = pa.table(
+    {
+        "group_id": ["g-1", "g-2", "g-3"],
+        "title": ["TimeoutError: payments", "KeyError: vat", "text hello"],
+        "count": [412, 9000, 3],
+    }
+)
+POLICY = """\
+version: 1
+rules:
+  - {name: too many, when: count > 5000, action: leave}
+  - {name: payments, when: "title LIKE '%payments%' AND count > 1", action: redrive}
+  - {name: errors, when: "title LIKE '%Error%'", action: discard}
+"""
+
+
+def test_the_first_rule_that_matches_decides(spark: "SparkSession") -> None:
+    decided = rules_by_group(spark, read_policy(POLICY), GROUPS)
+
+    assert {group: rule.name for group, rule in decided.items()} == {
+        "g-1": "payments",
+        "g-2": "too many",
+    }
+
+
+def test_no_groups_need_no_spark_job(spark: "SparkSession") -> None:
+    assert rules_by_group(spark, read_policy(POLICY), GROUPS.slice(0, 0)) == {}
+
+
+def test_a_condition_that_is_null_does_not_match(spark: "SparkSession") -> None:
+    policy = read_policy("version: 1\nrules: [{name: n, when: 'null', action: discard}]")
+
+    assert rules_by_group(spark, policy, GROUPS) == {}
+
+
+def test_every_bad_condition_is_named_by_its_line(spark: "SparkSession") -> None:
+    text = """\
+version: 1
+rules:
+  - {name: one, when: colour = 'red', action: leave}
+  - {name: fine, when: count > 1, action: leave}
+  - name: two
+    when: count >
+    action: leave
+  - {name: three, when: count, action: leave}
+"""
+
+    with pytest.raises(InputError) as raised:
+        check_conditions(spark, read_policy(text), GROUPS.schema)
+
+    faults = str(raised.value).splitlines()[1:]
+    assert [fault.split(":")[0].strip() for fault in faults] == ["line 3", "line 5", "line 8"]
+    assert "rule 'one': when \"colour = 'red'\": " in faults[0]
+
+
+def test_sound_conditions_pass(spark: "SparkSession") -> None:
+    check_conditions(spark, read_policy(POLICY), GROUPS.schema)
+
+
+def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: "SparkSession") -> None:
+    policy = read_policy(
+        "version: 1\nrules: [{name: n, when: cast(title as int) > 1, action: leave}]"
+    )
+
+    with pytest.raises(InputError, match=r"fails on a group: CAST_INVALID_INPUT; use forms"):
+        rules_by_group(spark, policy, GROUPS)
