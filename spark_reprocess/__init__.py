@@ -6,10 +6,13 @@ Spark, SQS or disk.
 =====================  =============================================================
 ``errors``             what ends a verb, as one sentence
 ``clients`` *          SQS clients and the Region they speak to
-``progress`` *         a live line while Spark works
+``queue_counts``       how many messages SQS counts in a queue
+``progress`` *         a line that says how far Spark has come
 ``spark/`` *           the session, the operator's SQL conditions, what Spark raises
-``archive/`` *         files on disk, one row per message, the ledger of what became of each
-``drain/`` *           the verb: one task's loop, and the tasks together
+``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
+                       each; as frames: ``reading``, ``ledger_states``
+``drain/`` *           the verb: one task's loop (``drain_task``), when a queue counts as empty
+                       (``emptiness``), the tasks together
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           what an analysis found, as values
 ``report/``            the page that shows it

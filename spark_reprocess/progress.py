@@ -1,4 +1,4 @@
-"""A live line on the terminal while Spark works; nothing where nobody watches."""
+"""That work goes on: a live line on a terminal, a plain line now and then in a pipe."""
 
 import sys
 import threading
@@ -10,6 +10,7 @@ from typing import Protocol
 from spark_reprocess.errors import JobError
 
 _INTERVAL_SECONDS = 1.0
+_LINES_APART_SECONDS = 10.0
 
 
 class Progress(Protocol):
@@ -28,24 +29,74 @@ def silent(label: str, status: Callable[[], str]) -> Iterator[None]:  # noqa: AR
 @contextmanager
 def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
     """Rewrite one line of standard error every second; wiped in the end."""
+
+    def rewrite(line: str) -> None:
+        sys.stderr.write(f"\r\033[K{line}")
+        sys.stderr.flush()
+
+    try:
+        with _repeated(_INTERVAL_SECONDS, label, status, rewrite):
+            yield
+    finally:
+        rewrite("")
+
+
+@contextmanager
+def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
+    """Write a line to standard error every ten seconds; what is quicker says nothing."""
+
+    def write(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    with _repeated(_LINES_APART_SECONDS, label, status, write):
+        yield
+
+
+def how_far(done: int, total: int | None, seconds: float) -> str:
+    """Say how far work has come: done, of how many, how fast, and how long the rest will take.
+
+    *total* is None where nobody knows it, and otherwise may be wrong.
+    """
+    parts = [f"{done:,}" if total is None else f"{done:,} of about {max(done, total):,}"]
+    if done and seconds > 0:
+        rate = done / seconds
+        parts.append(f"{rate:,.0f}/s")
+        if total is not None and total > done:
+            parts.append(f"about {_duration((total - done) / rate)} left")
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+@contextmanager
+def _repeated(
+    interval_seconds: float,
+    label: str,
+    status: Callable[[], str],
+    show: Callable[[str], object],
+) -> Iterator[None]:
     done = threading.Event()
-    thread = threading.Thread(target=_show, args=(label, status, done), daemon=True)
+
+    def repeat() -> None:
+        started = time.monotonic()
+        while not done.wait(interval_seconds):
+            text = f"{label}: {time.monotonic() - started:.0f} s"
+            # The line is a courtesy: an archive that cannot be listed now must not end the work.
+            with suppress(JobError, OSError):
+                text = ", ".join(filter(None, (text, status())))
+            show(text)
+
+    thread = threading.Thread(target=repeat, name="progress", daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
-
-
-def _show(label: str, status: Callable[[], str], done: threading.Event) -> None:
-    started = time.monotonic()
-    while not done.wait(_INTERVAL_SECONDS):
-        text = f"{label}: {time.monotonic() - started:.0f} s"
-        # The line is a courtesy: a folder that cannot be listed just now must not end the work.
-        with suppress(JobError, OSError):
-            text = ", ".join(filter(None, (text, status())))
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()

@@ -4,6 +4,7 @@ Files are written once and never changed. A crash may leave a message in two of 
 keeps one row per message id.
 """
 
+import re
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
 from spark_reprocess.errors import InputError
 
+_ROWS_IN_NAME = re.compile(r"/part-\d+-(?P<rows>\d+)-[^/]+\.parquet$")
+
 
 def new_id(now_seconds: float) -> str:
     """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
@@ -27,15 +30,23 @@ def new_id(now_seconds: float) -> str:
 def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) -> str:
     """Write rows as one new Parquet file; return its path once it is durable.
 
+    The name says how many rows there are, so that a drain can be watched by its file names.
+
     Raises:
         ArchiveError: it could not be written; nothing of it may be deleted from the queue.
     """
     sink = pa.BufferOutputStream()
     pq.write_table(to_table(rows), sink, compression="zstd")
-    name = f"part-{task:05d}-{secrets.token_hex(8)}.parquet"
+    name = f"part-{task:05d}-{len(rows)}-{secrets.token_hex(8)}.parquet"
     path = f"{drain_folder(drain_id)}/{name}"
     archive.write(path, sink.getvalue().to_pybytes())
     return path
+
+
+def rows_written(archive: Archive, drain_id: str) -> int:
+    """How many rows a drain has written so far, as its files' names tell it."""
+    names = (_ROWS_IN_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
+    return sum(int(name["rows"]) for name in names if name)
 
 
 def drain_ids(archive: Archive) -> list[str]:

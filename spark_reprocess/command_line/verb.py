@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.progress import Progress, on_terminal, silent
+from spark_reprocess.progress import Progress, in_lines, on_terminal
 from spark_reprocess.spark.session import get_session
 
 
@@ -38,7 +38,7 @@ class Verb:
 
 def progress_here() -> Progress:
     """How work shows that it goes on, where standard error is now."""
-    return on_terminal if sys.stderr.isatty() else silent
+    return on_terminal if sys.stderr.isatty() else in_lines
 
 
 def start_spark() -> SparkSession:

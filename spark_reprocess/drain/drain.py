@@ -1,20 +1,34 @@
 """The verb ``drain``: Spark runs the tasks that move a parked queue into the archive."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import new_id, write_messages
-from spark_reprocess.archive.reading import drain_folder
-from spark_reprocess.clients import ClientFactory, require_queue, require_queue_url, sqs_client
-from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
+from spark_reprocess.clients import (
+    CONCURRENT_CALLS,
+    ClientFactory,
+    require_queue,
+    require_queue_url,
+    sqs_client,
+)
+from spark_reprocess.drain.drain_task import DrainTask
+from spark_reprocess.drain.drain_values import CHUNK_MESSAGES, DrainCounts, DrainRules
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import Progress, silent
+from spark_reprocess.progress import Progress, how_far, silent
+from spark_reprocess.queue_counts import QueueCounts
+
+IN_FLIGHT_MESSAGES = 60_000
+"""Half of what SQS lets be in flight per queue (SQS Developer Guide, message quotas): all tasks
+together hold two chunks each, the one that comes in and the one that is being deleted."""
 
 _COUNTS = pa.schema(
     [
@@ -34,7 +48,7 @@ class DrainOptions:
 
     Attributes:
         parked_queue_url: the queue to empty.
-        archive: a folder; created if there is none.
+        archive: a folder or S3 prefix; created if there is none.
         tasks: how many loops run side by side, None for Spark's default parallelism. A FIFO queue
             gets one, so that its order is kept.
         limit: messages to take in all, at least 1; None for all.
@@ -54,7 +68,11 @@ class DrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainSummary:
-    """What all tasks did together; the counts are those of ``DrainCounts``."""
+    """What all tasks did together; the counts are those of ``DrainCounts``.
+
+    Attributes:
+        rest: what SQS counts in the queue afterwards; None where it does not say.
+    """
 
     drain_id: str
     archive: str
@@ -66,6 +84,7 @@ class DrainSummary:
     unreadable: int
     faults: tuple[str, ...]
     stopped_by: tuple[str, ...]
+    rest: QueueCounts | None = None
 
 
 def drain(
@@ -86,7 +105,7 @@ def drain(
     archive = open_archive(options.archive)
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
     archive.check_writable()
-    require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
     started = time.time()
     work = _Work(
         archive=archive,
@@ -95,13 +114,13 @@ def drain(
         rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
         make_client=make_client,
     )
-    folder = drain_folder(work.drain_id)
-    with progress("draining", lambda: f"{len(archive.list(folder))} files written"):
+    with progress("draining", _status(work, options, QueueCounts.of(queue))):
         # One action, once: each evaluation of this frame receives and deletes.
         tasks = spark.range(0, len(work.rules), 1, len(work.rules))
         rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
     counts = [DrainCounts(**row.asDict()) for row in rows]
-    return _summary(work, time.time() - started, counts)
+    rest = _counts_now(SqsQueue(make_client(work.queue_url), work.queue_url))
+    return replace(_summary(work, time.time() - started, counts), rest=rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +144,32 @@ class _Work:
             self.archive.check_writable()
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))
-        return DrainTask(
-            queue=SqsQueue(self.make_client(self.queue_url), self.queue_url),
-            write=lambda rows: write_messages(self.archive, self.drain_id, index, rows),
-            rules=self.rules[index],
-            now_seconds=time.time,
-        ).run()
+        queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
+        with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="drain") as executor:
+            return DrainTask(
+                queue=queue,
+                write=partial(write_messages, self.archive, self.drain_id, index),
+                rules=self.rules[index],
+                executor=executor,
+                count_visible=partial(_visible_now, queue),
+                now_seconds=time.time,
+            ).run()
 
 
 def _numbers(batch: pa.RecordBatch) -> list[int]:
     return [int(row["id"]) for row in batch.to_pylist()]
+
+
+def _counts_now(queue: SqsQueue) -> QueueCounts | None:
+    try:
+        return QueueCounts.of(queue.describe())
+    except QueueError:
+        return None
+
+
+def _visible_now(queue: SqsQueue) -> int | None:
+    counts = _counts_now(queue)
+    return None if counts is None else counts.visible
 
 
 def _rules_by_task(
@@ -143,10 +178,11 @@ def _rules_by_task(
     count = 1 if is_fifo else options.tasks or spark.sparkContext.defaultParallelism
     budget = options.time_budget_seconds
     rules = DrainRules(
+        is_fifo=is_fifo,
         wait_seconds=options.wait_seconds,
         visibility_timeout_seconds=options.visibility_timeout_seconds,
-        # One receive at a time: a FIFO group gives out nothing more while a part is in flight.
-        chunk_messages=1 if is_fifo else CHUNK_MESSAGES,
+        chunk_messages=max(1, min(CHUNK_MESSAGES, IN_FLIGHT_MESSAGES // count)),
+        receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,
     )
     limits = [None] * count if options.limit is None else _shares(options.limit, count)
@@ -155,6 +191,18 @@ def _rules_by_task(
 
 def _shares(total: int, parts: int) -> list[int]:
     return [total // parts + (index < total % parts) for index in range(parts)]
+
+
+def _status(work: _Work, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
+    waiting = at_start.visible + at_start.delayed
+    total = waiting if options.limit is None else min(waiting, options.limit)
+    started = time.monotonic()
+
+    def status() -> str:
+        written = rows_written(work.archive, work.drain_id)
+        return how_far(written, total, time.monotonic() - started)
+
+    return status
 
 
 def _summary(work: _Work, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:

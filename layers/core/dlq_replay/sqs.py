@@ -5,7 +5,7 @@ Satisfies ``sending.Queue``. The only module of the core that names botocore.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -55,6 +55,17 @@ _SPOILED_BY_AN_ENTRY = frozenset(
         "MissingParameter",
     }
 )
+
+
+class Received(Protocol):
+    """What can be deleted: a message, or what is kept of one until then."""
+
+    @property
+    def receipt_handle(self) -> str:
+        """What deletes this receive."""
+
+
+_Received = TypeVar("_Received", bound=Received)
 
 
 def client_config(max_connections: int) -> Config:
@@ -130,11 +141,16 @@ class SqsQueue:
         max_messages: int = MAX_RECEIVE,
         wait_seconds: int = MAX_WAIT_SECONDS,
         visibility_timeout_seconds: int | None = None,
+        attempt_id: str | None = None,
     ) -> list[Message | MalformedMessageError]:
         """Receive up to *max_messages* (1 to 10), waiting 0 to 20 s for the first.
 
         An empty answer does not mean an empty queue. A message that cannot be read stands as the
         error that says why; it stays in the queue.
+
+        On a FIFO queue a receive whose answer was lost blocks its groups until the visibility
+        timeout ends; one that repeats it with the same *attempt_id* within 5 minutes gets the same
+        messages (SQS API, ReceiveMessage).
 
         Raises:
             QueueError: SQS refused or could not be reached.
@@ -148,25 +164,27 @@ class SqsQueue:
         }
         if visibility_timeout_seconds is not None:
             request["VisibilityTimeout"] = visibility_timeout_seconds
+        if attempt_id is not None:
+            request["ReceiveRequestAttemptId"] = attempt_id
         try:
             answer = self.client.receive_message(**request)
         except (ClientError, BotoCoreError) as error:
             raise QueueError(f"receiving from {self.url}: {describe(error)}") from error
         return [_read(received) for received in answer.get("Messages", [])]
 
-    def delete(self, messages: Sequence[Message]) -> list[Message]:
+    def delete(self, messages: Sequence[_Received]) -> list[_Received]:
         """Delete received messages, any number of them.
 
         Returns:
             Those that SQS did not confirm as deleted; they will be received again. A lost answer
             counts as not confirmed.
         """
-        left: list[Message] = []
+        left: list[_Received] = []
         for start in range(0, len(messages), MAX_RECEIVE):
             left.extend(self._delete_batch(messages[start : start + MAX_RECEIVE]))
         return left
 
-    def _delete_batch(self, messages: Sequence[Message]) -> list[Message]:
+    def _delete_batch(self, messages: Sequence[_Received]) -> list[_Received]:
         entries: list[Any] = [
             {"Id": str(index), "ReceiptHandle": message.receipt_handle}
             for index, message in enumerate(messages)
@@ -260,7 +278,7 @@ def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
     return InDoubt("the answer does not name the entry")
 
 
-def _not_named(answer: Mapping[str, Any], messages: Sequence[Message]) -> list[Message]:
+def _not_named(answer: Mapping[str, Any], messages: Sequence[_Received]) -> list[_Received]:
     done = {entry["Id"] for entry in answer.get("Successful", [])}
     return [message for index, message in enumerate(messages) if str(index) not in done]
 

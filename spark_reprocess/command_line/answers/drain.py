@@ -5,6 +5,7 @@ import shlex
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.queue_counts import QueueCounts
 
 
 def print_drain(summary: DrainSummary) -> None:
@@ -24,5 +25,15 @@ def print_drain(summary: DrainSummary) -> None:
         say(f"{summary.unreadable:,} receives brought no readable message; left in the queue:")
         for fault in summary.faults[:10]:
             say(f"  {fault}")
+    if summary.rest and summary.rest.total:
+        say(_rest(summary.rest))
     if summary.archived:
         say(f"next: {COMMAND} analyze --archive {shlex.quote(summary.archive)}")
+
+
+def _rest(rest: QueueCounts) -> str:
+    return (
+        f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
+        f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); what is in "
+        "flight is with somebody else or comes back after its visibility timeout: run again then"
+    )

@@ -36,7 +36,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0, 20),
         default=2,
         metavar="S",
-        help="length of a long poll, 0 to 20; two empty ones end a task (default: %(default)s)",
+        help="length of a long poll, 0 to 20; three empty ones, and no message that SQS counts as "
+        "visible, end a task (default: %(default)s)",
     )
 
 

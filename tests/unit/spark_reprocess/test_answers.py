@@ -8,6 +8,7 @@ from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.answers.drain import print_drain
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 
 Capture = pytest.CaptureFixture[str]
@@ -67,6 +68,14 @@ def test_drain_names_what_stayed_behind(capsys: Capture) -> None:
     assert "2 were archived but their deletion was not confirmed" in shown
     assert "1 receives brought no readable message; left in the queue:" in shown
     assert "  message x: Body: must be" in shown
+
+
+def test_drain_says_what_sqs_still_counts(capsys: Capture) -> None:
+    print_drain(replace(DRAINED, rest=QueueCounts(visible=0, in_flight=1200, delayed=3)))
+    assert "about 0 visible, 1,200 in flight and 3 delayed" in capsys.readouterr().out
+
+    print_drain(replace(DRAINED, rest=QueueCounts(visible=0, in_flight=0, delayed=0)))
+    assert "SQS still counts" not in capsys.readouterr().out
 
 
 def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:

@@ -1,15 +1,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.drain.drain_task import CHUNK_SECONDS, DrainCounts, DrainRules, DrainTask
+from spark_reprocess.drain.chunk import Receipt
+from spark_reprocess.drain.drain_task import DrainTask
+from spark_reprocess.drain.drain_values import CHUNK_SECONDS, DrainCounts, DrainRules
+from spark_reprocess.drain.emptiness import EMPTY_POLLS, LAST_POLL
 from spark_reprocess.errors import ArchiveError
-from tests.builders import message
+from tests.builders import message, text
+from tests.inline_executor import InlineExecutor
 
 Received = Message | MalformedMessageError
 
@@ -24,6 +29,8 @@ class Shelf:
     breaks_after: int | None = None
     url: str = "https://sqs.example/1/parked"
     receives: int = 0
+    waits: list[int] = field(default_factory=list)
+    deletes: int = 0
     deleted: list[str] = field(default_factory=list)
     _skipped: int = 0
 
@@ -33,8 +40,11 @@ class Shelf:
         max_messages: int,
         wait_seconds: int,
         visibility_timeout_seconds: int | None,
+        attempt_id: str | None,
     ) -> list[Received]:
+        assert 1 <= max_messages <= 10
         self.receives += 1
+        self.waits.append(wait_seconds)
         if self.breaks_after is not None and self.receives > self.breaks_after:
             raise QueueError("receiving: gone")
         if self._skipped < self.empty_polls_between:
@@ -44,9 +54,14 @@ class Shelf:
         taken, self.waiting = self.waiting[:max_messages], self.waiting[max_messages:]
         return taken
 
-    def delete(self, messages: Sequence[Message]) -> list[Message]:
+    def delete(self, messages: Sequence[Receipt]) -> list[Receipt]:
+        assert 1 <= len(messages) <= 10
+        self.deletes += 1
         self.deleted += [m.message_id for m in messages if m.message_id not in self.stuck]
         return [m for m in messages if m.message_id in self.stuck]
+
+    def count_visible(self) -> int | None:
+        return len(self.waiting)
 
 
 @dataclass
@@ -69,8 +84,14 @@ def parked(count: int) -> list[Received]:
     return [message(f"m-{index}") for index in range(count)]
 
 
+def task(shelf: Shelf, disk: Disk, rules: DrainRules, now_seconds: float = 0.0) -> DrainTask:
+    return DrainTask(
+        shelf, disk.write, rules, InlineExecutor(), shelf.count_visible, lambda: now_seconds
+    )
+
+
 def run(shelf: Shelf, disk: Disk, rules: DrainRules | None = None) -> DrainCounts:
-    return DrainTask(shelf, disk.write, rules or DrainRules(), lambda: 0.0).run()
+    return task(shelf, disk, rules or DrainRules()).run()
 
 
 def test_every_message_is_archived_then_deleted() -> None:
@@ -82,17 +103,34 @@ def test_every_message_is_archived_then_deleted() -> None:
     assert shelf.deleted == disk.ids == [f"m-{index}" for index in range(25)]
 
 
-def test_single_empty_polls_do_not_end_the_drain() -> None:
-    shelf = Shelf(parked(25), empty_polls_between=1)
+@pytest.mark.parametrize("empty_polls", [1, EMPTY_POLLS, LAST_POLL - 1])
+def test_empty_polls_do_not_end_it_while_sqs_counts_messages(empty_polls: int) -> None:
+    shelf = Shelf(parked(25), empty_polls_between=empty_polls)
 
     assert run(shelf, Disk()).archived == 25
 
 
-def test_two_empty_polls_in_a_row_end_it() -> None:
-    shelf = Shelf(parked(25), empty_polls_between=2)
+def test_empty_polls_end_it_once_sqs_counts_none() -> None:
+    shelf = Shelf([])
+
+    run(shelf, Disk())
+
+    assert shelf.receives == EMPTY_POLLS
+
+
+def test_many_empty_polls_end_it_whatever_sqs_counts() -> None:
+    shelf = Shelf(parked(25), empty_polls_between=LAST_POLL)
 
     assert run(shelf, Disk()).archived == 0
-    assert shelf.receives == 2
+    assert shelf.receives == LAST_POLL
+
+
+def test_doubtful_polls_wait_long_enough_to_ask_all_servers() -> None:
+    shelf = Shelf(parked(1), empty_polls_between=5)
+
+    run(shelf, Disk(), DrainRules(wait_seconds=0))
+
+    assert shelf.waits[:6] == [0, 0, 0, 1, 1, 1]
 
 
 def test_nothing_is_deleted_when_the_write_fails() -> None:
@@ -113,12 +151,13 @@ def test_later_write_failure_keeps_what_came_before() -> None:
     assert shelf.deleted == disk.ids
 
 
-def test_unconfirmed_deletions_are_counted_as_left() -> None:
+def test_unconfirmed_deletions_are_tried_twice_and_counted_as_left() -> None:
     shelf = Shelf(parked(5), stuck=frozenset({"m-1", "m-3"}))
 
     counts = run(shelf, Disk())
 
     assert (counts.archived, counts.deleted, counts.left) == (5, 3, 2)
+    assert shelf.deletes == 2
 
 
 def test_chunk_at_hand_is_settled_when_the_queue_breaks() -> None:
@@ -179,8 +218,11 @@ def test_spent_time_budget_receives_nothing_more() -> None:
 def test_time_budget_still_settles_what_was_received() -> None:
     clock = iter(range(1000))
     shelf, disk = Shelf(parked(100)), Disk()
+    rules = DrainRules(until_seconds=12.0)
 
-    DrainTask(shelf, disk.write, DrainRules(until_seconds=12.0), lambda: float(next(clock))).run()
+    DrainTask(
+        shelf, disk.write, rules, InlineExecutor(), shelf.count_visible, lambda: float(next(clock))
+    ).run()
 
     assert shelf.deleted == disk.ids
     assert 0 < len(disk.ids) < 100
@@ -195,12 +237,40 @@ def test_message_that_comes_twice_fills_one_row() -> None:
     assert (counts.received, counts.archived) == (2, 1)
 
 
-def test_fifo_chunk_is_one_receive() -> None:
-    disk = Disk()
+def test_fifo_chunk_ends_where_nothing_more_is_to_be_had_at_once() -> None:
+    shelf, disk = Shelf(parked(25), empty_polls_between=1), Disk()
 
-    run(Shelf(parked(25)), disk, DrainRules(chunk_messages=1))
+    run(shelf, disk, DrainRules(is_fifo=True))
 
     assert [len(file) for file in disk.files] == [10, 10, 5]
+    assert shelf.waits[:6] == [2, 2, 0, 2, 0, 2]
+
+
+def test_fifo_chunk_goes_on_without_waiting_while_messages_come() -> None:
+    shelf, disk = Shelf(parked(25)), Disk()
+
+    run(shelf, disk, DrainRules(is_fifo=True))
+
+    assert [len(file) for file in disk.files] == [25]
+    assert shelf.waits == [2, 0, 0, 0, 2, 2]
+
+
+def test_chunk_is_written_when_its_bytes_are_many() -> None:
+    large = [message(f"m-{n}", "x" * 900, {"more": text("y" * 95)}) for n in range(50)]
+    shelf, disk = Shelf([*large]), Disk()
+
+    run(shelf, disk, DrainRules(chunk_bytes=15_000))
+
+    assert [len(file) for file in disk.files] == [20, 20, 10]
+
+
+def test_receives_at_once_leave_room_for_each_other() -> None:
+    large = [message(f"m-{n}", "x" * 1000) for n in range(200)]
+    shelf, disk = Shelf([*large]), Disk()
+
+    run(shelf, disk, DrainRules(chunk_bytes=50_000, receives=4))
+
+    assert max(len(file) for file in disk.files[1:]) <= 50
 
 
 def test_old_chunk_is_written_before_it_is_full() -> None:
@@ -211,7 +281,8 @@ def test_old_chunk_is_written_before_it_is_full() -> None:
         now[0] += CHUNK_SECONDS / 4
         return now[0]
 
-    DrainTask(shelf, disk.write, DrainRules(), slow_clock).run()
+    executor = InlineExecutor()
+    DrainTask(shelf, disk.write, DrainRules(), executor, shelf.count_visible, slow_clock).run()
 
     assert len(disk.files) > 1
     assert len(disk.ids) == 30

@@ -1,0 +1,286 @@
+"""Whatever fails while a parked queue is drained, nothing is lost and groups keep their order.
+
+A real client, the model of SQS on a virtual clock, an archive in memory; the task dies where a
+fault says so, and a second one comes after its messages are visible again.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.drain.chunk import Chunk
+from spark_reprocess.drain.drain_task import DrainTask, Received
+from spark_reprocess.drain.drain_values import DrainCounts, DrainRules
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.queue_counts import QueueCounts
+from tests.inline_executor import InlineExecutor
+from tests.sqs_world.api import call
+from tests.sqs_world.client import client_for
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.front import Front
+from tests.sqs_world.model import SqsModel
+
+HIDDEN_SECONDS = 60
+
+
+class Died(BaseException):
+    """SIGKILL: nothing of the task runs any more."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is in the queue, and what goes wrong.
+
+    Attributes:
+        groups: the group of each message.
+        writes: how many files the disk takes before it is full; None for all.
+    """
+
+    groups: Sequence[int]
+    is_fifo: bool = False
+    faults: Sequence[Fault] = ()
+    chunk_messages: int = 2000
+    receives: int = 1
+    writes: int | None = None
+    limit: int | None = None
+
+
+def _die() -> None:
+    raise Died
+
+
+def _faults() -> st.SearchStrategy[Fault]:
+    receive, delete = "ReceiveMessage", "DeleteMessageBatch"
+    operations = st.sampled_from([receive, delete])
+    effects = st.sampled_from([Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.THROTTLE])
+    places = st.integers(1, 12)
+    return st.one_of(
+        st.builds(Fault, effects, operations, nth=places),
+        st.builds(Fault, effects, operations, every=st.integers(2, 4)),
+        st.builds(
+            Fault,
+            st.just(Effect.FAIL_ENTRIES),
+            st.just(delete),
+            nth=places,
+            entries=st.just((0, 3)),
+        ),
+        st.builds(
+            Fault,
+            st.just(Effect.CALL),
+            operations,
+            nth=places,
+            after=st.booleans(),
+            callback=st.just(_die),
+        ),
+    )
+
+
+scenarios = st.builds(
+    Scenario,
+    groups=st.lists(st.integers(0, 3), max_size=70),
+    is_fifo=st.booleans(),
+    faults=st.lists(_faults(), max_size=3),
+    chunk_messages=st.sampled_from([1, 15, 2000]),
+    receives=st.integers(1, 4),
+    writes=st.none() | st.integers(0, 3),
+)
+
+
+@dataclass
+class World:
+    """One queue and one archive."""
+
+    scenario: Scenario
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    files: list[list[Row]] = field(default_factory=list)
+    writes_left: float = math.inf
+
+    def __post_init__(self) -> None:
+        model = SqsModel(self.clock)
+        self.front = Front(model)
+        suffix, attributes = (".fifo", {"FifoQueue": "true"}) if self.scenario.is_fifo else ("", {})
+        self.stored = model.create_queue(f"parked{suffix}", attributes)
+        self.queue = SqsQueue(client_for(self.front), model.url_of(self.stored))
+        for number, group in enumerate(self.scenario.groups):
+            entry = {"QueueUrl": self.queue.url, "MessageBody": str(number)}
+            if self.scenario.is_fifo:
+                entry |= {"MessageGroupId": str(group), "MessageDeduplicationId": str(number)}
+            call(model, "SendMessage", entry)
+        if self.scenario.writes is not None:
+            self.writes_left = self.scenario.writes
+        self.sent = self.waiting_ids
+        self.front.faults.add(*self.scenario.faults)
+
+    def drain(
+        self,
+        kind: type[DrainTask] = DrainTask,
+        queue: SqsQueue | None = None,
+        executor: Executor | None = None,
+    ) -> DrainCounts | None:
+        """Run a task to its end, or to its death."""
+        rules = DrainRules(
+            is_fifo=self.scenario.is_fifo,
+            visibility_timeout_seconds=HIDDEN_SECONDS,
+            chunk_messages=self.scenario.chunk_messages,
+            receives=1 if self.scenario.is_fifo else self.scenario.receives,
+            limit=self.scenario.limit,
+        )
+        task = kind(
+            queue or self.queue,
+            self._write,
+            rules,
+            executor or InlineExecutor(),
+            self._count_visible,
+            self.clock.time,
+        )
+        try:
+            return task.run()
+        except Died:
+            return None
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more, and what was received is visible again."""
+        self.front.faults.clear()
+        self.writes_left = math.inf
+        self.clock.advance(HIDDEN_SECONDS + 1)
+
+    def _write(self, rows: list[Row]) -> None:
+        if self.writes_left == 0:
+            raise ArchiveError("no room")
+        self.writes_left -= 1
+        self.files.append(rows)
+
+    def _count_visible(self) -> int:
+        return QueueCounts.of(self.queue.describe()).visible
+
+    @property
+    def archived(self) -> list[Row]:
+        return [row for file in self.files for row in file]
+
+    @property
+    def archived_ids(self) -> set[str]:
+        return {row["message_id"] for row in self.archived}
+
+    @property
+    def waiting_ids(self) -> set[str]:
+        return {message.message_id for message in self.stored.messages()}
+
+
+def nothing_is_lost(world: World) -> None:
+    assert world.archived_ids | world.waiting_ids == world.sent
+
+
+def nothing_is_deleted_that_is_counted_as_left(world: World, counts: DrainCounts) -> None:
+    assert counts.archived == counts.deleted + counts.left
+    assert counts.deleted <= len(world.archived_ids - world.waiting_ids)
+
+
+def groups_keep_their_order(world: World) -> None:
+    seen: dict[str, list[int]] = defaultdict(list)
+    for row in {row["message_id"]: row for row in reversed(world.archived)}.values():
+        seen[row["message_group_id"]].append(int(row["sequence_number"]))
+    for numbers in seen.values():
+        assert numbers == sorted(numbers, reverse=True)
+
+
+def play(scenario: Scenario, kind: type[DrainTask] = DrainTask) -> World:
+    world = World(scenario)
+    counts = world.drain(kind)
+    nothing_is_lost(world)
+    if counts:
+        nothing_is_deleted_that_is_counted_as_left(world, counts)
+    world.heal()
+    world.drain(kind)
+    nothing_is_lost(world)
+    return world
+
+
+@given(scenarios)
+def test_second_run_completes_what_the_first_left(scenario: Scenario) -> None:
+    world = play(scenario)
+
+    assert world.archived_ids == world.sent
+    assert world.waiting_ids == set()
+    if scenario.is_fifo:
+        groups_keep_their_order(world)
+
+
+def test_threads_share_the_limit_and_every_message_is_settled_once() -> None:
+    world = World(Scenario([0] * 500, chunk_messages=50, receives=4, limit=333))
+
+    with ThreadPoolExecutor(8) as executor:
+        counts = world.drain(executor=executor)
+
+    assert counts == DrainCounts(received=333, archived=333, deleted=333)
+    assert len(world.archived) == len(world.archived_ids) == 333
+    nothing_is_lost(world)
+
+
+def lost_receives(times: int) -> Scenario:
+    faults = [Fault(Effect.LOSE, "ReceiveMessage", nth=2 + n) for n in range(times)]
+    return Scenario([0, 1] * 12, is_fifo=True, faults=faults)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_lost_receive_on_a_fifo_queue_is_repeated_not_waited_for(times: int) -> None:
+    world = World(lost_receives(times))
+
+    counts = world.drain()
+
+    assert counts is not None
+    assert (counts.deleted, counts.stopped_by) == (24, None)
+    assert [row["body"] for row in world.archived if row["message_group_id"] == "0"] == [
+        str(number) for number in range(0, 24, 2)
+    ]
+    assert {row["receive_count"] for row in world.archived} == {1}
+
+
+def test_receive_that_is_never_answered_ends_the_task_with_what_it_has() -> None:
+    world = World(lost_receives(3))
+
+    counts = world.drain()
+
+    assert counts is not None
+    assert counts.stopped_by
+    assert counts.archived == counts.deleted == 10
+
+
+class DeletesFirst(DrainTask):
+    """Deletes before it writes."""
+
+    def _settle(self, chunk: Chunk) -> bool:
+        for batch in chunk.receipts(10):
+            self._delete(batch)
+        return super()._settle(chunk)
+
+
+class ForgetsAttempts(SqsQueue):
+    """Repeats a receive as if it were a new one."""
+
+    def receive(self, **more: object) -> Received:
+        return super().receive(**{**more, "attempt_id": None})  # type: ignore[arg-type]
+
+
+def test_law_catches_deletion_before_the_write() -> None:
+    scenario = Scenario([0] * 5, writes=0)
+
+    with pytest.raises(AssertionError):
+        play(scenario, DeletesFirst)
+
+
+def test_law_catches_receives_that_are_not_repeated() -> None:
+    world = World(lost_receives(1))
+
+    counts = world.drain(queue=ForgetsAttempts(world.queue.client, world.queue.url))
+
+    assert counts is not None
+    assert counts.deleted < 24
