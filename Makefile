@@ -10,10 +10,11 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo setup-python java demo test lint format types build validate sam-local doctor pause resume check bench lock clean
+.PHONY: help setup setup-demo setup-python java demo test lint format types build validate sam-local \
+	doctor pause resume spark-package check bench lock clean
 
 help: ## Say what each target does
-	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl] [QUEUE=fifo]
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
@@ -45,6 +46,10 @@ sam-local: setup build ## Invoke the built function with events/ in a container 
 
 doctor pause resume: setup-python ## Check a deployed stack, or turn its replay off and on [STACK=name]
 	@$(BIN)/python -m dlq_replay.stack $@ $(STACK)
+
+spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
+	@$(BIN)/python scripts/package_job.py dist
+	@echo "spark-submit --py-files dist/spark_reprocess.zip dist/spark_job.py VERB ..."
 
 check: lint types test validate build ## All that has to pass before a change lands
 

@@ -7,6 +7,7 @@ Spark, SQS or disk.
 ``errors``             what ends a verb, as one sentence
 ``clients`` *          SQS clients and the Region they speak to
 ``queue_counts``       how many messages SQS counts in a queue
+``measures`` *         what a scheduled run tells CloudWatch
 ``progress`` *         a line that says how far Spark has come
 ``spark/`` *           the session, the operator's SQL conditions, what Spark raises
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
@@ -20,6 +21,7 @@ Spark, SQS or disk.
 ``sql/``               Spark SQL's ``sqs`` format: a look without deletion, and a sink
 ``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate;
                        ``redrive`` * and ``redrive_task`` * act
+``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences
 =====================  =============================================================
 """

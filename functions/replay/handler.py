@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,19 +17,23 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from dlq_replay.decision import Hold, Park, Replay
+from dlq_replay.decision import Park, Replay
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
-from dlq_replay.plan import Failed, Wait
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    Measurement,
+    measure_batch,
+)
+from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
-
-SERVICE = "dlq-replay"
-NAMESPACE = "DlqReplay"
 
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
@@ -73,7 +77,8 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
         raise
     outcome = replayer.replay(records, _seconds_left(context))
     _log(outcome)
-    _count(outcome)
+    retention_seconds = replayer.policy.limits.dlq_retention_seconds
+    _count(measure_batch(records, outcome, replayer.now_seconds(), retention_seconds))
     return outcome.to_partial_batch_response()
 
 
@@ -82,7 +87,7 @@ def wired_replayer() -> Replayer:
     """Wire everything once per execution environment."""
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
-    metrics.set_default_dimensions(MainQueue=settings.policy.main_queue.name)
+    metrics.set_default_dimensions(**{MAIN_QUEUE_DIMENSION: settings.policy.main_queue.name})
     client = without_recursion_header(boto3.client("sqs", config=client_config(CONCURRENT_CALLS)))
     main_queue, dlq, parked_queue = (
         SqsQueue(client, url)
@@ -187,17 +192,8 @@ def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[
             write(text, extra={**group, "ids": ids, "count": len(ids)})
 
 
-def _count(outcome: BatchOutcome) -> None:
-    replays = [one.fate for one in outcome.outcomes if isinstance(one.fate, Replay)]
-    reasons = Counter(one.fate.reason for one in outcome.outcomes if isinstance(one.fate, Park))
-    metrics.add_metric("Replayed", MetricUnit.Count, len(replays))
-    metrics.add_metric("Parked", MetricUnit.Count, reasons.total())
-    held = sum(isinstance(one.fate, Hold | Wait) for one in outcome.outcomes)
-    metrics.add_metric("Held", MetricUnit.Count, held)
-    metrics.add_metric("Failed", MetricUnit.Count, len(outcome.failed))
-    for reason, count in reasons.items():
-        metrics.add_metric(f"Parked_{reason}", MetricUnit.Count, count)
-    for replay in replays:
-        metrics.add_metric("ReplayNumber", MetricUnit.Count, replay.number)
-        metrics.add_metric("DelaySeconds", MetricUnit.Seconds, replay.delay_seconds)
+def _count(measurements: Iterable[Measurement]) -> None:
+    for measurement in measurements:
+        for value in measurement.values:
+            metrics.add_metric(measurement.name, MetricUnit(measurement.unit), value)
     metrics.flush_metrics()

@@ -15,6 +15,7 @@ PSEUDO_PARAMETERS: Mapping[str, Any] = {
     "AWS::NoValue": NO_VALUE,
     "AWS::Partition": "aws",
     "AWS::Region": "us-east-1",
+    "AWS::StackName": "dead-letters",
     "AWS::URLSuffix": "amazonaws.com",
 }
 
@@ -116,18 +117,36 @@ class Stack:
 
     def _ref(self, name: str) -> Any:
         if name in self.parameters:
-            return self.parameters[name]
+            value = self.parameters[name]
+            is_list = self.template["Parameters"][name]["Type"] == "CommaDelimitedList"
+            return value.split(",") if is_list else value
         if name in self.pseudo_parameters:
             return self.pseudo_parameters[name]
+        if name in self._made_by_sam():
+            return name
         if self._require_created(name)["Type"] == "AWS::SQS::Queue":
             return f"https://sqs.us-east-1.amazonaws.com/123456789012/{self._queue_name(name)}"
         return name
 
     def _get_att(self, path: list[str]) -> str:
         name, attribute = path
-        if (self._require_created(name)["Type"], attribute) == ("AWS::SQS::Queue", "Arn"):
-            return f"arn:aws:sqs:us-east-1:123456789012:{self._queue_name(name)}"
+        if self._require_created(name)["Type"] == "AWS::SQS::Queue":
+            prefix = {"Arn": "arn:aws:sqs:us-east-1:123456789012:", "QueueName": ""}[attribute]
+            return prefix + self._queue_name(name)
         return f"{name}.{attribute}"
+
+    def _made_by_sam(self) -> set[str]:
+        """Return the names of what SAM makes of functions: event sources and versions."""
+        functions = {
+            name: resource["Properties"]
+            for name, resource in self.template["Resources"].items()
+            if resource["Type"] == "AWS::Serverless::Function" and self._is_created(resource)
+        }
+        events = {
+            f"{name}{event}" for name, f in functions.items() for event in f.get("Events", ())
+        }
+        versions = {f"{name}.Version" for name, f in functions.items() if "AutoPublishAlias" in f}
+        return events | versions
 
     def _queue_name(self, logical_id: str) -> str:
         properties = self.resolve(self.template["Resources"][logical_id]["Properties"])
@@ -146,15 +165,25 @@ class Stack:
     def _sub(self, argument: str | list[Any]) -> str:
         text, own = (argument, {}) if isinstance(argument, str) else argument
         names = self.resolve(own)
-        return re.sub(r"\$\{([^}]+)}", lambda m: names.get(m[1]) or self._ref(m[1]), text)
+        return re.sub(r"\$\{([^}]+)}", lambda m: names.get(m[1]) or self._named(m[1]), text)
+
+    def _named(self, name: str) -> str:
+        return self._get_att(name.split(".")) if "." in name else str(self._ref(name))
+
+    def _find_in_map(self, path: list[Any]) -> Any:
+        name, key, value = self.resolve(path)
+        return self.template["Mappings"][name][key][value]
 
 
 _FUNCTIONS: Mapping[str, Callable[[Stack, Any], Any]] = {
+    "Condition": Stack._holds,  # noqa: SLF001
     "Ref": Stack._ref,  # noqa: SLF001 - the table belongs to the class
     "Fn::And": lambda stack, parts: all(stack.resolve(parts)),
     "Fn::Equals": lambda stack, pair: stack.resolve(pair[0]) == stack.resolve(pair[1]),
+    "Fn::FindInMap": Stack._find_in_map,  # noqa: SLF001
     "Fn::GetAtt": Stack._get_att,  # noqa: SLF001
     "Fn::If": Stack._if,  # noqa: SLF001
+    "Fn::Join": lambda stack, parts: parts[0].join(stack.resolve(parts[1])),
     "Fn::Not": lambda stack, parts: not stack.resolve(parts[0]),
     "Fn::Or": lambda stack, parts: any(stack.resolve(parts)),
     "Fn::Select": lambda stack, pair: stack.resolve(pair[1])[int(pair[0])],
@@ -164,9 +193,11 @@ _FUNCTIONS: Mapping[str, Callable[[Stack, Any], Any]] = {
 
 
 def _require_within_bounds(name: str, value: str, rule: Mapping[str, Any]) -> None:
+    values = value.split(",") if rule["Type"] == "CommaDelimitedList" else [value]
+    pattern = re.compile(rule.get("AllowedPattern", ".*"))
     within = (
         value in {str(allowed) for allowed in rule.get("AllowedValues", [value])}
-        and re.fullmatch(rule.get("AllowedPattern", ".*"), value) is not None
+        and all(pattern.fullmatch(one) for one in values)
         and ("MinValue" not in rule or float(value) >= rule["MinValue"])
         and ("MaxValue" not in rule or float(value) <= rule["MaxValue"])
     )

@@ -56,6 +56,12 @@ OWN_QUEUES = {
 }
 OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
 FIFO = {"QueueType": "fifo"}
+SPARK_JOB = {"CreateSparkJob": "true"}
+NO_ALARMS = {"CreateAlarms": "false"}
+KEYS = {
+    name: f"arn:aws:kms:us-east-1:123456789012:key/{name.lower()}"
+    for name in ("MainQueueKmsKeyArn", "DLQKmsKeyArn", "ParkedQueueKmsKeyArn")
+}
 
 
 def function_of(stack: Stack) -> dict[str, Any]:
@@ -76,23 +82,26 @@ def event_of(stack: Stack) -> dict[str, Any]:
     return event
 
 
-def statements_of(stack: Stack) -> list[dict[str, Any]]:
-    roles = stack.of_type("AWS::IAM::Role").values()
+def statements_of(stack: Stack, role: str = "ReplayRole") -> list[dict[str, Any]]:
     return [
         statement
-        for role in roles
-        for policy in role["Policies"]
+        for policy in stack.resources[role]["Properties"]["Policies"]
         for statement in policy["PolicyDocument"]["Statement"]
     ]
 
 
-def grants_of(stack: Stack) -> dict[str, set[str]]:
+def grants_of(stack: Stack, role: str = "ReplayRole") -> dict[str, set[str]]:
+    """What *role* may do, by resource."""
     grants: dict[str, set[str]] = {}
-    for statement in statements_of(stack):
-        actions = statement["Action"]
-        granted = {actions} if isinstance(actions, str) else set(actions)
-        grants.setdefault(statement["Resource"], set()).update(granted)
+    for statement in statements_of(stack, role):
+        for resource in as_list(statement["Resource"]):
+            grants.setdefault(resource, set()).update(as_list(statement["Action"]))
     return grants
+
+
+def as_list(value: Any) -> list[Any]:
+    """IAM takes one or a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def parameter_rows(document: str) -> dict[str, list[str]]:

@@ -5,8 +5,10 @@ import pytest
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
 from tests.contract.template import (
     FIFO,
+    KEYS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    SPARK_JOB,
     TEMPLATE,
     environment_of,
     event_of,
@@ -113,6 +115,7 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
         "Queue": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
         "BatchSize": 100,
         "MaximumBatchingWindowInSeconds": 1,
+        "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "ScalingConfig": {"MaximumConcurrency": "5"},
     }
@@ -124,6 +127,7 @@ def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
     assert event == {
         "Queue": OWN_QUEUES["DLQArn"],
         "BatchSize": 10,
+        "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "ScalingConfig": {"MaximumConcurrency": "5"},
     }
@@ -131,10 +135,23 @@ def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
 
 @pytest.mark.parametrize("given", [{}, OWN_QUEUES, OWN_QUEUES | OWN_PARKED_QUEUE])
 def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> None:
-    grants = grants_of(Stack.of(TEMPLATE, given))
+    stack = Stack.of(TEMPLATE, given | SPARK_JOB | KEYS)
+    roles = stack.of_type("AWS::IAM::Role").keys()
+    wide = {
+        (resource, *sorted(actions))
+        for role in roles
+        for resource, actions in grants_of(stack, role).items()
+        if "*" in resource or any("*" in action for action in actions)
+    }
 
-    assert not [resource for resource in grants if "*" in resource]
-    assert not [action for actions in grants.values() for action in actions if "*" in action]
+    assert wide == {
+        ("*", "cloudwatch:PutMetricData"),
+        ("*", "cloudwatch:GetMetricData"),
+        ("ArchiveBucket.Arn/archive/*", "s3:GetObject", "s3:PutObject"),
+        ("ArchiveBucket.Arn/code/*", "s3:GetObject"),
+        ("ArchiveBucket.Arn/code/*", "s3:PutObject"),
+        ("ArchiveBucket.Arn/temporary/*", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+    }
 
 
 def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> None:
@@ -190,13 +207,17 @@ def test_non_retryable_errors_need_the_table() -> None:
     ]
 
 
-def test_the_role_is_the_template_s_own_so_that_sam_attaches_no_managed_policy() -> None:
-    stack = Stack.of(TEMPLATE)
-    [role] = stack.of_type("AWS::IAM::Role").values()
+def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    functions = stack.of_type("AWS::Serverless::Function")
 
-    assert function_of(stack)["Role"] == "ReplayRole.Arn"
-    assert "Policies" not in function_of(stack)
-    assert "ManagedPolicyArns" not in role
+    assert {name: function["Role"] for name, function in functions.items()} == {
+        "ReplayFunction": "ReplayRole.Arn",
+        "ReminderFunction": "ReminderRole.Arn",
+        "PublishJobFunction": "PublishJobRole.Arn",
+    }
+    assert not any("Policies" in function for function in functions.values())
+    assert not any("ManagedPolicyArns" in r for r in stack.of_type("AWS::IAM::Role").values())
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

@@ -123,7 +123,7 @@ def test_metrics_count_every_fate(
         "Held": [0.0],
         "Failed": [1.0],
         "Parked_attempts_exhausted": [1.0],
-        "ReplayNumber": [1.0],
+        "ReplayCount": [0.0, 3.0],
         "DelaySeconds": [4.0],
     }
 

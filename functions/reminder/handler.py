@@ -1,0 +1,200 @@
+"""Says on the alarm topic, once a day, what waits for a human, for as long as anything does.
+
+A CloudWatch alarm speaks when its state changes and is silent while it stays as it is. It is also
+where a failed run of the scheduled Spark job is told, which no metric shows.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+SUBJECT_MAX_CHARACTERS = 100
+"""SNS refuses longer ones: SNS API reference, Publish."""
+
+LOOK_BACK = timedelta(days=15)
+"""CloudWatch keeps values by the minute for 15 days."""
+
+HOUR_SECONDS = 3_600
+DAY_SECONDS = 86_400
+
+_COUNTS: "tuple[QueueAttributeNameType, ...]" = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
+_CONSOLE = "console.aws.amazon.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a human.
+
+    Attributes:
+        main_queue: the name of the queue that it is about.
+        parked: messages in the parked queue, as SQS counts them: approximately.
+        undecided: messages in the archive that nobody has decided about, at the end of the job's
+            last run; None where no run of the last 15 days said so.
+        oldest_undecided_seconds: how long the oldest of them has waited; None as above.
+        report: the address of the job's newest report; None where there is none.
+    """
+
+    main_queue: str
+    parked: int
+    undecided: int | None = None
+    oldest_undecided_seconds: int | None = None
+    report: str | None = None
+
+    @property
+    def total(self) -> int:
+        """How many messages wait, wherever they are."""
+        return self.parked + (self.undecided or 0)
+
+    @property
+    def subject(self) -> str:
+        """One line that tells how much waits."""
+        text = f"{self.total} dead letters of {self.main_queue} wait for you"
+        is_short = len(text) <= SUBJECT_MAX_CHARACTERS
+        return text if is_short else f"{self.total} dead letters wait for you"
+
+    @property
+    def text(self) -> str:
+        """Counts, the newest report, and what to do. Holds no part of a message."""
+        lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
+        if self.undecided is not None:
+            days = (self.oldest_undecided_seconds or 0) // DAY_SECONDS
+            age = f", the oldest for {days} days" if days else ""
+            lines.append(f"Undecided in the archive: {self.undecided}{age}")
+        if self.report is not None:
+            lines.append(f"Latest report: {self.report}")
+        return "\n".join([*lines, "", _ADVICE])
+
+
+_ADVICE = """\
+What to do: see docs/operations.md of the application, sections ParkedGrowingAlarm and
+UndecidedAlarm. This notice comes once a day until nothing waits."""
+
+
+def lambda_handler(event: Mapping[str, Any], context: object) -> None:
+    """Publish what waits, if anything does; or that a run of the Spark job failed.
+
+    Args:
+        event: a scheduled event, or a "Glue Job State Change".
+        context: Lambda's own; not used.
+
+    Raises:
+        ClientError, BotoCoreError: a count or the topic is out of reach; Lambda tries again.
+    """
+    del context
+    if event.get("detail-type") == "Glue Job State Change":
+        _publish(*_failed_run(event["detail"]))
+        return
+    waiting = look(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
+    if waiting.total:
+        _publish(waiting.subject, waiting.text)
+
+
+def look(
+    sqs: "SQSClient",
+    cloudwatch: "CloudWatchClient",
+    s3: "S3Client",
+    environment: Mapping[str, str],
+) -> Waiting:
+    """Ask what waits now."""
+    main_queue = environment["MAIN_QUEUE_NAME"]
+    return Waiting(
+        main_queue,
+        _parked(sqs, environment["PARKED_QUEUE_URL"]),
+        _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
+        _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
+        _newest_report(
+            s3, environment.get("ARCHIVE_BUCKET"), environment.get("REPORTS_PREFIX", "")
+        ),
+    )
+
+
+def _parked(sqs: "SQSClient", queue_url: str) -> int:
+    answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=_COUNTS)
+    return sum(int(answer["Attributes"][name]) for name in _COUNTS)
+
+
+def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> int | None:
+    now = datetime.now(UTC)
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=[
+            {
+                "Id": "latest",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": NAMESPACE,
+                        "MetricName": metric.value,
+                        "Dimensions": [
+                            {"Name": SERVICE_DIMENSION, "Value": SERVICE},
+                            {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue},
+                        ],
+                    },
+                    "Period": HOUR_SECONDS,
+                    "Stat": "Maximum",
+                },
+            }
+        ],
+        StartTime=now - LOOK_BACK,
+        # The hour that is under way counts too.
+        EndTime=now + timedelta(seconds=HOUR_SECONDS),
+        ScanBy="TimestampDescending",
+    )
+    values = answer["MetricDataResults"][0]["Values"]
+    return int(values[0]) if values else None
+
+
+def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
+    """Return the console's address of the newest report: their ids sort by time."""
+    if not bucket:
+        return None
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=prefix, Delimiter="/"
+    )
+    folders = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
+    return console_link(s3.meta.region_name, bucket, max(folders)) if folders else None
+
+
+def console_link(region: str, bucket: str, folder: str) -> str:
+    """Return the address of a folder in the S3 console, which asks for a sign-in."""
+    domain = next((d for prefix, d in _CONSOLES.items() if region.startswith(prefix)), _CONSOLE)
+    return f"https://{region}.{domain}/s3/buckets/{bucket}?region={region}&prefix={folder}"
+
+
+def _failed_run(detail: Mapping[str, Any]) -> tuple[str, str]:
+    state, run = detail["state"], detail["jobRunId"]
+    text = f"Job: {detail['jobName']}\nRun: {run}\nState: {state}\n{detail.get('message', '')}\n"
+    subject = f"The scheduled run over the parked queue ended as {state}"
+    return subject, f"{text}\nNothing is lost: the next run, or the same one again, goes on."
+
+
+def _publish(subject: str, text: str) -> None:
+    _client("sns").publish(TopicArn=os.environ["TOPIC_ARN"], Subject=subject, Message=text)
+
+
+@cache
+def _client(service: str) -> Any:  # noqa: ANN401 - one of four clients
+    return boto3.client(service, config=Config(connect_timeout=5, read_timeout=10))  # type: ignore[call-overload]

@@ -1,0 +1,124 @@
+"""What is counted and measured, under which names. Pure.
+
+The template's alarms and dashboard read these names; a test holds them together.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dlq_replay.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.events import UnreadableRecord
+from dlq_replay.history import History
+from dlq_replay.message import Message
+from dlq_replay.plan import Wait
+from dlq_replay.replay import BatchOutcome
+
+SERVICE = "dlq-replay"
+NAMESPACE = "DlqReplay"
+MAIN_QUEUE_DIMENSION = "MainQueue"
+SERVICE_DIMENSION = "service"
+"""Every metric has both dimensions: the name of the main queue, and ``dlq-replay``."""
+
+
+class Unit(StrEnum):
+    """CloudWatch's own words."""
+
+    COUNT = "Count"
+    SECONDS = "Seconds"
+
+
+class Metric(StrEnum):
+    """The metrics of the replay function and, below the line, of the Spark job."""
+
+    REPLAYED = "Replayed"
+    PARKED = "Parked"
+    HELD = "Held"
+    FAILED = "Failed"
+    REPLAY_COUNT = "ReplayCount"
+    DELAY_SECONDS = "DelaySeconds"
+    NEAREST_EXPIRY_SECONDS = "NearestExpirySeconds"
+    # ---
+    UNDECIDED_MESSAGES = "UndecidedMessages"
+    OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
+
+    @property
+    def unit(self) -> Unit:
+        """What it is counted in."""
+        return Unit.SECONDS if self.value.endswith("Seconds") else Unit.COUNT
+
+
+def parked_metric(reason: ParkReason) -> str:
+    """Name the metric that counts what was parked for *reason*."""
+    return f"{Metric.PARKED}_{reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Values of one metric."""
+
+    name: str
+    unit: Unit
+    values: tuple[int, ...]
+
+
+def measure_batch(
+    records: Sequence[Message | UnreadableRecord],
+    outcome: BatchOutcome,
+    now_seconds: int,
+    dlq_retention_seconds: int,
+) -> Iterator[Measurement]:
+    """Yield what a batch tells: how often each fate, and the values of each message.
+
+    Counts have one value, 0 included; other metrics have one per message, and are left out where
+    they have none.
+    """
+    fates = [one.fate for one in outcome.outcomes]
+    replays = [fate for fate in fates if isinstance(fate, Replay)]
+    reasons = Counter(fate.reason for fate in fates if isinstance(fate, Park))
+    held = sum(isinstance(fate, Hold | Wait) for fate in fates)
+    yield _of(Metric.REPLAYED, len(replays))
+    yield _of(Metric.PARKED, reasons.total())
+    yield _of(Metric.HELD, held)
+    yield _of(Metric.FAILED, len(outcome.failed))
+    for reason, count in reasons.items():
+        yield Measurement(parked_metric(reason), Unit.COUNT, (count,))
+    messages = [record for record in records if isinstance(record, Message)]
+    per_message = (
+        _of(Metric.REPLAY_COUNT, *_arrivals(messages, outcome)),
+        _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
+        _of(
+            Metric.NEAREST_EXPIRY_SECONDS,
+            *_nearest_expiry(messages, now_seconds, dlq_retention_seconds),
+        ),
+    )
+    yield from (measurement for measurement in per_message if measurement.values)
+
+
+def _of(metric: Metric, *values: int) -> Measurement:
+    return Measurement(metric.value, metric.unit, values)
+
+
+def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[int]:
+    """Yield the replay count of each dead letter once for each time it died.
+
+    One that comes back from a hold (it carries ``due``) was counted before; one that stays in the
+    DLQ is counted when it leaves.
+    """
+    left = {one.message_id for one in outcome.outcomes if one.is_left}
+    distinct = {message.message_id: message for message in messages}
+    for message_id, message in distinct.items():
+        history = History.of(message)
+        is_back_from_hold = history.context.due_seconds is not None
+        if message_id not in left and not is_back_from_hold and history.replay_count is not None:
+            yield history.replay_count
+
+
+def _nearest_expiry(
+    messages: Sequence[Message], now_seconds: int, dlq_retention_seconds: int
+) -> Iterator[int]:
+    """Yield how long the message that SQS would delete first had left when it was received."""
+    sent = [int(m.sent_seconds) for m in messages if m.sent_seconds is not None]
+    if sent:
+        yield max(0, min(sent) + dlq_retention_seconds - now_seconds)

@@ -1,0 +1,89 @@
+"""Packs the Spark job for spark-submit: one zip for --py-files, and the scripts that it starts.
+
+    python scripts/package_job.py FOLDER
+
+writes FOLDER/spark_reprocess.zip (the job, the core, and the pure Python packages that clusters
+lack), FOLDER/spark_job.py (for spark-submit) and FOLDER/glue_job.py (for AWS Glue). The same
+sources and lock file give the same bytes, whenever and wherever it runs.
+"""
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements" / "job.txt"
+
+SCRIPTS = {
+    "spark_job.py": ROOT / "spark_reprocess" / "__main__.py",
+    "glue_job.py": ROOT / "spark_reprocess" / "glue_job.py",
+}
+
+# Some pure packages have compiled parts that they can do without. The wheels of one platform are
+# taken everywhere, and those parts left out: they cannot be imported from a zip.
+WHEELS = (
+    *("--python-version", "3.13", "--implementation", "cp", "--only-binary=:all:"),
+    *("--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_28_x86_64"),
+)
+COMPILED = {".so", ".pyc"}
+NOT_REPRODUCIBLE = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+
+NEEDS_POWERTOOLS = ROOT / "layers" / "core" / "dlq_replay" / "consumer"
+"""The kit for consumers; the job does not use it."""
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The oldest time that a zip can hold."""
+
+
+def package(folder: Path) -> None:
+    """Write zip and scripts to *folder*; they appear whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        _install(Path(temporary))
+        files = {
+            **dict(_files(Path(temporary), Path(temporary))),
+            **dict(_files(ROOT / "spark_reprocess", ROOT)),
+            **dict(_files(ROOT / "layers" / "core" / "dlq_replay", ROOT / "layers" / "core")),
+        }
+        _write_zip(folder / "spark_reprocess.zip", files)
+    for name, source in SCRIPTS.items():
+        (folder / name).write_bytes(source.read_bytes())
+
+
+def _install(target: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    options = ("--no-compile", "--no-deps", "--require-hashes", *WHEELS, "--target", str(target))
+    subprocess.run([*pip, "install", *options, "--requirement", str(LOCK)], check=True)
+
+
+def _files(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what belongs into the zip: its name there, and where it lies."""
+    for path in sorted(folder.rglob("*")):
+        is_left_out = (
+            path.suffix in COMPILED
+            or path.name in NOT_REPRODUCIBLE
+            or path.is_relative_to(NEEDS_POWERTOOLS)
+            or path.relative_to(root).parts[0] == "bin"
+        )
+        if path.is_file() and not is_left_out:
+            yield path.relative_to(root).as_posix(), path
+
+
+def _write_zip(target: Path, files: dict[str, Path]) -> None:
+    unfinished = target.with_suffix(".unfinished")
+    # Stored, not deflated: two builds of zlib may pack the same text into different bytes.
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name].read_bytes())
+    unfinished.replace(target)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:  # noqa: PLR2004
+        sys.exit(__doc__)
+    package(Path(sys.argv[1]))

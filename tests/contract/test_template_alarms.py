@@ -1,0 +1,249 @@
+"""Alarms and dashboard: they look at what the code publishes, and each has its runbook."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dlq_replay.decision import ParkReason
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+    parked_metric,
+)
+from tests.contract.cloudformation import Stack
+from tests.contract.template import (
+    FIFO,
+    NO_ALARMS,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    ROOT,
+    SPARK_JOB,
+    TEMPLATE,
+)
+
+WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
+ALARMS = WHOLE.of_type("AWS::CloudWatch::Alarm")
+TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
+
+PUBLISHED = {metric.value for metric in Metric} | {parked_metric(one) for one in ParkReason}
+
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+# https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
+PUBLISHED_BY_AWS = {
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesDelayed"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
+    ("AWS/SQS", "NumberOfMessagesDeleted"),
+    ("AWS/Lambda", "Duration"),
+    ("AWS/Lambda", "Errors"),
+    ("AWS/Lambda", "Invocations"),
+    ("AWS/Lambda", "Throttles"),
+}
+
+Watched = tuple[str, str, dict[str, str]]
+
+
+def watched_by_alarms(stack: Stack) -> Iterator[Watched]:
+    for alarm in stack.of_type("AWS::CloudWatch::Alarm").values():
+        queries = [
+            one["MetricStat"]["Metric"] for one in alarm.get("Metrics", ()) if "MetricStat" in one
+        ]
+        for metric in queries or [alarm]:
+            dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
+            yield metric["Namespace"], metric["MetricName"], dimensions
+
+
+def dashboard_of(stack: Stack) -> list[dict[str, Any]]:
+    [dashboard] = stack.of_type("AWS::CloudWatch::Dashboard").values()
+    widgets = json.loads(dashboard["DashboardBody"])["widgets"]
+    assert isinstance(widgets, list)
+    return widgets
+
+
+def watched_by_dashboard(stack: Stack) -> Iterator[Watched]:
+    for widget in dashboard_of(stack):
+        for line in widget["properties"].get("metrics", ()):
+            match line:
+                case [{"expression": _}]:
+                    pass
+                case [namespace, name, *dimensions, dict()]:
+                    pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
+                    yield namespace, name, dict(pairs)
+                case _:
+                    raise AssertionError(line)
+
+
+@pytest.mark.parametrize("watched", [watched_by_alarms, watched_by_dashboard])
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, ("MainQueue", "DeadLetterQueue", "ParkedQueue")),
+        (OWN_QUEUES | OWN_PARKED_QUEUE, ("orders", "orders-dlq", "orders-parked")),
+        (FIFO, ("MainQueue.fifo", "DeadLetterQueue.fifo", "ParkedQueue.fifo")),
+    ],
+)
+def test_every_metric_that_is_watched_is_published_under_this_name(
+    watched: Any, given: dict[str, str], names: tuple[str, ...]
+) -> None:
+    for namespace, name, dimensions in watched(Stack.of(TEMPLATE, SPARK_JOB | given)):
+        if namespace == NAMESPACE:
+            assert name in PUBLISHED
+            assert dimensions == {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: names[0]}
+        else:
+            assert (namespace, name) in PUBLISHED_BY_AWS
+            of_sqs = namespace == "AWS/SQS"
+            assert dimensions.keys() == {"QueueName" if of_sqs else "FunctionName"}
+            assert set(dimensions.values()) <= (set(names) if of_sqs else {"ReplayFunction"})
+
+
+def test_the_dashboard_shows_every_metric_that_is_published() -> None:
+    shown = {name for space, name, _ in watched_by_dashboard(WHOLE) if space == NAMESPACE}
+
+    assert shown == PUBLISHED - {Metric.PARKED}
+
+
+def test_the_dashboard_s_expressions_refer_to_lines_of_the_same_widget() -> None:
+    for widget in dashboard_of(WHOLE):
+        options = [line[-1] for line in widget["properties"].get("metrics", ())]
+        ids = {one["id"] for one in options if "id" in one}
+        for one in options:
+            used = set(re.findall(r"[a-z]\w*", one.get("expression", "")))
+            assert used <= ids, one
+
+
+def test_the_recovery_rate_of_a_replay_compares_arrivals_before_and_after_it() -> None:
+    [widget] = [w for w in dashboard_of(WHOLE) if "Recovery" in w["properties"].get("title", "")]
+    options = {one[-1]["id"]: one[-1] for one in widget["properties"]["metrics"] if "id" in one[-1]}
+
+    last = int(TEMPLATE["Parameters"]["MaxAttempts"]["Default"])
+    for number in range(1, last + 1):
+        rate = options[f"r{number}"]
+        assert rate["expression"] == f"100 * (1 - a{number} / a{number - 1})"
+        assert rate["label"] == f"replay {number}"
+        assert options[f"a{number}"]["stat"] == f"PR({number - 0.5}:{number + 0.5})"
+    assert options["a0"]["stat"] == "PR(:0.5)"
+
+
+def test_widgets_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for widget in dashboard_of(WHOLE):
+        columns = range(widget["x"], widget["x"] + widget["width"])
+        rows = range(widget["y"], widget["y"] + widget["height"])
+        cells = {(column, row) for column in columns for row in rows}
+        assert not cells & taken
+        assert max(columns) < 24
+        taken |= cells
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_every_alarm_goes_to_the_topic_and_names_its_runbook(name: str) -> None:
+    alarm = ALARMS[name]
+
+    assert alarm["AlarmActions"] == ["AlarmTopic"]
+    assert name in alarm["AlarmDescription"]
+    assert "docs/operations.md" in alarm["AlarmDescription"]
+
+
+def test_the_runbook_has_one_section_for_each_alarm_and_none_for_others() -> None:
+    runbook = (ROOT / "docs/operations.md").read_text("utf-8")
+    sections = re.findall(r"^### (\w+Alarm)$", runbook, re.MULTILINE)
+
+    assert sorted(sections) == sorted(ALARMS)
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_an_alarm_says_what_it_means_when_nothing_is_published(name: str) -> None:
+    # The state of what is undecided changes when a run says so, and only then.
+    expected = "ignore" if name == "UndecidedAlarm" else "notBreaching"
+
+    assert ALARMS[name]["TreatMissingData"] == expected
+
+
+@pytest.mark.parametrize("name", ["ParkedGrowingAlarm", "ParkedExpiryAlarm", "UndecidedAlarm"])
+def test_alarms_about_parked_messages_link_to_the_reports(name: str) -> None:
+    assert (
+        "https://us-east-1.console.aws.amazon.com/s3/buckets/ArchiveBucket?prefix=archive/reports/"
+        in ALARMS[name]["AlarmDescription"]
+    )
+
+
+def test_an_alarm_watches_one_result_of_its_expressions() -> None:
+    for alarm in ALARMS.values():
+        queries = alarm.get("Metrics", ())
+        returned = [one for one in queries if one.get("ReturnData", True)]
+        assert [one["Id"] for one in returned] in ([], ["watched"])
+        if returned:
+            used = set(re.findall(r"[a-z]\w*", returned[0]["Expression"]))
+            assert used == {one["Id"] for one in queries} - {"watched"}
+
+
+def test_a_drain_does_not_silence_what_is_undecided() -> None:
+    alarm = ALARMS["UndecidedAlarm"]
+
+    assert (alarm["Namespace"], alarm["MetricName"]) == (NAMESPACE, Metric.UNDECIDED_MESSAGES)
+    assert alarm["EvaluationPeriods"] == 1
+
+
+def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
+    longest_wait_seconds = 39_600
+    fifo = Stack.of(TEMPLATE, FIFO).of_type("AWS::CloudWatch::Alarm")["NothingReplayedAlarm"]
+    [period] = {one["MetricStat"]["Period"] for one in fifo["Metrics"] if "MetricStat" in one}
+
+    assert period * fifo["EvaluationPeriods"] > longest_wait_seconds
+
+
+def test_alarms_can_be_left_out_with_everything_that_serves_them() -> None:
+    stack = Stack.of(TEMPLATE, NO_ALARMS | SPARK_JOB)
+
+    assert not stack.of_type("AWS::CloudWatch::Alarm")
+    assert not stack.of_type("AWS::SNS::Topic")
+    assert "AlarmTopicArn" not in stack.outputs
+    assert not {"ReminderFunction", "ReminderRole", "SparkJobFailedRule"} & stack.resources.keys()
+
+
+def test_a_topic_of_yours_is_used_instead_of_a_new_one() -> None:
+    stack = Stack.of(TEMPLATE, {"AlarmTopicArn": TOPIC})
+    variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
+
+    assert not stack.of_type("AWS::SNS::Topic")
+    assert stack.outputs["AlarmTopicArn"]["Value"] == variables["TOPIC_ARN"] == TOPIC
+    for alarm in stack.of_type("AWS::CloudWatch::Alarm").values():
+        assert alarm["AlarmActions"] == [TOPIC]
+
+
+def test_an_address_is_subscribed_to_the_created_topic_only() -> None:
+    given = {"AlarmEmail": "team@example.com"}
+    [topic] = Stack.of(TEMPLATE, given).of_type("AWS::SNS::Topic").values()
+
+    assert topic["Subscription"] == [{"Protocol": "email", "Endpoint": "team@example.com"}]
+    assert Stack.of(TEMPLATE, given).broken_rules == []
+    both = Stack.of(TEMPLATE, given | {"AlarmTopicArn": TOPIC})
+    assert both.broken_rules == ["OneTopicForAlarms"]
+
+
+def test_what_waits_is_told_once_a_day_and_a_failed_run_at_once() -> None:
+    reminder = WHOLE.resources["ReminderFunction"]["Properties"]
+    [rule] = WHOLE.of_type("AWS::Events::Rule").values()
+    [permission] = WHOLE.of_type("AWS::Lambda::Permission").values()
+
+    assert reminder["Events"]["EveryDay"]["Properties"]["Schedule"] == "rate(1 day)"
+    assert rule["EventPattern"]["detail"] == {
+        "jobName": ["SparkJob"],
+        "state": ["FAILED", "TIMEOUT"],
+    }
+    assert rule["Targets"][0]["Arn"] == "ReminderFunction.Arn"
+    assert permission["SourceArn"] == "SparkJobFailedRule.Arn"
+
+
+def test_the_dashboard_can_be_left_out() -> None:
+    stack = Stack.of(TEMPLATE, {"CreateDashboard": "false"})
+
+    assert not stack.of_type("AWS::CloudWatch::Dashboard")
+    assert "DashboardUrl" not in stack.outputs

@@ -1,0 +1,191 @@
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from spark_reprocess.glue_job import OPTION, command_of
+from tests.contract.cloudformation import Stack
+from tests.contract.template import (
+    FIFO,
+    NO_ALARMS,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    SPARK_JOB,
+    TEMPLATE,
+    grants_of,
+)
+
+OWN = "https://sqs.eu-west-1.amazonaws.com/210987654321/orders"
+POLICY = {"SparkJobPolicyUri": "s3://rules/dlq/(orders)*!policy.yaml"}
+
+
+def stack_of(**given: str) -> Stack:
+    return Stack.of(TEMPLATE, SPARK_JOB | given)
+
+
+def bucket_of(stack: Stack) -> dict[str, Any]:
+    [bucket] = stack.of_type("AWS::S3::Bucket").values()
+    return bucket
+
+
+def job_of(stack: Stack) -> dict[str, Any]:
+    [job] = stack.of_type("AWS::Glue::Job").values()
+    return job
+
+
+def command_line_of(stack: Stack) -> list[str]:
+    """What the job would run: Glue's arguments, as the script reads them."""
+    passed = [word for pair in job_of(stack)["DefaultArguments"].items() for word in pair]
+    return command_of(["--JOB_NAME", "SparkJob", *passed, "--JOB_RUN_ID", "jr_1"])
+
+
+def test_without_the_parameter_nothing_of_the_job_is_created() -> None:
+    types = {one["Type"] for one in Stack.of(TEMPLATE, NO_ALARMS).resources.values()}
+
+    assert not {kind for kind in types if "Glue" in kind or "S3" in kind or "Custom" in kind}
+    assert not {"PublishJobFunction", "SparkJobRole"} & Stack.of(TEMPLATE).resources.keys()
+
+
+def test_the_archive_outlives_the_stack_private_encrypted_and_versioned() -> None:
+    stack = stack_of()
+    bucket = stack.resources["ArchiveBucket"]
+    policy = stack.resources["ArchiveBucketPolicy"]
+
+    for one in (bucket, policy):
+        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    properties = bucket["Properties"]
+    assert all(properties["PublicAccessBlockConfiguration"].values())
+    assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert "SSEAlgorithm" in str(properties["BucketEncryption"])
+    [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert statement["Resource"] == ["ArchiveBucket.Arn", "ArchiveBucket.Arn/*"]
+
+
+def test_nothing_that_is_archived_expires_by_itself() -> None:
+    rules = bucket_of(stack_of())["LifecycleConfiguration"]["Rules"]
+
+    expiring = [rule for rule in rules if "ExpirationInDays" in rule]
+    assert [rule["Prefix"] for rule in expiring] == ["temporary/"]
+    assert all(rule["Status"] == "Enabled" for rule in rules)
+
+
+def test_the_job_runs_one_at_a_time_on_spark_4_1_and_is_not_retried_by_glue() -> None:
+    job = job_of(stack_of(SparkJobWorkers="7", SparkJobTimeoutMinutes="30"))
+
+    assert job["GlueVersion"] == "6.0"
+    assert (job["Command"]["Name"], job["Command"]["PythonVersion"]) == ("glueetl", "3")
+    assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
+    assert job["MaxRetries"] == 0
+    assert (job["WorkerType"], job["NumberOfWorkers"], job["Timeout"]) == ("G.1X", "7", "30")
+
+
+def test_the_code_comes_from_the_bundle_that_the_stack_published() -> None:
+    stack = stack_of()
+    code = stack.of_type("AWS::CloudFormation::CustomResource")["JobCode"]
+
+    assert job_of(stack)["Command"]["ScriptLocation"] == "JobCode.ScriptUri"
+    assert job_of(stack)["DefaultArguments"]["--extra-py-files"] == "JobCode.PackageUri"
+    assert code["ServiceToken"] == "PublishJobFunction.Version"
+    assert (code["Bucket"], code["Prefix"]) == ("ArchiveBucket", "code")
+
+
+def test_the_job_is_started_by_the_schedule() -> None:
+    schedule = "cron(30 2 ? * MON-FRI *)"
+    [trigger] = stack_of(SparkJobSchedule=schedule).of_type("AWS::Glue::Trigger").values()
+
+    assert (trigger["Type"], trigger["Schedule"]) == ("SCHEDULED", schedule)
+    assert trigger["StartOnCreation"] is True
+    assert trigger["Actions"] == [{"JobName": "SparkJob"}]
+
+
+@pytest.mark.parametrize("schedule", ["rate(1 day)", "0 5 * * ? *", "cron(0 5 * * ?)", ""])
+def test_other_schedules_are_refused(schedule: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobSchedule=.*must be"):
+        stack_of(SparkJobSchedule=schedule)
+
+
+def test_by_default_the_job_archives_and_reports() -> None:
+    queue = "https://sqs.us-east-1.amazonaws.com/123456789012"
+
+    assert command_line_of(stack_of()) == [
+        "run",
+        *("--archive", "s3://ArchiveBucket/archive"),
+        *("--parked-queue-url", f"{queue}/ParkedQueue"),
+        *("--to-queue-url", f"{queue}/MainQueue"),
+    ]
+
+
+def test_the_job_works_between_queues_of_yours_too() -> None:
+    command = command_line_of(stack_of(**OWN_QUEUES, **OWN_PARKED_QUEUE))
+
+    assert f"--parked-queue-url {OWN}-parked --to-queue-url {OWN}" in shlex.join(command)
+
+
+def test_with_a_policy_the_job_reads_it_and_acts_when_it_is_told_to() -> None:
+    plan_only = command_line_of(stack_of(**POLICY))
+    acting = command_line_of(stack_of(**POLICY, SparkJobExecute="true"))
+
+    assert plan_only[-2:] == ["--policy", POLICY["SparkJobPolicyUri"]]
+    assert acting == [*plan_only, "--execute", "--reason", "schedule of the stack dead-letters"]
+    assert grants_of(stack_of(**POLICY), "SparkJobRole")[
+        "arn:aws:s3:::" + POLICY["SparkJobPolicyUri"].removeprefix("s3://")
+    ] == {"s3:GetObject"}
+
+
+@pytest.mark.parametrize("key", ["it's.yaml", 'a".yaml', "a b.yaml", "a;b.yaml", "$(a).yaml"])
+def test_an_address_that_a_command_line_would_misread_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobPolicyUri=.*must be"):
+        stack_of(SparkJobPolicyUri=f"s3://rules/{key}")
+
+
+def test_acting_needs_a_policy() -> None:
+    assert stack_of(SparkJobExecute="true").broken_rules == ["ExecutionNeedsAPolicy"]
+    assert stack_of(SparkJobExecute="true", **POLICY).broken_rules == []
+
+
+def test_the_log_goes_where_the_role_may_write_and_where_it_expires() -> None:
+    stack = stack_of(LogRetentionDays="7")
+    groups = stack.of_type("AWS::Logs::LogGroup")
+    prefix = job_of(stack)["DefaultArguments"]["--custom-logGroup-prefix"]
+
+    names = {groups[f"SparkJob{kind}LogGroup"]["LogGroupName"] for kind in ("Output", "Error")}
+    assert names == {f"{prefix}/output", f"{prefix}/error"}
+    assert {group["RetentionInDays"] for group in groups.values()} == {"7"}
+
+
+@pytest.mark.parametrize("queue_type", [{}, FIFO])
+def test_the_job_may_empty_the_parked_queue_and_only_send_to_main(
+    queue_type: dict[str, str],
+) -> None:
+    stack = stack_of(**queue_type)
+    suffix = ".fifo" if queue_type else ""
+    queues = {
+        resource: actions
+        for resource, actions in grants_of(stack, "SparkJobRole").items()
+        if re.match("arn:aws:sqs:", resource)
+    }
+
+    assert queues == {
+        f"arn:aws:sqs:us-east-1:123456789012:ParkedQueue{suffix}": {
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+        },
+        f"arn:aws:sqs:us-east-1:123456789012:MainQueue{suffix}": {
+            "sqs:SendMessage",
+            "sqs:GetQueueAttributes",
+        },
+    }
+
+
+def test_glue_is_given_its_own_options_under_their_names() -> None:
+    assert job_of(stack_of())["DefaultArguments"].keys() == {
+        OPTION,
+        "--extra-py-files",
+        "--job-language",
+        "--job-bookmark-option",
+        "--TempDir",
+        "--custom-logGroup-prefix",
+    }

@@ -1,0 +1,97 @@
+import pytest
+
+from dlq_replay.decision import Hold, Park, ParkReason, Replay
+from dlq_replay.measures import Metric, Unit, measure_batch, parked_metric
+from dlq_replay.message import Message
+from dlq_replay.plan import Failed, Fate, Wait
+from dlq_replay.replay import BatchOutcome, Outcome
+from tests.builders import NOW, context, counter, message
+
+DAY = 86_400
+
+
+def measured(
+    *pairs: tuple[Message, Fate], retention_seconds: int = 14 * DAY
+) -> dict[str, tuple[int, ...]]:
+    outcomes = tuple(
+        Outcome(letter.message_id, fate, is_left=isinstance(fate, Failed | Wait))
+        for letter, fate in pairs
+    )
+    letters = [letter for letter, _ in pairs]
+    measurements = measure_batch(letters, BatchOutcome(outcomes), NOW, retention_seconds)
+    return {one.name: one.values for one in measurements}
+
+
+def test_an_empty_batch_counts_nothing_and_measures_nothing() -> None:
+    assert measured() == {"Replayed": (0,), "Parked": (0,), "Held": (0,), "Failed": (0,)}
+
+
+def test_each_fate_is_counted_and_parks_also_by_reason() -> None:
+    values = measured(
+        (message("a"), Replay(1, 7)),
+        (message("b"), Park(ParkReason.TOO_OLD)),
+        (message("c"), Park(ParkReason.TOO_OLD)),
+        (message("d"), Hold(1, NOW + 1000, 900)),
+        (message("e"), Wait()),
+        (message("f"), Failed("refused")),
+    )
+
+    assert values["Replayed"] == (1,)
+    assert values["Parked"] == values["Parked_too_old"] == (2,)
+    assert values["Held"] == (2,)
+    assert values["Failed"] == (1,)
+    assert values["DelaySeconds"] == (7,)
+
+
+def test_a_dead_letter_arrives_with_its_replay_count() -> None:
+    values = measured(
+        (message("a"), Replay(1, 0)),
+        (message("b", attributes=counter("2")), Replay(3, 0)),
+        (message("c", attributes=counter("6")), Park(ParkReason.ATTEMPTS_EXHAUSTED)),
+    )
+
+    assert values["ReplayCount"] == (0, 2, 6)
+
+
+def test_a_letter_that_waits_is_counted_as_arrived_once() -> None:
+    letter = message("a", attributes=counter("1"))
+    back_from_hold = message("b", attributes={**counter("1"), **context(due_seconds=NOW)})
+
+    assert measured((letter, Hold(2, NOW + 1000, 900)))["ReplayCount"] == (1,)
+    assert "ReplayCount" not in measured((back_from_hold, Replay(2, 0)))
+
+
+def test_a_letter_that_stays_in_the_dlq_has_not_been_counted_yet() -> None:
+    values = measured((message("a"), Failed("in_doubt")), (message("b"), Wait()))
+
+    assert "ReplayCount" not in values
+
+
+def test_a_counter_that_cannot_be_read_is_no_replay_count() -> None:
+    letter = message("a", attributes=counter("junk"))
+
+    assert "ReplayCount" not in measured((letter, Park(ParkReason.INVALID_COUNTER)))
+
+
+def test_the_nearest_expiry_is_that_of_the_oldest_copy() -> None:
+    young = message("a", SentTimestamp=f"{NOW - 60}000")
+    old = message("b", SentTimestamp=f"{NOW - 13 * DAY}000")
+
+    values = measured((young, Replay(1, 0)), (old, Failed("refused")))
+
+    assert values["NearestExpirySeconds"] == (DAY,)
+
+
+def test_a_copy_beyond_its_retention_expires_now() -> None:
+    letter = message("a", SentTimestamp=f"{NOW - 15 * DAY}000")
+
+    assert measured((letter, Replay(1, 0)))["NearestExpirySeconds"] == (0,)
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_the_unit_is_in_the_name(metric: Metric) -> None:
+    assert (metric.unit is Unit.SECONDS) == metric.value.endswith("Seconds")
+
+
+def test_parked_metrics_are_named_by_reason() -> None:
+    assert parked_metric(ParkReason.NO_ROOM) == "Parked_no_room"

@@ -1,0 +1,191 @@
+"""The daily notice: what waits, where to look, and silence when nothing does."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from dlq_replay.measures import Metric
+from functions.reminder import handler
+from functions.reminder.handler import Waiting, console_link
+from spark_reprocess.measures import publish_undecided
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+BUCKET = "archive"
+PREFIX = "archive/reports/"
+
+
+@dataclass
+class Account:
+    """An account with the stack's queue, bucket and topic, and an inbox behind the topic."""
+
+    sqs: "SQSClient"
+    s3: "S3Client"
+    cloudwatch: "CloudWatchClient"
+    parked_url: str
+    inbox_url: str
+
+    def park(self, count: int) -> None:
+        for number in range(count):
+            self.sqs.send_message(QueueUrl=self.parked_url, MessageBody=f"secret {number}")
+
+    def report(self, report_id: str) -> None:
+        self.s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}{report_id}/report.html", Body=b"")
+
+    def notices(self) -> list[tuple[str, str]]:
+        received = self.sqs.receive_message(QueueUrl=self.inbox_url, MaxNumberOfMessages=10)
+        bodies = [json.loads(one["Body"]) for one in received.get("Messages", [])]
+        return [(body["Subject"], body["Message"]) for body in bodies]
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    with mock_aws():
+        sqs = boto3.client("sqs")
+        sns = boto3.client("sns")
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket=BUCKET)
+        parked_url = sqs.create_queue(QueueName="parked")["QueueUrl"]
+        inbox_url = sqs.create_queue(QueueName="inbox")["QueueUrl"]
+        inbox = sqs.get_queue_attributes(QueueUrl=inbox_url, AttributeNames=["QueueArn"])
+        topic = sns.create_topic(Name="alarms")["TopicArn"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=inbox["Attributes"]["QueueArn"])
+        variables = {
+            "MAIN_QUEUE_NAME": "orders",
+            "PARKED_QUEUE_URL": parked_url,
+            "TOPIC_ARN": topic,
+            "ARCHIVE_BUCKET": BUCKET,
+            "REPORTS_PREFIX": PREFIX,
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        handler._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
+        yield Account(sqs, s3, boto3.client("cloudwatch"), parked_url, inbox_url)
+        handler._client.cache_clear()  # noqa: SLF001
+
+
+def remind() -> None:
+    handler.lambda_handler({"detail-type": "Scheduled Event"}, None)
+
+
+def test_nothing_is_said_when_nothing_waits(account: Account) -> None:
+    account.report("20261101T000000Z-aaaaaa")
+    remind()
+
+    assert account.notices() == []
+
+
+def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: Account) -> None:
+    account.park(3)
+    remind()
+    remind()
+
+    notices = account.notices()
+    assert [subject for subject, _ in notices] == ["3 dead letters of orders wait for you"] * 2
+    assert "In the parked queue: 3" in notices[0][1]
+    assert "secret" not in str(notices)
+
+
+def test_messages_that_a_run_has_in_its_hands_still_wait(account: Account) -> None:
+    account.park(2)
+    account.sqs.receive_message(QueueUrl=account.parked_url, MaxNumberOfMessages=10)
+    remind()
+
+    assert len(account.notices()) == 1
+
+
+def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Account) -> None:
+    assert publish_undecided(account.cloudwatch, "orders", 7, 3 * 86_400) is None
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "7 dead letters of orders wait for you"
+    assert "Undecided in the archive: 7, the oldest for 3 days" in text
+
+
+def test_the_last_run_counts(account: Account) -> None:
+    account.cloudwatch.put_metric_data(
+        Namespace="DlqReplay",
+        MetricData=[
+            {
+                "MetricName": Metric.UNDECIDED_MESSAGES.value,
+                "Dimensions": [
+                    {"Name": "service", "Value": "dlq-replay"},
+                    {"Name": "MainQueue", "Value": "orders"},
+                ],
+                "Timestamp": datetime.now(UTC) - timedelta(days=2),
+                "Value": 9,
+            }
+        ],
+    )
+    publish_undecided(account.cloudwatch, "orders", 0, 0)
+    remind()
+
+    assert account.notices() == []
+
+
+def test_the_undecided_of_another_queue_are_not_ours(account: Account) -> None:
+    publish_undecided(account.cloudwatch, "payments", 7, 0)
+    remind()
+
+    assert account.notices() == []
+
+
+def test_the_latest_report_is_linked(account: Account) -> None:
+    account.park(1)
+    for report_id in ("20261119T050000Z-ffffff", "20261120T050000Z-000000"):
+        account.report(report_id)
+    remind()
+
+    [(_, text)] = account.notices()
+    assert f"prefix={PREFIX}20261120T050000Z-000000/" in text
+    assert "20261119" not in text
+
+
+def test_without_an_archive_there_is_no_link(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHIVE_BUCKET", "")
+    account.park(1)
+    remind()
+
+    [(_, text)] = account.notices()
+    assert "Latest report" not in text
+
+
+def test_a_run_that_failed_is_told(account: Account) -> None:
+    detail = {"jobName": "SparkJob", "state": "FAILED", "jobRunId": "jr_1", "message": "code 2"}
+    handler.lambda_handler({"detail-type": "Glue Job State Change", "detail": detail}, None)
+
+    [(subject, text)] = account.notices()
+    assert subject == "The scheduled run over the parked queue ended as FAILED"
+    assert "jr_1" in text
+    assert "code 2" in text
+
+
+def test_a_subject_is_never_longer_than_sns_takes() -> None:
+    waiting = Waiting(main_queue="q" * 80, parked=10**9)
+
+    assert len(waiting.subject) <= 100
+    assert str(10**9) in waiting.subject
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("eu-central-1", "eu-central-1.console.aws.amazon.com"),
+        ("cn-north-1", "cn-north-1.console.amazonaws.cn"),
+        ("us-gov-west-1", "us-gov-west-1.console.amazonaws-us-gov.com"),
+    ],
+)
+def test_links_go_to_the_console_of_the_partition(region: str, host: str) -> None:
+    assert console_link(region, BUCKET, PREFIX).startswith(f"https://{host}/s3/buckets/{BUCKET}?")

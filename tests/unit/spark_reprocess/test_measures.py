@@ -1,0 +1,42 @@
+from typing import TYPE_CHECKING, cast
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from moto import mock_aws
+
+from spark_reprocess.measures import publish_undecided
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+
+class Unreachable:
+    def put_metric_data(self, **_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://monitoring.example")
+
+
+@pytest.mark.parametrize(("messages", "oldest_seconds"), [(0, 0), (12, 90_000)])
+def test_both_metrics_are_published_under_the_queue_s_name(
+    messages: int, oldest_seconds: int
+) -> None:
+    with mock_aws():
+        client = boto3.client("cloudwatch")
+
+        assert publish_undecided(client, "orders", messages, oldest_seconds) is None
+
+        listed = client.list_metrics(Namespace="DlqReplay")["Metrics"]
+        assert {one["MetricName"] for one in listed} == {
+            "UndecidedMessages",
+            "OldestUndecidedSeconds",
+        }
+        for one in listed:
+            dimensions = {each["Name"]: each["Value"] for each in one["Dimensions"]}
+            assert dimensions == {"service": "dlq-replay", "MainQueue": "orders"}
+
+
+def test_a_metric_that_cannot_be_published_is_no_reason_to_fail() -> None:
+    fault = publish_undecided(cast("CloudWatchClient", Unreachable()), "orders", 1, 1)
+
+    assert fault is not None
+    assert "not published" in fault
