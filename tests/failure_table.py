@@ -1,10 +1,23 @@
-"""A table of failures in memory, and what goes into it."""
+"""A table of failures in memory, and a consumer's exceptions that go into it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.failure_table import Recorded
 from dlq_replay.failures import Failure
+
+
+class CardRefusedError(Exception):
+    pass
+
+
+def fail(recorder: FailureRecorder, record: object, error: Exception | None = None) -> None:
+    """Let a consumer fail on *record*, under the eyes of the recorder."""
+    with pytest.raises(CardRefusedError), recorder.recording(record):
+        raise error or CardRefusedError("refused")
 
 
 @dataclass

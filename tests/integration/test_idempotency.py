@@ -1,6 +1,7 @@
 """Powertools' own code against moto's DynamoDB over HTTP."""
 
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -28,6 +29,13 @@ _numbers = itertools.count(1)
 
 class Killed(BaseException):
     """Ends a handler as the end of its process would: nobody tidies up."""
+
+
+class Later:
+    """What an async function returns."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
 
 
 class Table:
@@ -209,6 +217,23 @@ def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_r
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "busy"}]}
     assert handler.seen == ["busy", "processed", "new"]
+
+
+def test_async_handler_is_refused_when_it_is_decorated() -> None:
+    async def handle(record: Record) -> None: ...
+
+    with pytest.raises(TypeError, match="plain function"):
+        idempotent_by_first_id("processed", consumer="orders")(handle)
+
+
+def test_handler_that_turns_out_async_does_not_count_as_having_processed(table: Table) -> None:
+    decorate = idempotent_by_first_id(table.name, consumer="orders", client=table.client)
+    handle = decorate(lambda _: Later())
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="plain function"):
+            handle(lambda_record(message("first")))
+    assert table.items() == []
 
 
 def test_faults_of_the_arguments_are_reported_together() -> None:

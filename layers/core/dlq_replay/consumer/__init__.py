@@ -11,6 +11,7 @@ Nothing in the core imports it, and importing this package loads nothing. Bottom
 ``visibility``        ChangeMessageVisibilityBatch, result by result
 ``extender``          carries the decisions of the leases to SQS, one call at a time
 ``receipts``          message id and receipt handle, in whatever shape a message comes
+``record_handlers``   puts the handler of one record into a block of its own
 ``pacer``             the thread that beats, and that never outlives its owner
 ``heartbeat``         keeps received messages invisible while work goes on
 ``identity``          the id that a message keeps through replay and redrive

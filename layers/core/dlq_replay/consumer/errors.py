@@ -46,4 +46,4 @@ class InProgressError(DlqReplayError):
 
     def __init__(self, first_id: str) -> None:
         self.first_id = first_id
-        super().__init__(f"message {first_id}: another worker has it in hand")
+        super().__init__(f"message {first_id}: another worker has it in hand, or crashed")

@@ -59,7 +59,7 @@ class Extender:
         """Watch these no longer, and make visible at once what is certainly still ours.
 
         Returns:
-            Whether there was something to release and SQS confirmed all of it.
+            Whether SQS confirmed it of all of them.
         """
         changes: list[Change] = []
         with self._calling:
@@ -69,8 +69,9 @@ class Extender:
             for start in range(0, len(held), MAX_CHANGES):
                 part = held[start : start + MAX_CHANGES]
                 changes += self._change([(one.receipt_handle, 0) for one in part])
-        log_unconfirmed("not released", [one.message_id for one in held], changes)
-        return bool(changes) and all(one.verdict is Verdict.CONFIRMED for one in changes)
+        released = [(one.message_id, change) for one, change in zip(held, changes, strict=True)]
+        log_unconfirmed("not released", released)
+        return [one.verdict for one in changes] == [Verdict.CONFIRMED] * len(message_ids)
 
     def _extend(self, message_ids: Sequence[str]) -> None:
         with self._calling:
@@ -81,7 +82,16 @@ class Extender:
                 answered_at = self._now()
                 for extension, change in zip(extensions, changes, strict=True):
                     self._leases.settle(extension, change, answered_at)
-        log_unconfirmed("not extended", [one.message_id for one in extensions], changes)
+                worth_telling = [
+                    (extension.message_id, change)
+                    for extension, change in zip(extensions, changes, strict=True)
+                    if not self._is_deleted(extension.message_id, change)
+                ]
+        log_unconfirmed("not extended", worth_telling)
+
+    def _is_deleted(self, message_id: str, change: Change) -> bool:
+        """A refusal is how the extensions of a finished message end: its owner has deleted it."""
+        return change.verdict is Verdict.REFUSED and self._leases.get(message_id) is None
 
     def _change(self, changes: Sequence[tuple[str, int]]) -> list[Change]:
         return change_visibility(self._client, self._queue_url, changes) if changes else []

@@ -7,16 +7,13 @@ Example:
     Two lines around a Powertools batch::
 
         recorder = FailureRecorder.from_environment()
-
-        @recorder.records_failures
-        def record_handler(record: SQSRecord) -> None: ...
+        processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
 
         @recorder.batch()
         def lambda_handler(event, context):
             return process_partial_response(event, record_handler, processor, context)
 """
 
-import inspect
 import logging
 import os
 import time
@@ -24,20 +21,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from dlq_replay.consumer.errors import VisibilityLostError
+from dlq_replay.consumer.receipts import message_id_of
+from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.exception_facts import Redact
 from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo
+
     from dlq_replay.failure_table import FailureTable, Recorded
 
 TABLE_VARIABLE = "FAILURE_TABLE"
 
 logger = logging.getLogger(__name__)
 
-_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Processor = TypeVar("_Processor", bound="BasePartialProcessor")
 
 
 class Table(Protocol):
@@ -107,6 +109,9 @@ class FailureRecorder:
     def recording(self, record: object) -> Iterator[None]:
         """Record the exception that leaves the block, and let it go on.
 
+        A ``VisibilityLostError`` is not recorded: what becomes of the message is for its new
+        owner to tell.
+
         Args:
             record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
                 message of a ReceiveMessage answer or of a boto3 resource, or a ``Message``.
@@ -118,26 +123,29 @@ class FailureRecorder:
                 self._record_for(record, exception)
                 raise
 
-    def records_failures(self, handler: _Handler) -> _Handler:
+    def records_failures(self, handler: Handler) -> Handler:
         """Decorate a handler of one record, plain or async: its exceptions are recorded.
 
         The record is the argument named ``record``, as Powertools passes it, or else the first.
         """
-        if inspect.iscoroutinefunction(handler):
+        return within(handler, self.recording)
 
-            @wraps(handler)
-            async def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with self.recording(_record_among(args, kwargs)):
-                    return await handler(*args, **kwargs)
+    def records_failures_of(self, processor: _Processor) -> _Processor:
+        """Record whatever a processor of Powertools' batch utility counts as failed; return it.
 
-        else:
+        Besides a handler's exceptions that is what no handler sees: a record that the parser's
+        model refuses, and on FIFO one that is skipped because its group has failed. Do not
+        decorate the handler as well.
+        """
+        handle_failure = processor.failure_handler
 
-            @wraps(handler)
-            def handle(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the handler's own
-                with self.recording(_record_among(args, kwargs)):
-                    return handler(*args, **kwargs)
+        def record_and_handle_failure(record: object, exception: "ExceptionInfo") -> Any:  # noqa: ANN401 - Powertools' own
+            if isinstance(exception[1], Exception):
+                self._record_for(record, exception[1])
+            return handle_failure(record, exception)
 
-        return cast("_Handler", handle)
+        processor.failure_handler = record_and_handle_failure  # type: ignore[method-assign]
+        return processor
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -167,23 +175,13 @@ class FailureRecorder:
             _write(table, list(batch.failures.values()))
 
     def _record_for(self, record: object, exception: Exception) -> None:
+        if isinstance(exception, VisibilityLostError):
+            return
         message_id = message_id_of(record)
         if message_id is not None:
             self.record(message_id, exception)
         elif self.table is not None:
             logger.warning("a failure was not recorded: its record has no message id")
-
-
-def message_id_of(record: object) -> str | None:
-    """Read the message id of a record in any of the forms that ``recording`` takes."""
-    for name in ("messageId", "MessageId", "message_id"):
-        try:
-            value = record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
-        except Exception:  # noqa: BLE001, S112 - a model's attribute may do anything
-            continue
-        if isinstance(value, str) and value:
-            return value
-    return None
 
 
 def _write(table: Table, failures: Sequence[Failure]) -> None:
@@ -197,10 +195,6 @@ def _write(table: Table, failures: Sequence[Failure]) -> None:
     if recorded.missed:
         missed, reason = len(recorded.missed), recorded.fault
         logger.warning("failures were not recorded (%d): %s", missed, reason)
-
-
-def _record_among(args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-    return kwargs["record"] if "record" in kwargs else next(iter(args), None)
 
 
 @dataclass(frozen=True)

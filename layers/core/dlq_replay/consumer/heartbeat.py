@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
@@ -12,7 +13,8 @@ from dlq_replay.consumer.extender import Extender
 from dlq_replay.consumer.lease import Lease
 from dlq_replay.consumer.leases import Leases
 from dlq_replay.consumer.pacer import Pacer, ThreadPacer
-from dlq_replay.consumer.receipts import Received, queue_url_of, receipt_of
+from dlq_replay.consumer.receipts import Received, message_id_of, queue_url_of, receipt_of
+from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.consumer.rhythm import Rhythm
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ class Heartbeat:
     On entry every message's visibility timeout is set anew, even where the queue's own is longer:
     that is how soon it comes back after a crash. Then it is extended again and again, ten
     messages to a call. When the block ends well the messages are left as they are, for the
-    caller to delete; when an exception leaves it, they are visible again at once. Either way
-    nothing is extended after the block. Leaving waits for a call in progress, so give the
-    client short timeouts (``dlq_replay.sqs.client_config``).
+    caller to delete; when an exception leaves it, those that are not ``done`` are visible again
+    at once. Either way nothing is extended after the block. Leaving waits for a call in
+    progress, so give the client short timeouts (``dlq_replay.sqs.client_config``).
 
     A message is *lost* once it is not certain that no other consumer has it: no extension was
     confirmed in time, SQS refused one (the message was deleted, or received again), or its 12
@@ -137,9 +139,7 @@ class Heartbeat:
         self._extender.stop()
         self._pacer.stop()
         if error is not None:
-            with self._lock:
-                message_ids = [lease.message_id for lease in self._leases.all()]
-            self._extender.release(message_ids)
+            self._extender.release(self._watched_ids())
 
     def is_safe(self, message_id: str) -> bool:
         """Whether the message is certainly still hidden.
@@ -177,20 +177,40 @@ class Heartbeat:
                 raise aged.error()
 
     def done(self, message_id: str) -> None:
-        """Extend this message no more and leave it as it is; the caller deletes it."""
+        """The work on this message is finished; the caller, or Lambda, deletes it.
+
+        Until then, or until the block ends, it stays hidden, and nothing shows it early.
+        """
         with self._lock:
-            self._leases.remove(message_id)
+            self._leases.finish(message_id)
 
-    def give_up(self, message_id: str) -> bool:
-        """Make this message visible at once, and extend it no more.
+    def guarded(self, handler: Handler) -> Handler:
+        """Wrap the handler of one record, plain or async, for a processor of batches.
 
-        Waits for a call in progress, which would hide it again.
+        It begins only while its message is certainly hidden, else ``check`` raises in its place,
+        and when it returns the message is ``done``. What it raises goes on; the message stays
+        hidden until ``give_up``.
+        """
+        return within(handler, self._guarding)
+
+    @contextmanager
+    def _guarding(self, record: object) -> Iterator[None]:
+        message_id = message_id_of(record) or ""
+        self.check(message_id)
+        yield
+        self.done(message_id)
+
+    def give_up(self, *message_ids: str) -> bool:
+        """Make these messages visible at once, ten to a call, and hide them no more.
+
+        Without an id: all that are not done. Waits for a call in progress, which would hide them
+        again.
 
         Returns:
-            Whether SQS confirmed. If not, it comes back when its timeout ends; a lost message is
-            left alone.
+            Whether SQS confirmed it of all. What it did not comes back when its timeout ends; a
+            lost message is left alone.
         """
-        return self._extender.release([message_id])
+        return self._extender.release(message_ids or self._watched_ids())
 
     def replace_receipt(
         self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
@@ -209,6 +229,10 @@ class Heartbeat:
             self._leases.add(message_id, receipt_handle, self._now() - received_seconds_ago)
         self._pacer.wake()
         return True
+
+    def _watched_ids(self) -> list[str]:
+        with self._lock:
+            return [lease.message_id for lease in self._leases.all()]
 
     def _step(self) -> float:
         self._extender.extend_due()

@@ -4,6 +4,7 @@ Needs aws_lambda_powertools and boto3, which the layer and the Lambda runtime br
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,6 +27,8 @@ REMEMBER_SECONDS = 30 * 24 * 3600
 CRASHED_AFTER_SECONDS = 900
 """No Lambda invocation lasts longer."""
 
+_NOT_PLAIN = "idempotent_by_first_id: the handler must be a plain function, not an async one"
+
 
 def idempotent_by_first_id(
     table_name: str,
@@ -37,10 +40,10 @@ def idempotent_by_first_id(
 ) -> Callable[[Callable[[R], object]], Callable[[R], None]]:
     """Let a record handler process each message once, however often it comes and as what copy.
 
-    The handler takes one argument, ``record``, in any shape that ``first_id`` takes; what it
-    returns is dropped, so that the table holds a hash of the id and nothing of the message.
-    A message that was processed before is skipped without an error: the caller deletes it. When
-    the handler raises, the message counts as not processed.
+    The handler is a plain function of one argument, ``record``, in any shape that ``first_id``
+    takes; what it returns is dropped, so that the table holds a hash of the id and nothing of
+    the message. A message that was processed before is skipped without an error: the caller
+    deletes it. When the handler raises, the message counts as not processed.
 
     Once means: once to its end. After a crash in the middle the handler runs again, from its
     beginning; a crash between its last line and the note in the table repeats it too.
@@ -61,6 +64,8 @@ def idempotent_by_first_id(
     Raises:
         SettingsError: an argument is out of range.
 
+        TypeError: the handler is async. Noted as done before it ran, its message would be lost.
+
     The decorated handler raises:
         InProgressError: another worker has the message, or crashed over it just now. Report it as
             failed.
@@ -77,6 +82,9 @@ def idempotent_by_first_id(
     )
 
     def decorate(handler: Callable[[R], object]) -> Callable[[R], None]:
+        if inspect.iscoroutinefunction(handler):
+            raise TypeError(_NOT_PLAIN)
+
         @functools.cache
         def run_once() -> Callable[..., None]:
             # Not at import: a client needs a Region and credentials.
@@ -103,7 +111,8 @@ def _noted_in(
     handler: Callable[[R], object],
 ) -> Callable[..., None]:
     def run(*, key: str, record: R) -> None:  # noqa: ARG001 - Powertools reads the key
-        handler(record)
+        if inspect.isawaitable(handler(record)):
+            raise TypeError(_NOT_PLAIN)
 
     noted: Callable[..., None] = idempotent_function(
         run,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.consumer.receipts import Received
+from dlq_replay.consumer.receipts import Received, fields_of
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import History
@@ -22,22 +22,25 @@ def first_id(received: Received) -> str:
     ``MessageAttributeNames=["All"]``, or ``["sqs-dlq-context"]`` at least.
 
     Args:
-        received: a Lambda record (plain or Powertools'), a ReceiveMessage dict or a core Message.
+        received: a Lambda record (plain, Powertools' or its parser's model), a ReceiveMessage
+            dict or a core Message.
 
     Raises:
         MalformedMessageError: it has no message id, so it did not come from SQS.
     """
-    message = received if isinstance(received, Message) else _with_context_alone(received)
+    message = (
+        received if isinstance(received, Message) else _with_context_alone(fields_of(received))
+    )
     return History.of(message).first_id(message)
 
 
-def _with_context_alone(received: Mapping[str, Any]) -> Message:
+def _with_context_alone(fields: Mapping[str, Any]) -> Message:
     """The message as far as its identity goes: no other attribute can spoil it."""
-    is_record = "messageId" in received
-    message_id = received.get("messageId" if is_record else "MessageId")
+    is_record = "messageId" in fields
+    message_id = fields.get("messageId" if is_record else "MessageId")
     if not isinstance(message_id, str) or not message_id:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
-    attributes = received.get("messageAttributes" if is_record else "MessageAttributes")
+    attributes = fields.get("messageAttributes" if is_record else "MessageAttributes")
     raw = attributes.get(CONTEXT_ATTRIBUTE) if isinstance(attributes, Mapping) else None
     read = MessageAttribute.from_lambda if is_record else MessageAttribute.from_api
     try:

@@ -1,7 +1,7 @@
 """ChangeMessageVisibilityBatch, result by result. Needs nothing but a client like boto3's."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -60,10 +60,10 @@ def change_visibility(
     return [_of_entry(answer, entry["Id"]) for entry in entries]
 
 
-def log_unconfirmed(text: str, message_ids: Sequence[str], changes: Sequence[Change]) -> None:
-    """Warn of what SQS did not confirm: one line per error code, with the ids."""
+def log_unconfirmed(text: str, changes: Iterable[tuple[str, Change]]) -> None:
+    """Warn of messages, by id, that SQS did not confirm: one line per error code."""
     by_code: dict[str, list[str]] = {}
-    for message_id, change in zip(message_ids, changes, strict=True):
+    for message_id, change in changes:
         if change.verdict is not Verdict.CONFIRMED:
             by_code.setdefault(change.code, []).append(message_id)
     for code, ids in by_code.items():

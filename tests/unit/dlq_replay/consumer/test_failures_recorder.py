@@ -8,26 +8,14 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from dlq_replay.consumer.failures import FailureRecorder, message_id_of
+from dlq_replay.consumer.errors import VisibilityLostError
+from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.receipts import message_id_of
 from dlq_replay.failures import Failure
 from tests.builders import NOW, lambda_record, message, received
-from tests.failure_table import FakeFailureTable
+from tests.failure_table import CardRefusedError, FakeFailureTable, fail
 
 SECRET = "card 4111"
-
-
-class CardRefusedError(Exception):
-    pass
-
-
-@pytest.fixture
-def table() -> FakeFailureTable:
-    return FakeFailureTable()
-
-
-@pytest.fixture
-def recorder(table: FakeFailureTable) -> FailureRecorder:
-    return FailureRecorder(table, now_seconds=lambda: NOW)
 
 
 @pytest.fixture
@@ -38,11 +26,6 @@ def log() -> Any:
     logger.addHandler(handler)
     yield stream
     logger.removeHandler(handler)
-
-
-def fail(recorder: FailureRecorder, record: object, error: Exception | None = None) -> None:
-    with pytest.raises(CardRefusedError), recorder.recording(record):
-        raise error or CardRefusedError("refused")
 
 
 def test_a_failure_is_recorded_with_the_time_and_the_ttl(table: FakeFailureTable) -> None:
@@ -119,6 +102,15 @@ def test_a_stop_of_the_program_is_no_failure(
 ) -> None:
     with pytest.raises(SystemExit), recorder.recording({"messageId": "m-1"}):
         raise SystemExit(1)
+
+    assert table.calls == []
+
+
+def test_a_lost_message_is_left_to_its_new_owner_to_tell_of(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    with pytest.raises(VisibilityLostError), recorder.recording({"messageId": "m-1"}):
+        raise VisibilityLostError("m-1", "late")
 
     assert table.calls == []
 

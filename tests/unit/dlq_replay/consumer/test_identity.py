@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.consumer.identity import first_id
@@ -11,18 +12,31 @@ from dlq_replay.message import Message
 from tests.builders import context, lambda_record, message, received, text
 
 
+class ParsedRecord(SqsRecordModel):
+    """Of the fields that these tests' records have."""
+
+    attributes: Any
+
+
 def shapes(source: Message) -> list[Any]:
-    return [source, received(source), lambda_record(source), SQSRecord(lambda_record(source))]
+    record = lambda_record(source)
+    return [
+        source,
+        received(source),
+        record,
+        SQSRecord(record),
+        ParsedRecord.model_validate(record),
+    ]
 
 
 def test_replayed_copy_is_known_by_its_first_id_in_every_shape() -> None:
     copy = message("copy-7", attributes=context(first_id="first"))
 
-    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 4
+    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 5
 
 
 def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
-    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 4
+    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 5
 
 
 @pytest.mark.parametrize(
@@ -32,7 +46,7 @@ def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
 def test_context_that_says_no_id_leaves_the_copys_own(attribute: MessageAttribute) -> None:
     copy = message("copy-7", attributes={CONTEXT_ATTRIBUTE: attribute})
 
-    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 4
+    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 5
 
 
 @pytest.mark.parametrize("raw", [None, 7, "x", {}, {"dataType": "String"}, []])

@@ -1,0 +1,15 @@
+import pytest
+
+from dlq_replay.consumer.failures import FailureRecorder
+from tests.builders import NOW
+from tests.failure_table import FakeFailureTable
+
+
+@pytest.fixture
+def table() -> FakeFailureTable:
+    return FakeFailureTable()
+
+
+@pytest.fixture
+def recorder(table: FakeFailureTable) -> FailureRecorder:
+    return FailureRecorder(table, now_seconds=lambda: NOW)

@@ -1,0 +1,177 @@
+"""The recorder beside Powertools' batch utility: by its handlers, and by its processors."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch import (
+    AsyncBatchProcessor,
+    BatchProcessor,
+    EventType,
+    SqsFifoPartialProcessor,
+    async_process_partial_response,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
+from pydantic import BaseModel, Json
+
+from dlq_replay.consumer.failures import FailureRecorder
+from tests.builders import lambda_record, message
+from tests.failure_table import CardRefusedError, FakeFailureTable
+
+SECRET = "card 4111"
+
+
+class Order(BaseModel):
+    cents: int
+
+
+class OrderRecord(SqsRecordModel):
+    body: Json[Order]
+    attributes: Any
+
+
+def event(*message_ids: str, body: str = SECRET, group: str = "") -> dict[str, Any]:
+    messages = (message(one, body=body, MessageGroupId=group) for one in message_ids)
+    return {"Records": [lambda_record(one) for one in messages]}
+
+
+def refuse_all_but_the_second(record: SQSRecord) -> None:
+    if record.message_id != "m-2":
+        raise CardRefusedError("refused")
+
+
+def respond(recorder: FailureRecorder, processor: Any, event: dict[str, Any]) -> list[Any]:
+    """Answer a batch as a Lambda would; the ids of what failed."""
+    no_context: Any = None
+    with recorder.batch():
+        answer = process_partial_response(event, refuse_all_but_the_second, processor, no_context)
+    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+
+
+@pytest.fixture
+def loop() -> Iterator[None]:
+    """Powertools takes the running thread's loop, and Lambda has one."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def test_powertools_partial_response_is_as_without_the_recorder(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    @recorder.records_failures
+    def record_handler(record: SQSRecord, lambda_context: object) -> None:
+        assert lambda_context == "context"
+        refuse_all_but_the_second(record)
+
+    @recorder.batch()
+    def lambda_handler(event: dict[str, Any], context: Any) -> Any:
+        return process_partial_response(
+            event, record_handler, BatchProcessor(EventType.SQS), context
+        )
+
+    for _ in range(2):
+        answer = lambda_handler(event("m-1", "m-2", "m-3"), "context")
+
+        assert answer == {"batchItemFailures": [{"itemIdentifier": i} for i in ("m-1", "m-3")]}
+    assert table.ids == [["m-1", "m-3"], ["m-1", "m-3"]]
+
+
+@pytest.mark.usefixtures("loop")
+def test_asynchronous_handlers_share_their_batch(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    @recorder.records_failures
+    async def record_handler(record: SQSRecord) -> None:
+        await asyncio.sleep(0)
+        refuse_all_but_the_second(record)
+
+    with recorder.batch():
+        answer = async_process_partial_response(
+            event("m-1", "m-2", "m-3"), record_handler, AsyncBatchProcessor(EventType.SQS)
+        )
+
+    assert [one["itemIdentifier"] for one in answer["batchItemFailures"]] == ["m-1", "m-3"]
+    assert [sorted(call) for call in table.ids] == [["m-1", "m-3"]]
+
+
+def test_a_processor_records_what_its_handler_raises(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
+    for _ in range(2):
+        assert respond(recorder, processor, event("m-1", "m-2", "m-3")) == ["m-1", "m-3"]
+
+    assert table.ids == [["m-1", "m-3"], ["m-1", "m-3"]]
+    failure = table.calls[0][0]
+    assert (failure.error_type, failure.error_message) == (
+        f"{CardRefusedError.__module__}.CardRefusedError",
+        "refused",
+    )
+    assert failure.stack_top.startswith("test_failures_recorder_powertools.py:")
+
+
+def test_a_processor_that_fails_whole_records_before_it_raises(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
+
+    with pytest.raises(BatchProcessingError):
+        respond(recorder, processor, event("m-1", "m-3"))
+
+    assert table.ids == [["m-1", "m-3"]]
+
+
+def test_a_processor_records_what_its_model_refuses_before_any_handler_sees_it(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    processor = recorder.records_failures_of(
+        BatchProcessor(EventType.SQS, OrderRecord, raise_on_entire_batch_failure=False)
+    )
+
+    assert respond(recorder, processor, event("m-1", body='{"cents": "none"}')) == ["m-1"]
+
+    ((failure,),) = table.calls
+    assert failure.matches("ValidationError")
+
+
+def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    processor = recorder.records_failures_of(SqsFifoPartialProcessor(skip_group_on_error=True))
+    grouped = event("m-1", "m-3", group="a")["Records"]
+    others = event("m-2", group="b")["Records"]
+
+    assert respond(recorder, processor, {"Records": grouped + others}) == ["m-1", "m-3"]
+
+    ((first, second),) = table.calls
+    assert first.matches("CardRefusedError")
+    assert second.matches("SQSFifoMessageGroupCircuitBreakerError")
+
+
+@pytest.mark.usefixtures("loop")
+def test_an_asynchronous_processor_records_too(
+    recorder: FailureRecorder, table: FakeFailureTable
+) -> None:
+    async def record_handler(record: SQSRecord) -> None:
+        await asyncio.sleep(0)
+        refuse_all_but_the_second(record)
+
+    processor = recorder.records_failures_of(AsyncBatchProcessor(EventType.SQS))
+    with recorder.batch():
+        async_process_partial_response(event("m-1", "m-2", "m-3"), record_handler, processor)
+
+    assert [sorted(call) for call in table.ids] == [["m-1", "m-3"]]
+
+
+def test_a_table_that_fails_does_not_change_a_processors_answer() -> None:
+    recorder = FailureRecorder(FakeFailureTable(error=RuntimeError(SECRET)))
+    processor = recorder.records_failures_of(BatchProcessor(EventType.SQS))
+
+    assert respond(recorder, processor, event("m-1", "m-2")) == ["m-1"]
