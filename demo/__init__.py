@@ -2,7 +2,7 @@
 
 A stranger watches messages fail, back off, come back, get parked, be explained and be put right.
 The replay Lambda and the Spark job are the real ones; the queues, the event source mapping, the
-consumer and the operator are played here:
+work of the sample consumer and the operator are played here:
 
 =================  ==================================================================
 ``embedded_sqs``   an SQS server on this machine, a process of its own (``queue_server``)
@@ -11,10 +11,12 @@ consumer and the operator are played here:
 ``groups``         their message groups, for FIFO queues
 ``producer``       sends them
 ``event_source``   what Lambda does between a queue and a function (``lambda_events``)
-``lambda_host``    loads the real replay handler (``follow``: tells of single messages)
-``consumer``       a function that fails on purpose
+``lambda_host``    loads the real functions (``follow``: tells of single messages;
+                   ``redelivery``: SQS delivers at least once)
+``consumer``       the sample consumer, given the work of ``business``, which fails on purpose
 ``spark``          the Spark job, its session started while the queues work (``processes``)
-``scenario``       the acts, in order, on a ``stage`` that ``wiring`` builds and takes down
+``scenario``       the acts, in order, on a ``stage`` that ``wiring`` builds and takes down;
+                   ``desk``: the operator's part of them
 ``screen``         what the viewer sees (``terminal``: and only that)
 ``audit``          where every message ended, from outside the product (``identity``, ``order``)
 =================  ==================================================================

@@ -26,6 +26,7 @@ def play_command(
         with work_folder(options.folder) as work:
             cast = Cast(
                 messages=loaded.messages,
+                is_invented=options.input_path is None,
                 remarks=loaded.remarks,
                 work=work,
                 wrap_replay_handler=wrap_replay_handler,

@@ -1,13 +1,12 @@
 """The acts of the demo, in order: break and back off, park and explain, put right, account."""
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from demo.audit import Account, Evidence, account, read_archive, read_queue
-from demo.consumer import OUTAGE_SECONDS
+from demo.business import OUTAGE_SECONDS
+from demo.desk import Desk
 from demo.errors import DemoError
-from demo.plan_edit import edit_plan
 from demo.producer import Refusal, produce
 from demo.screen import Screen
 from demo.spark import Spark
@@ -16,10 +15,10 @@ from demo.world import (
     BACKOFF_CAP_SECONDS,
     DLQ_VISIBILITY_SECONDS,
     MAIN_MAX_RECEIVE_COUNT,
-    MAIN_VISIBILITY_SECONDS,
     MAX_ATTEMPTS,
     depth,
 )
+from dlq_replay.consumer.rhythm import Rhythm
 
 MAIN_QUEUE_ROOM = 150
 """The producer waits above it: the embedded server slows with the length of a queue."""
@@ -29,8 +28,8 @@ _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
 _LOOK_EVERY_SECONDS = 0.5
 _QUIET_LOOKS = 3
-_CHANGES_SHOWN = 4
-_PATIENCE_SECONDS = MAIN_VISIBILITY_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
+_HEARTBEAT_SECONDS = Rhythm().timeout_seconds
+_PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 
 def play(stage: Stage, screen: Screen) -> Account:
@@ -48,9 +47,9 @@ def play(stage: Stage, screen: Screen) -> Account:
 def _break_and_back_off(stage: Stage, screen: Screen) -> None:
     screen.title("1. Messages flow, and some fail")
     screen.note(
-        f"A consumer takes {len(stage.messages)} messages from the main queue. Some need a payments"
-        f" service that is down\nfor {OUTAGE_SECONDS:.0f} s, some meet a bug. After"
-        f" {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the dead-letter queue;\nthe"
+        f"functions/sample_consumer takes {len(stage.messages)} messages from the main queue. Some"
+        f" need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug. After"
+        f" {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the dead-letter\nqueue; the"
         f" replay Lambda sends it back with a random, growing delay, {MAX_ATTEMPTS} times at most,"
         " and then parks it."
     )
@@ -118,62 +117,25 @@ def _explain_and_put_right(stage: Stage, screen: Screen, spark: Spark) -> None:
     if not depth(stage.client, stage.queues.parked).total:
         screen.say("nothing is parked: there is nothing to explain")
         return
+    desk = Desk(stage, screen, spark)
+    _explain(screen, desk)
+    _put_right(stage, screen, desk)
+
+
+def _explain(screen: Screen, desk: Desk) -> None:
     screen.title("2. Spark takes the parked messages into an archive and explains them")
-    if not spark.is_ready:
-        stage.phase = "waiting for Spark to start"
-    archive = ["--archive", str(stage.archive)]
-    run = _Verbs(stage, screen, spark)
-    if not run("drain", "--parked-queue-url", stage.queues.parked.url, *archive):
-        return
-    stage.archived = frozenset(c.identity for c in read_archive(stage.archive))
-    if not run("analyze", *archive, "--out", str(stage.report)):
-        return
-    screen.title("3. A human reads the report, fixes the bug and edits the plan")
-    stage.consumer.is_bug_fixed = True
-    screen.say("the bug in the consumer is fixed", "green")
-    plan = stage.report / "plan.yaml"
-    changes = edit_plan(plan)
-    for change in changes[:_CHANGES_SHOWN]:
-        screen.say(f"plan.yaml: {change}", "green")
-    if (more := len(changes) - _CHANGES_SHOWN) > 0:
-        screen.say(f"plan.yaml: and {more} more groups", "green")
-    redrive = ("redrive", *archive, "--plan", str(plan), "--to-queue-url", stage.queues.main.url)
-    if not run(*redrive):
-        return
-    stage.journal.begin_redrive()
-    if run(*redrive, "--reason", "bug fixed", "--execute"):
-        stage.phase = "redriven messages are processed"
-        _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
+    desk.drain()
+    desk.analyze()
 
 
-class _Verbs:
-    """Runs the job's verbs one after another and shows what they print."""
-
-    def __init__(self, stage: Stage, screen: Screen, spark: Spark) -> None:
-        self._stage = stage
-        self._screen = screen
-        self._spark = spark
-
-    def __call__(self, verb: str, *arguments: str) -> bool:
-        """Run one verb; return whether it succeeded."""
-        dry = " (dry run)" if verb == "redrive" and "--execute" not in arguments else ""
-        self._stage.phase = f"Spark: {verb}{dry}"
-        self._screen.command(_shorten([verb, *arguments], str(self._stage.work)))
-        # What failed is told in full once; after that its beginning will do.
-        quote = self._screen.quote if verb == "analyze" else self._screen.quote_start
-        code = self._spark.run([verb, *arguments], quote)
-        if code:
-            self._screen.say(f"{verb} ended with exit code {code}", "red")
-        return code == 0
-
-
-def _shorten(words: Sequence[str], work: str) -> str:
-    shown = (
-        word.rsplit("/", 1)[-1] if "://" in word else word.replace(f"{work}/", "") for word in words
-    )
-    return "python -m spark_reprocess " + " ".join(
-        f'"{word}"' if " " in word else word for word in shown
-    )
+def _put_right(stage: Stage, screen: Screen, desk: Desk) -> None:
+    screen.title("3. A human reads the report, mends what was broken and edits the plan")
+    screen.say(stage.business.mend(), "green")
+    desk.approve_plan()
+    desk.redrive()
+    desk.redrive("--reason", "bug fixed", "--execute")
+    stage.phase = "redriven messages are processed"
+    _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
 
 
 def _account(stage: Stage, screen: Screen) -> Account:

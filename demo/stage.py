@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demo.consumer import Consumer
+from demo.business import Business
 from demo.event_source import Poller
 from demo.journal import Journal
 from demo.order import OrderBook
@@ -38,7 +38,7 @@ class Stage:
     client: "SQSClient"
     queues: Queues
     journal: Journal
-    consumer: Consumer
+    business: Business
     pollers: Sequence[Poller]
     spark: Spark | None
     elapsed_seconds: Callable[[], float]

@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 REGION = "us-east-1"
-MAIN_VISIBILITY_SECONDS = 2
+MAIN_VISIBILITY_SECONDS = 30
 MAIN_MAX_RECEIVE_COUNT = 2
 DLQ_VISIBILITY_SECONDS = 6
 DLQ_MAX_RECEIVE_COUNT = 1000
 PARKED_VISIBILITY_SECONDS = 30
 
-MAX_ATTEMPTS = 3
-BACKOFF_RATE_SECONDS = 0.5
-BACKOFF_CAP_SECONDS = 4
+MAX_ATTEMPTS = 4
+BACKOFF_RATE_SECONDS = 0.75
+BACKOFF_CAP_SECONDS = 6
 
 FAILURE_TABLE = "orders-failures"
+PROCESSED_TABLE = "orders-processed"
 
-_PRODUCT_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL")
+_OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "LOG_LEVEL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def local_environment(endpoint_url: str) -> Iterator[None]:
     """
     before = dict(os.environ)
     for name in list(os.environ):
-        if name.startswith("AWS_") or name in _PRODUCT_VARIABLES:
+        if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL_VARIABLES:
             del os.environ[name]
     os.environ.update(
         AWS_ENDPOINT_URL=endpoint_url,
@@ -128,14 +129,25 @@ def replay_environment(queues: Queues) -> Mapping[str, str]:
     }
 
 
-def create_failure_table() -> None:
-    """Create the table in which the consumer records why a message failed."""
-    boto3.client("dynamodb").create_table(
-        TableName=FAILURE_TABLE,
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+def consumer_environment(queues: Queues) -> Mapping[str, str]:
+    """What the owner of the consumer would set for it."""
+    return {
+        "QUEUE_URL": queues.main.url,
+        "PROCESSED_TABLE": PROCESSED_TABLE,
+        "FAILURE_TABLE": FAILURE_TABLE,
+    }
+
+
+def create_tables() -> None:
+    """Create the table of failures, and the one of what the consumer has processed."""
+    client = boto3.client("dynamodb")
+    for table, key in ((FAILURE_TABLE, "message_id"), (PROCESSED_TABLE, "id")):
+        client.create_table(
+            TableName=table,
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
 
 
 def depth(client: "SQSClient", queue: Queue) -> Depth:

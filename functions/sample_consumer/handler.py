@@ -1,55 +1,85 @@
-"""A worked example to copy: a consumer of the main queue that records why it fails.
+"""A worked example to copy: a consumer of the main queue, with the whole kit around its work.
 
-The replay stack does not deploy it. Give yours the layer, the variable ``FAILURE_TABLE``, leave
-to write that table (docs/failures.md) and, in the event source mapping, partial batch responses.
+``work`` is what you replace. The rest keeps messages hidden for as long as it lasts, does each
+message once however often it comes, and writes down why one failed: docs/consumer.md. The replay
+stack does not deploy it. Give yours the layer, partial batch responses and these variables:
+
+===================  ===================================================================
+``QUEUE_URL``        the queue that it reads, standard or FIFO
+``PROCESSED_TABLE``  the table of what was processed
+``FAILURE_TABLE``    the stack's table of failures; without it, none is recorded
+``PAYMENTS_URL``     where this example has its orders charged
+===================  ===================================================================
+
 With ``NonRetryableErrors`` = ``CardRefusedError,JSONDecodeError`` an order whose card was refused
 is parked at once; one that met a payments service out of order is replayed with backoff.
 """
 
 import json
 import os
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import boto3
 from aws_lambda_powertools.utilities.batch import (
     BatchProcessor,
     EventType,
+    SqsFifoPartialProcessor,
     process_partial_response,
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.heartbeat import Heartbeat
+from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id
+from dlq_replay.sqs import client_config
 
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+QUEUE_URL = os.environ["QUEUE_URL"]
+
+sqs = boto3.client("sqs", config=client_config(max_connections=2))
 recorder = FailureRecorder.from_environment()
+processor = recorder.records_failures_of(
+    # Of a FIFO group nothing overtakes what failed.
+    SqsFifoPartialProcessor(skip_group_on_error=True)
+    if QUEUE_URL.endswith(".fifo")
+    else BatchProcessor(EventType.SQS)
+)
+processor.raise_on_entire_batch_failure = False
+
+
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> Any:  # noqa: ANN401
+    """Handle a batch, each message by itself; name those that failed."""
+    with Heartbeat.for_records(sqs, event["Records"], QUEUE_URL) as beat:
+        with recorder.batch():
+            handler = beat.guarded(record_handler)
+            answer = process_partial_response(event, handler, processor, context)
+        # What failed may go on at once: waiting is the replay's part, and it needs the reasons,
+        # which are written by now. Without this line each waits for its timeout to end.
+        beat.give_up()
+    return answer
+
+
+@idempotent_by_first_id(os.environ["PROCESSED_TABLE"], consumer="orders")
+def record_handler(record: SQSRecord) -> None:
+    """Do the work of one message. What it raises is recorded, and fails this message alone."""
+    work(record)
 
 
 class CardRefusedError(Exception):
     """The payments service said no, and would say no again."""
 
 
-@recorder.records_failures
-def record_handler(record: SQSRecord) -> None:
-    """Charge one order. What this raises is recorded, and fails this message alone."""
+def charge(record: SQSRecord) -> None:
+    """Have one order charged. Error texts name no customer."""
     order = json.loads(record.body)
-    # A replay brings a copy with a new message id; the first one is the same on all of them.
-    charge(order["customer"], order["cents"], idempotency_key=first_id(record))
-
-
-@recorder.batch()
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> Any:  # noqa: ANN401
-    """Handle a batch; its failures are written together at the end."""
-    return process_partial_response(event, record_handler, processor, context)
-
-
-def charge(customer: str, cents: int, idempotency_key: str) -> None:
-    """Ask the payments service, which charges a key once. Error texts name no customer."""
-    body = json.dumps({"customer": customer, "cents": cents}).encode()
-    headers = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key}
+    # A crash may have this done twice. The first id is the same then, and on all replayed copies.
+    headers = {"Content-Type": "application/json", "Idempotency-Key": first_id(record)}
+    body = json.dumps({"customer": order["customer"], "cents": order["cents"]}).encode()
     request = Request(os.environ["PAYMENTS_URL"], body, headers)  # noqa: S310 - our own setting
     try:
         urlopen(request, timeout=5).close()  # noqa: S310 - the same
@@ -57,3 +87,7 @@ def charge(customer: str, cents: int, idempotency_key: str) -> None:
         if error.code == HTTPStatus.PAYMENT_REQUIRED:
             raise CardRefusedError("the card was refused") from error
         raise
+
+
+work: Callable[[SQSRecord], object] = charge
+"""What is done with one message. Tests, and the demo, put their own in its place."""

@@ -1,4 +1,5 @@
-"""The example that consumers copy, with an invented payments service behind it."""
+"""The example's own work, with an invented payments service behind it; the kit around it is tested
+in tests/integration."""
 
 import json
 from email.message import Message as Headers
@@ -7,13 +8,12 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 import pytest
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from demo.lambda_host import cold_start
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from functions.sample_consumer import handler
-from tests.builders import context, lambda_record, message
-from tests.failure_table import FakeFailureTable
+from tests.builders import NOW, context, lambda_record, message, queue_url
 
 NON_RETRYABLE = "CardRefusedError,JSONDecodeError"
 
@@ -37,68 +37,58 @@ class Payments:
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> FakeFailureTable:
-    table = FakeFailureTable()
-    monkeypatch.setattr(handler.recorder, "table", table)
-    return table
-
-
-@pytest.fixture(autouse=True)
-def payments(monkeypatch: pytest.MonkeyPatch) -> Payments:
-    payments = Payments()
+def handler(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("QUEUE_URL", queue_url("orders"))
+    monkeypatch.setenv("PROCESSED_TABLE", "processed")
     monkeypatch.setenv("PAYMENTS_URL", "https://payments.example.com/charges")
-    monkeypatch.setattr(handler, "urlopen", payments)
-    return payments
+    return cold_start("sample_consumer")
+
+
+@pytest.fixture
+def payments(handler: Any) -> Payments:
+    handler.urlopen = Payments()
+    return cast("Payments", handler.urlopen)
 
 
 def order(customer: str, **options: Any) -> Message:
     return message(customer, body=json.dumps({"customer": customer, "cents": 150}), **options)
 
 
-def handle(*messages: Message) -> list[str]:
-    event = {"Records": [lambda_record(one) for one in messages]}
-    answer = handler.lambda_handler(event, LambdaContext())
-    return [item["itemIdentifier"] for item in answer["batchItemFailures"]]
+def charge(handler: Any, source: Message) -> None:
+    handler.work(SQSRecord(lambda_record(source)))
 
 
-def failures(table: FakeFailureTable) -> dict[str, Failure]:
-    (call,) = table.calls
-    return {one.message_id: one for one in call}
+def failure(handler: Any, source: Message) -> Failure:
+    try:
+        charge(handler, source)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it would be recorded
+        return Failure.of(source.message_id, error, NOW)
+    raise AssertionError("nothing was raised")
 
 
-def test_each_message_fails_by_itself_and_all_failures_are_written_at_once(
-    table: FakeFailureTable, payments: Payments
-) -> None:
-    torn = message("torn", body="{card 4111")
+def test_order_is_charged_under_the_id_of_its_first_copy(handler: Any, payments: Payments) -> None:
+    charge(handler, order("alice"))
+    charge(handler, order("bob", attributes=context(first_id="first")))
 
-    assert handle(order("alice"), order("refused"), order("outage"), torn) == [
-        "refused",
-        "outage",
-        "torn",
-    ]
-    assert payments.charged == {"alice": 150}
-    assert set(failures(table)) == {"refused", "outage", "torn"}
+    assert payments.charged == {"alice": 150, "first": 150}
 
 
-def test_what_would_fail_again_is_told_from_what_may_succeed(table: FakeFailureTable) -> None:
-    handle(order("refused"), order("outage"), message("torn", body="{card 4111"))
+@pytest.mark.usefixtures("payments")
+def test_what_would_fail_again_is_told_from_what_may_succeed(handler: Any) -> None:
+    orders = [order("refused"), order("outage"), message("torn", body="{card 4111")]
 
-    found = failures(table)
+    found = {one.message_id: failure(handler, one) for one in orders}
+
     assert {i for i, one in found.items() if one.matches(NON_RETRYABLE)} == {"refused", "torn"}
     assert found["outage"].error_type == "urllib.error.HTTPError"
     assert "4111" not in str(found)
 
 
-def test_a_batch_that_fails_whole_names_every_message(table: FakeFailureTable) -> None:
-    assert handle(order("refused"), order("outage")) == ["refused", "outage"]
+@pytest.mark.parametrize("variable", ["QUEUE_URL", "PROCESSED_TABLE"])
+def test_missing_setting_is_named_at_the_start(
+    variable: str, handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable)
 
-
-def test_a_copy_is_charged_under_the_id_of_the_first_one(payments: Payments) -> None:
-    handle(order("alice", attributes=context(first_id="first")))
-
-    assert payments.charged == {"first": 150}
-
-
-def test_the_consumer_works_without_a_table() -> None:
-    assert handler.recorder.table is None
-    assert handle(order("alice"), order("refused")) == ["refused"]
+    with pytest.raises(KeyError, match=variable):
+        cold_start("sample_consumer")

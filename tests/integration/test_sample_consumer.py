@@ -1,0 +1,301 @@
+"""The example that consumers copy, whole: SQS and DynamoDB over HTTP, deliveries as Lambda's."""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+import pytest
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from demo.lambda_host import cold_start
+from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
+from dlq_replay.failures import Failure
+from dlq_replay.message import Message
+from tests.builders import context, lambda_record
+from tests.sqs_world.driver import Driver, QueueDriver, Received
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+_numbers = itertools.count(1)
+EXTEND = "ChangeMessageVisibilityBatch"
+
+
+class Killed(BaseException):
+    """Ends the function as Lambda's time-out does: nobody tidies up."""
+
+
+@dataclass
+class Consumer:
+    """The function behind its queue, with work that fails where it is told to.
+
+    Attributes:
+        trouble: what the work raises, by body; once each where it is a list.
+        worked: bodies whose work was finished, in order.
+        during: called in the middle of each message's work.
+    """
+
+    handler: Any
+    queue: QueueDriver
+    dynamodb: Any
+    trouble: dict[str, BaseException] = field(default_factory=dict)
+    worked: list[str] = field(default_factory=list)
+    during: Callable[[], object] = lambda: None
+
+    def work(self, record: Any) -> None:
+        if error := self.trouble.get(record.body):
+            raise error
+        self.during()
+        self.worked.append(record.body)
+
+    def poll(self) -> list[str]:
+        """Deliver what is there, as Lambda does; the bodies of what failed."""
+        return self.deliver(self.queue.receive())
+
+    def deliver(self, received: list[Received]) -> list[str]:
+        failed = self.invoke(received)
+        for one in received:
+            if one["MessageId"] not in failed:
+                self.queue.delete(one)
+        return [one["Body"] for one in received if one["MessageId"] in failed]
+
+    def invoke(self, received: list[Received]) -> set[str]:
+        """Call the function and delete nothing; the ids of what failed."""
+        records = [lambda_record(Message.from_receive(one), self.queue.name) for one in received]
+        answer = self.handler.lambda_handler({"Records": records}, LambdaContext())
+        return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+
+    def reason(self, message_id: str) -> Failure:
+        """Why a message failed, as it was recorded."""
+        table = FailureTable(self.dynamodb, os.environ["FAILURE_TABLE"])
+        return table.find([message_id]).failures[message_id]
+
+    def outlive_the_crash(self) -> None:
+        """Let every worker in the table count as crashed."""
+        name = os.environ["PROCESSED_TABLE"]
+        for item in self.dynamodb.scan(TableName=name)["Items"]:
+            item["in_progress_expiration"] = {"N": "1"}
+            self.dynamodb.put_item(TableName=name, Item=item)
+
+
+@pytest.fixture
+def world() -> Iterator[ServedWorld]:
+    with serve_in_thread() as served:
+        yield served
+
+
+@pytest.fixture
+def make_consumer(
+    world: ServedWorld, sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Consumer]:
+    dynamodb: Any = boto3.client(
+        "dynamodb", endpoint_url=sqs_endpoint, config=table_client_config()
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", world.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", sqs_endpoint)
+
+    def make(
+        name: str = "orders", failure_table: str | None = None, **attributes: object
+    ) -> Consumer:
+        queue = Driver(boto3.client("sqs")).queue(name, **attributes)
+        unique = f"{queue.name.removesuffix('.fifo')}-{next(_numbers)}"
+        tables = {"PROCESSED_TABLE": "id", "FAILURE_TABLE": "message_id"}
+        for variable, key in tables.items():
+            table = f"{unique}-{variable}"
+            _create_table(dynamodb, table, key)
+            monkeypatch.setenv(variable, table)
+        if failure_table is not None:
+            monkeypatch.setenv("FAILURE_TABLE", failure_table)
+        monkeypatch.setenv("QUEUE_URL", queue.url)
+        consumer = Consumer(cold_start("sample_consumer"), queue, dynamodb)
+        consumer.handler.work = consumer.work
+        return consumer
+
+    return make
+
+
+def _create_table(dynamodb: Any, name: str, key: str) -> None:
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+MakeConsumer = Callable[..., Consumer]
+
+
+def test_message_stays_hidden_while_work_lasts_five_times_its_visibility_timeout(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer(VisibilityTimeout=1)
+    seen: list[Received] = []
+
+    def work_long() -> None:
+        for _ in range(10):
+            time.sleep(0.5)
+            seen.extend(consumer.queue.receive())
+
+    consumer.during = work_long
+    consumer.queue.send("order")
+
+    assert consumer.poll() == []
+    assert (consumer.worked, seen) == (["order"], [])
+    assert consumer.queue.counts() == (0, 0, 0)
+
+
+def test_batch_is_hidden_by_one_call_and_released_by_none_when_all_goes_well(
+    make_consumer: MakeConsumer, world: ServedWorld
+) -> None:
+    consumer = make_consumer()
+    for number in range(10):
+        consumer.queue.send(str(number))
+
+    assert consumer.poll() == []
+    assert [one.entry_count for one in world.front.log.records(EXTEND)] == [10]
+
+
+def test_message_that_comes_twice_is_processed_once_whatever_its_copy(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer()
+    consumer.queue.send("order")
+    (first,) = consumer.queue.receive()
+    attributes = {name: one.to_api() for name, one in context(first_id=first["MessageId"]).items()}
+    consumer.queue.send("order", MessageAttributes=attributes)
+
+    # Twice, as if Lambda had not come to delete it after the first time.
+    assert consumer.invoke([first]) == set()
+    assert consumer.deliver([first]) == []
+    assert consumer.poll() == []
+    assert consumer.worked == ["order"]
+    assert consumer.queue.counts() == (0, 0, 0)
+
+
+def test_failure_is_recorded_and_its_message_comes_again_at_once(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer()
+    consumer.trouble["bad"] = TimeoutError("payments did not answer in 2000 ms")
+    message_id = consumer.queue.send("bad")["MessageId"]
+    consumer.queue.send("good")
+
+    assert consumer.poll() == ["bad"]
+    assert consumer.worked == ["good"]
+    failure = consumer.reason(message_id)
+    assert (failure.error_type, failure.error_message) == (
+        "TimeoutError",
+        "payments did not answer in 2000 ms",
+    )
+    consumer.trouble.clear()
+    assert consumer.poll() == []
+    assert consumer.worked == ["good", "bad"]
+
+
+def test_reasons_are_written_before_anyone_can_receive_what_failed(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer()
+    found: list[int] = []
+
+    class LookingTable:
+        def record(self, failures: list[Failure]) -> Recorded:
+            found.append(len(consumer.queue.receive()))
+            return Recorded()
+
+    consumer.handler.recorder.table = LookingTable()
+    consumer.trouble["bad"] = ZeroDivisionError()
+    consumer.queue.send("bad")
+
+    assert consumer.poll() == ["bad"]
+    assert found == [0]
+    assert len(consumer.queue.receive()) == 1
+
+
+def test_batch_that_fails_whole_names_every_message(make_consumer: MakeConsumer) -> None:
+    consumer = make_consumer()
+    consumer.trouble = {"a": ZeroDivisionError(), "b": KeyError("b")}
+    for body in consumer.trouble:
+        consumer.queue.send(body)
+
+    assert sorted(consumer.poll()) == ["a", "b"]
+
+
+def test_fifo_group_stops_at_its_failure_and_comes_again_in_its_order(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer("orders.fifo")
+    consumer.trouble["a2"] = ZeroDivisionError()
+    for body in ("a1", "a2", "a3", "b1"):
+        consumer.queue.send_fifo(body, group=body[0])
+
+    received = consumer.queue.receive()
+    assert consumer.deliver(received) == ["a2", "a3"]
+    assert consumer.worked == ["a1", "b1"]
+    reasons = {one["Body"]: consumer.reason(one["MessageId"]).error_type for one in received[1:3]}
+    assert reasons["a2"] == "ZeroDivisionError"
+    assert reasons["a3"].endswith("SQSFifoMessageGroupCircuitBreakerError")
+
+    consumer.trouble.clear()
+    assert consumer.poll() == []
+    assert consumer.worked == ["a1", "b1", "a2", "a3"]
+
+
+def test_crash_in_the_middle_is_worked_on_again_when_its_worker_counts_as_crashed(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer()
+    consumer.trouble["order"] = Killed()
+    message_id = consumer.queue.send("order")["MessageId"]
+    with pytest.raises(Killed):
+        consumer.poll()
+    consumer.trouble.clear()
+
+    assert consumer.poll() == ["order"]
+    assert consumer.worked == []
+    assert consumer.reason(message_id).matches("InProgressError")
+
+    consumer.outlive_the_crash()
+    assert consumer.poll() == []
+    assert consumer.worked == ["order"]
+
+
+def test_missing_table_of_processed_messages_fails_each_before_its_work_and_is_recorded(
+    make_consumer: MakeConsumer,
+) -> None:
+    consumer = make_consumer()
+    consumer.dynamodb.delete_table(TableName=os.environ["PROCESSED_TABLE"])
+    message_id = consumer.queue.send("order")["MessageId"]
+
+    assert consumer.poll() == ["order"]
+    assert consumer.worked == []
+    assert consumer.reason(message_id).matches("IdempotencyPersistenceLayerError")
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_consumer_works_without_a_table_of_failures(name: str, make_consumer: MakeConsumer) -> None:
+    consumer = make_consumer(failure_table=name)
+    consumer.trouble["bad"] = ZeroDivisionError()
+    for body in ("good", "bad"):
+        consumer.queue.send(body)
+
+    assert consumer.poll() == ["bad"]
+    assert consumer.worked == ["good"]
+
+
+@pytest.mark.parametrize("effect", [Effect.ERROR, Effect.CLOSE])
+def test_queue_that_does_not_extend_changes_no_answer(
+    effect: Effect, make_consumer: MakeConsumer, world: ServedWorld
+) -> None:
+    consumer = make_consumer()
+    consumer.trouble["bad"] = ZeroDivisionError()
+    for body in ("good", "bad"):
+        consumer.queue.send(body)
+    world.front.faults.add(Fault(effect, EXTEND))
+
+    assert consumer.poll() == ["bad"]
+    assert consumer.worked == ["good"]

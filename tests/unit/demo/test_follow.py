@@ -1,0 +1,56 @@
+from demo.event_source import Handler
+from demo.follow import tell_of_waiting_and_parking
+from demo.world import MAX_ATTEMPTS
+from tests.unit.demo.records import BROKEN, PLAIN, event, fifo_event
+
+
+def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
+    told: list[str] = []
+    handler = tell_of_waiting_and_parking(
+        lambda _event, _context: {}, {BROKEN.identity: 3}, told.append
+    )
+
+    assert handler(event(BROKEN, replay_count=MAX_ATTEMPTS - 1), None) == {}
+    assert told == []
+    handler(event(PLAIN, BROKEN, replay_count=MAX_ATTEMPTS), None)
+    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked for a human"]
+
+
+def answering(*failed_ids: str) -> Handler:
+    items = [{"itemIdentifier": message_id} for message_id in failed_ids]
+    return lambda _event, _context: {"batchItemFailures": items}
+
+
+def test_waiting_is_told_of_a_head_and_of_what_stands_behind_it() -> None:
+    told: list[str] = []
+    numbers = {BROKEN.identity: 3, PLAIN.identity: 1}
+    function = tell_of_waiting_and_parking(
+        answering("copy-of-3", "copy-of-1"), numbers, told.append
+    )
+
+    function(fifo_event(BROKEN, PLAIN, groups="gg"), None)
+
+    assert told == [
+        "message 3 waits for replay 1, hidden in the DLQ, the head of g, and 1 behind it",
+        "message 1 waits in the DLQ behind the head of its group, g",
+    ]
+
+
+def test_message_behind_a_parked_one_is_not_called_parked() -> None:
+    told: list[str] = []
+    function = tell_of_waiting_and_parking(
+        answering("copy-of-1"), {BROKEN.identity: 3}, told.append
+    )
+
+    function(fifo_event(BROKEN, PLAIN, groups="gg", replay_count=MAX_ATTEMPTS), None)
+
+    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked for a human"]
+
+
+def test_message_that_stays_in_a_standard_dlq_is_no_story() -> None:
+    told: list[str] = []
+    tell_of_waiting_and_parking(answering("copy-of-3"), {BROKEN.identity: 3}, told.append)(
+        event(BROKEN), None
+    )
+
+    assert told == []
