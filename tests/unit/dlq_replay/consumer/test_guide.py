@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.message import Message
 from tests.builders import lambda_record
+from tests.failure_table import FakeFailureTable
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.driver import Driver
@@ -17,11 +26,11 @@ from tests.sqs_world.front import Front
 from tests.sqs_world.model import SqsModel
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
-POLLER, LAMBDA, IDEMPOTENCY = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+WHOLE, POLLER, LAMBDA, IDEMPOTENCY = EXAMPLES
 
 
-def run(example: str) -> dict[str, Any]:
-    names: dict[str, Any] = {}
+def run(example: str, **names: Any) -> dict[str, Any]:
     exec(compile(example, str(GUIDE), "exec"), names)  # noqa: S102 - our own text
     return names
 
@@ -29,6 +38,48 @@ def run(example: str) -> dict[str, Any]:
 def world() -> tuple[Front, Any]:
     front = Front.of(SqsModel(VirtualClock()))
     return front, client_for(front)
+
+
+def test_whole_kit_stands_around_a_batch_of_powertools(recorder: FailureRecorder) -> None:
+    front, client = world()
+    queue = Driver(client).queue()
+    queue.send("good")
+    queue.send("bad")
+    work = OnceEach()
+    names = run(
+        WHOLE,
+        sqs=client,
+        work=work,
+        BatchProcessor=BatchProcessor,
+        EventType=EventType,
+        process_partial_response=process_partial_response,
+    )
+    names["recorder"].table = recorder.table
+    # The table of processed messages is DynamoDB's, which has its tests in tests/integration.
+    names["record_handler"] = work
+    received = queue.receive()
+    records = [lambda_record(Message.from_receive(one), queue=queue.name) for one in received]
+
+    answer = names["lambda_handler"]({"Records": records}, LambdaContext())
+
+    bad = next(one["MessageId"] for one in received if one["Body"] == "bad")
+    assert answer == {"batchItemFailures": [{"itemIdentifier": bad}]}
+    assert work.bodies == ["good"]
+    assert isinstance(recorder.table, FakeFailureTable)
+    assert recorder.table.ids == [[bad]]
+    assert front.log.count("ChangeMessageVisibilityBatch") == 1
+
+
+class OnceEach:
+    """Work that refuses what is bad."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+
+    def __call__(self, record: SQSRecord) -> None:
+        if record.body == "bad":
+            raise ZeroDivisionError
+        self.bodies.append(record.body)
 
 
 def test_poller_deletes_what_it_worked_on() -> None:
@@ -72,7 +123,7 @@ def test_idempotent_handler_is_made_without_a_client() -> None:
     assert callable(run(IDEMPOTENCY)["record_handler"])
 
 
-@pytest.mark.parametrize("example", [POLLER, LAMBDA, IDEMPOTENCY])
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_adoption_takes_few_lines(example: str) -> None:
     assert len([line for line in example.splitlines() if line.strip()]) < 10
 

@@ -1,0 +1,65 @@
+"""The stack that docs/consumer.md shows, against the example in it and the replay's stack."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
+
+from tests.contract.cloudformation import Stack, load_template
+from tests.contract.template import TEMPLATE
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "consumer.md").read_text(encoding="utf-8")
+HANDLER = (ROOT / "functions" / "sample_consumer" / "handler.py").read_text(encoding="utf-8")
+
+
+def shown(tmp_path: Path) -> dict[str, Any]:
+    (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    path = tmp_path / "stack.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_template(path)
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return set().union(*map(references, node))
+    if not isinstance(node, dict):
+        return set()
+    if "Ref" in node:
+        return {node["Ref"]}
+    return set().union(*map(references, node.values()))
+
+
+def test_everything_it_refers_to_is_its_own_or_an_output_of_the_replays_stack(
+    tmp_path: Path,
+) -> None:
+    stack = shown(tmp_path)
+
+    assert references(stack) <= stack.keys() | Stack.of(TEMPLATE).outputs.keys()
+
+
+def test_it_sets_every_variable_that_the_example_reads_and_documents(tmp_path: Path) -> None:
+    variables = shown(tmp_path)["OrdersFunction"]["Properties"]["Environment"]["Variables"]
+    documented = set(re.findall(r"^``([A-Z_]+)``", HANDLER, re.MULTILINE))
+
+    assert variables.keys() == documented
+    assert set(re.findall(r'environ\["([A-Z_]+)"\]', HANDLER)) == documented - {"FAILURE_TABLE"}
+
+
+def test_its_table_is_keyed_as_powertools_expects(tmp_path: Path) -> None:
+    table = shown(tmp_path)["ProcessedTable"]["Properties"]
+    store = DynamoDBPersistenceLayer("processed")
+
+    assert table["KeySchema"] == [{"AttributeName": store.key_attr, "KeyType": "HASH"}]
+    assert table["TimeToLiveSpecification"]["AttributeName"] == store.expiry_attr
+
+
+def test_its_function_ends_before_a_queue_of_the_default_shows_its_messages(tmp_path: Path) -> None:
+    function = shown(tmp_path)["OrdersFunction"]["Properties"]
+    default_visibility_seconds = 30
+
+    assert function["Timeout"] <= default_visibility_seconds
+    assert function["Events"]["Orders"]["Properties"]["FunctionResponseTypes"] == [
+        "ReportBatchItemFailures"
+    ]
