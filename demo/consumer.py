@@ -80,7 +80,7 @@ class Consumer:
 def _unworked(record: Mapping[str, Any], *, is_failed: bool) -> str:
     """What the example did with a message without doing its work."""
     if not is_failed:
-        return "is skipped: it was processed as an earlier copy"
+        return "is skipped: processed before"
     if _group_to_keep(record):
         return "waits behind one of its group that failed"
     return "is put off"

@@ -5,6 +5,8 @@ from typing import Any
 
 import yaml
 
+_TITLE_CHARACTERS = 50
+
 
 def approve_all(plan: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Turn ``leave`` into ``redrive`` in every group; nothing else changes.
@@ -14,8 +16,13 @@ def approve_all(plan: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """
     changed = [g for g in plan["groups"] if g["action"] == "leave"]
     groups = [{**g, "action": "redrive"} if g in changed else g for g in plan["groups"]]
-    lines = [f"group {g['id']}, messages: {g['count']}: leave -> redrive" for g in changed]
+    lines = [f"leave -> redrive: {g['count']} of {_title(g)}" for g in changed]
     return {**plan, "groups": groups}, lines
+
+
+def _title(group: dict[str, Any]) -> str:
+    title = str(group["title"])
+    return title if len(title) <= _TITLE_CHARACTERS else f"{title[:_TITLE_CHARACTERS]}…"
 
 
 def edit_plan(path: Path) -> list[str]:

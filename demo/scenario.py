@@ -48,10 +48,10 @@ def _break_and_back_off(stage: Stage, screen: Screen) -> None:
     screen.title("1. Messages flow, and some fail")
     screen.note(
         f"functions/sample_consumer takes {len(stage.messages)} messages from the main queue. Some"
-        f" need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug. After"
-        f" {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the dead-letter\nqueue; the"
-        f" replay Lambda sends it back with a random, growing delay, {MAX_ATTEMPTS} times at most,"
-        " and then parks it."
+        f" need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug; it"
+        f" records why. After {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the\n"
+        "dead-letter queue; the replay Lambda sends it back with a random, growing delay,"
+        f" {MAX_ATTEMPTS} times at\nmost, and then parks it."
     )
     _note_fifo(stage, screen)
     stage.phase = "sending"

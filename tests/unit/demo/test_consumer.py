@@ -95,8 +95,9 @@ def test_copy_that_the_function_knows_has_arrived_and_is_not_processed_again() -
 
     assert scene.handle(event(PLAIN, replay_count=2)) == []
     assert scene.seen(PLAIN) == Sighting(processed_count=0, replay_count=2)
-    (story,) = scene.told
-    assert story.endswith("and is skipped: it was processed as an earlier copy")
+    assert scene.told == [
+        "message 1 is back, replay 2, after 3 s, and is skipped: processed before"
+    ]
 
 
 def test_altered_copy_is_noticed() -> None:

@@ -19,8 +19,16 @@ def test_only_groups_that_were_left_are_approved() -> None:
     plan, lines = approve_all(PLAN)
 
     assert [group["action"] for group in plan["groups"]] == ["redrive", "discard"]
-    assert lines == ["group g1, messages: 7: leave -> redrive"]
+    assert lines == ["leave -> redrive: 7 of größe: '7' | ü"]
     assert PLAN["groups"][0]["action"] == "leave"  # type: ignore[index]
+
+
+def test_a_long_title_is_cut_where_it_is_told() -> None:
+    group = {**PLAN["groups"][0], "title": "x" * 500}  # type: ignore[index]
+
+    _, (line,) = approve_all({**PLAN, "groups": [group]})
+
+    assert len(line) < 80
 
 
 def test_edited_file_differs_in_the_actions_alone(tmp_path: Path) -> None:
