@@ -20,6 +20,23 @@ PSEUDO_PARAMETERS: Mapping[str, Any] = {
 }
 
 
+_ARN = "arn:aws:{}:us-east-1:123456789012:{}"
+
+_REFS: Mapping[str, str] = {
+    "AWS::SNS::Topic": _ARN.format("sns", "{}"),
+    "AWS::SQS::Queue": "https://sqs.us-east-1.amazonaws.com/123456789012/{}",
+}
+"""What a Ref gives where it is not the name."""
+
+_ATTRIBUTES: Mapping[tuple[str, str], str] = {
+    ("AWS::DynamoDB::Table", "Arn"): _ARN.format("dynamodb", "table/{}"),
+    ("AWS::S3::Bucket", "Arn"): "arn:aws:s3:::{}",
+    ("AWS::SQS::Queue", "Arn"): _ARN.format("sqs", "{}"),
+    ("AWS::SQS::Queue", "QueueName"): "{}",
+}
+"""What a GetAtt gives where more than its own name matters to a test."""
+
+
 class _TemplateLoader(yaml.SafeLoader):
     pass
 
@@ -124,16 +141,14 @@ class Stack:
             return self.pseudo_parameters[name]
         if name in self._made_by_sam():
             return name
-        if self._require_created(name)["Type"] == "AWS::SQS::Queue":
-            return f"https://sqs.us-east-1.amazonaws.com/123456789012/{self._queue_name(name)}"
-        return name
+        kind = self._require_created(name)["Type"]
+        return _REFS.get(kind, "{}").format(self._physical_name(name))
 
     def _get_att(self, path: list[str]) -> str:
         name, attribute = path
-        if self._require_created(name)["Type"] == "AWS::SQS::Queue":
-            prefix = {"Arn": "arn:aws:sqs:us-east-1:123456789012:", "QueueName": ""}[attribute]
-            return prefix + self._queue_name(name)
-        return f"{name}.{attribute}"
+        kind = self._require_created(name)["Type"]
+        known = _ATTRIBUTES.get((kind, attribute))
+        return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
 
     def _made_by_sam(self) -> set[str]:
         """Return the names of what SAM makes of functions: event sources and versions."""
@@ -148,9 +163,12 @@ class Stack:
         versions = {f"{name}.Version" for name, f in functions.items() if "AutoPublishAlias" in f}
         return events | versions
 
-    def _queue_name(self, logical_id: str) -> str:
-        properties = self.resolve(self.template["Resources"][logical_id]["Properties"])
-        return f"{logical_id}.fifo" if properties.get("FifoQueue") else logical_id
+    def _physical_name(self, logical_id: str) -> str:
+        resource = self.template["Resources"][logical_id]
+        if resource["Type"] == "AWS::S3::Bucket":
+            return logical_id.lower()
+        is_fifo = self.resolve(resource["Properties"].get("FifoQueue")) is True
+        return f"{logical_id}.fifo" if is_fifo else logical_id
 
     def _require_created(self, logical_id: str) -> Mapping[str, Any]:
         resource: Mapping[str, Any] = self.template["Resources"][logical_id]

@@ -17,6 +17,9 @@ from tests.contract.template import (
     pins_of,
 )
 
+BUCKET_ARN = "arn:aws:s3:::archivebucket"
+FAILURE_TABLE_ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
+
 
 @pytest.mark.parametrize(
     ("given", "created"),
@@ -147,10 +150,15 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
     assert wide == {
         ("*", "cloudwatch:PutMetricData"),
         ("*", "cloudwatch:GetMetricData"),
-        ("ArchiveBucket.Arn/archive/*", "s3:GetObject", "s3:PutObject"),
-        ("ArchiveBucket.Arn/code/*", "s3:GetObject"),
-        ("ArchiveBucket.Arn/code/*", "s3:PutObject"),
-        ("ArchiveBucket.Arn/temporary/*", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+        ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
+        ("arn:aws:s3:::archivebucket/code/*", "s3:GetObject"),
+        ("arn:aws:s3:::archivebucket/code/*", "s3:PutObject"),
+        (
+            "arn:aws:s3:::archivebucket/temporary/*",
+            "s3:DeleteObject",
+            "s3:GetObject",
+            "s3:PutObject",
+        ),
     }
 
 
@@ -167,7 +175,7 @@ def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> N
             "sqs:SendMessage",
         },
         f"{queue}orders-parked": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        "FailureTable.Arn": {"dynamodb:BatchGetItem"},
+        FAILURE_TABLE_ARN: {"dynamodb:BatchGetItem"},
         "ReplayLogGroup.Arn": {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
 
@@ -178,7 +186,7 @@ def test_the_failure_table_can_be_left_out() -> None:
     assert not stack.of_type("AWS::DynamoDB::Table")
     assert not stack.of_type("AWS::IAM::ManagedPolicy")
     assert not {"FailureTableName", "RecordFailuresPolicyArn"} & stack.outputs.keys()
-    assert "FailureTable.Arn" not in grants_of(stack)
+    assert FAILURE_TABLE_ARN not in grants_of(stack)
     assert environment_of(stack)["FAILURE_TABLE"] == ""
 
 
@@ -194,7 +202,7 @@ def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
     [policy] = Stack.of(TEMPLATE).of_type("AWS::IAM::ManagedPolicy").values()
     [statement] = policy["PolicyDocument"]["Statement"]
 
-    assert statement["Resource"] == "FailureTable.Arn"
+    assert statement["Resource"] == FAILURE_TABLE_ARN
     assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
 

@@ -146,7 +146,7 @@ def test_widgets_do_not_overlap() -> None:
 def test_every_alarm_goes_to_the_topic_and_names_its_runbook(name: str) -> None:
     alarm = ALARMS[name]
 
-    assert alarm["AlarmActions"] == ["AlarmTopic"]
+    assert alarm["AlarmActions"] == [TOPIC.replace("on-call", "AlarmTopic")]
     assert name in alarm["AlarmDescription"]
     assert "docs/operations.md" in alarm["AlarmDescription"]
 
@@ -169,7 +169,7 @@ def test_an_alarm_says_what_it_means_when_nothing_is_published(name: str) -> Non
 @pytest.mark.parametrize("name", ["ParkedGrowingAlarm", "ParkedExpiryAlarm", "UndecidedAlarm"])
 def test_alarms_about_parked_messages_link_to_the_reports(name: str) -> None:
     assert (
-        "https://us-east-1.console.aws.amazon.com/s3/buckets/ArchiveBucket?prefix=archive/reports/"
+        "https://us-east-1.console.aws.amazon.com/s3/buckets/archivebucket?prefix=archive/reports/"
         in ALARMS[name]["AlarmDescription"]
     )
 

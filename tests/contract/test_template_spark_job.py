@@ -60,7 +60,7 @@ def test_the_archive_outlives_the_stack_private_encrypted_and_versioned() -> Non
     assert "SSEAlgorithm" in str(properties["BucketEncryption"])
     [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert statement["Resource"] == ["ArchiveBucket.Arn", "ArchiveBucket.Arn/*"]
+    assert statement["Resource"] == ["arn:aws:s3:::archivebucket", "arn:aws:s3:::archivebucket/*"]
 
 
 def test_nothing_that_is_archived_expires_by_itself() -> None:
@@ -88,7 +88,7 @@ def test_the_code_comes_from_the_bundle_that_the_stack_published() -> None:
     assert job_of(stack)["Command"]["ScriptLocation"] == "JobCode.ScriptUri"
     assert job_of(stack)["DefaultArguments"]["--extra-py-files"] == "JobCode.PackageUri"
     assert code["ServiceToken"] == "PublishJobFunction.Version"
-    assert (code["Bucket"], code["Prefix"]) == ("ArchiveBucket", "code")
+    assert (code["Bucket"], code["Prefix"]) == ("archivebucket", "code")
 
 
 def test_the_job_is_started_by_the_schedule() -> None:
@@ -111,7 +111,7 @@ def test_by_default_the_job_archives_and_reports() -> None:
 
     assert command_line_of(stack_of()) == [
         "run",
-        *("--archive", "s3://ArchiveBucket/archive"),
+        *("--archive", "s3://archivebucket/archive"),
         *("--parked-queue-url", f"{queue}/ParkedQueue"),
         *("--to-queue-url", f"{queue}/MainQueue"),
     ]

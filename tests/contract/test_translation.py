@@ -1,0 +1,97 @@
+"""What SAM makes of the template, and whether CloudFormation and SAR would take it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.contract.template import (
+    ACCEPTED_BY_SERVERLESS_REPO,
+    FIFO,
+    KEYS,
+    NO_ALARMS,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    SPARK_JOB,
+    TEMPLATE,
+    as_list,
+)
+from tests.contract.translation import faults_of, translate
+
+NEW_QUEUES = {"AlarmEmail": "team@example.com"}
+PUBLISHER = "PublishJobFunction"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(NEW_QUEUES, id="new queues"),
+        pytest.param(OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB, id="existing queues"),
+        pytest.param(FIFO | KEYS | SPARK_JOB | NO_ALARMS, id="FIFO"),
+    ],
+)
+def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:
+    assert faults_of(translate(TEMPLATE, given)) == []
+
+
+def test_the_serverless_application_repository_accepts_every_type_that_sam_makes() -> None:
+    types = {resource["Type"] for resource in translate(TEMPLATE, SPARK_JOB)["Resources"].values()}
+
+    assert types <= ACCEPTED_BY_SERVERLESS_REPO
+
+
+def test_no_role_could_give_itself_or_others_more() -> None:
+    """What makes SAR refuse an application, see "Using AWS SAM with the AWS SAR"."""
+    for name, resource in roles_of(translate(TEMPLATE, SPARK_JOB)).items():
+        actions = [action for one in statements(resource) for action in as_list(one["Action"])]
+        assert not [action for action in actions if action.startswith("iam:")], name
+        assert not resource["Properties"].get("ManagedPolicyArns"), name
+
+
+def test_sam_adds_no_role_and_no_policy_of_its_own() -> None:
+    written = {n for n, r in TEMPLATE["Resources"].items() if r["Type"].startswith("AWS::IAM::")}
+    translated = translate(TEMPLATE, SPARK_JOB)["Resources"]
+
+    assert written == {n for n, r in translated.items() if r["Type"].startswith("AWS::IAM::")}
+
+
+def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities() -> None:
+    """A named role needs CAPABILITY_NAMED_IAM, and a stack with fixed names exists only once."""
+    for name, resource in translate(TEMPLATE, SPARK_JOB)["Resources"].items():
+        fixed = {"RoleName", "ManagedPolicyName", "QueueName", "FunctionName", "TableName"}
+        given = {key for key in fixed if isinstance(resource["Properties"].get(key), str)}
+        assert not given, name
+
+
+def test_new_code_reaches_the_custom_resource() -> None:
+    first, same, other = (
+        translate(TEMPLATE, SPARK_JOB, {PUBLISHER: f"s3://artefacts/{key}"})["Resources"]
+        for key in ("aaaa", "aaaa", "bbbb")
+    )
+
+    token = first["JobCode"]["Properties"]["ServiceToken"]["Ref"]
+    assert re.fullmatch(f"{PUBLISHER}Version[0-9a-f]+", token)
+    assert first[token]["Type"] == "AWS::Lambda::Version"
+    assert same["JobCode"] == first["JobCode"]
+    assert other["JobCode"] != first["JobCode"]
+
+
+def test_the_versions_that_a_rollback_calls_stay() -> None:
+    translated = translate(TEMPLATE, SPARK_JOB)["Resources"]
+    [version] = [one for one in translated.values() if one["Type"] == "AWS::Lambda::Version"]
+
+    assert version["DeletionPolicy"] == "Retain"
+
+
+def roles_of(translated: dict[str, Any]) -> dict[str, Any]:
+    resources: dict[str, Any] = translated["Resources"]
+    return {name: one for name, one in resources.items() if one["Type"] == "AWS::IAM::Role"}
+
+
+def statements(role: dict[str, Any]) -> list[dict[str, Any]]:
+    """All of them, also those that stand in an Fn::If."""
+    found = []
+    for policy in role["Properties"]["Policies"]:
+        for one in policy["PolicyDocument"]["Statement"]:
+            found += [one] if "Action" in one else [s for s in one["Fn::If"] if "Action" in s]
+    return found

@@ -1,0 +1,43 @@
+"""What CloudFormation gets: a SAM template as SAM's own translator expands it."""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cfnlint.api import lint
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+
+ARTEFACT = "s3://artefacts/0123456789abcdef"
+_PATHS = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
+
+
+def translate(
+    template: Mapping[str, Any],
+    given: Mapping[str, str] | None = None,
+    artefacts: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Expand *template*, with *given* as its parameters' defaults.
+
+    Local folders become addresses in S3 first, as ``sam package`` has it: *artefacts*, or one for
+    all.
+
+    Raises:
+        InvalidDocumentException: SAM refuses it.
+    """
+    packaged: dict[str, Any] = copy.deepcopy(dict(template))
+    for name, resource in packaged["Resources"].items():
+        if path := _PATHS.get(resource["Type"]):
+            resource["Properties"][path] = (artefacts or {}).get(name, ARTEFACT)
+    for name, value in (given or {}).items():
+        packaged["Parameters"][name]["Default"] = value
+    values = {name: rule["Default"] for name, rule in packaged["Parameters"].items()}
+    # None: no role here gets a managed policy, so their ARNs are not needed.
+    translated: dict[str, Any] = Translator(None, Parser()).translate(packaged, values)
+    return translated
+
+
+def faults_of(translated: Mapping[str, Any], region: str = "us-east-1") -> list[str]:
+    """Return what cfn-lint finds, errors and warnings."""
+    return [str(match) for match in lint(json.dumps(translated), regions=[region])]

@@ -1,0 +1,233 @@
+"""The roles of the template against the calls that the programs really make, both ways.
+
+Every call is allowed by its program's role; and everything that a role allows is needed, by a call
+that was seen or by one that AWS makes in the role's name.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sqs import SqsQueue
+from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job
+from functions.reminder import handler as reminder
+from functions.replay import handler as replay
+from spark_reprocess.measures import publish_undecided
+from tests.builders import context, counter, filler, lambda_record, message
+from tests.contract.cloudformation import Stack
+from tests.contract.permissions import Call, is_allowed
+from tests.contract.template import (
+    FIFO,
+    SPARK_JOB,
+    TEMPLATE,
+    as_list,
+    environment_of,
+    statements_of,
+)
+from tests.recorded_aws import RecordedAws, serve_recorded_aws
+
+ROOT = Path(__file__).parents[2]
+ACCOUNT = "us-east-1:123456789012"
+BUCKET = "archivebucket"
+BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
+
+pytestmark = pytest.mark.e2e
+
+
+def sqs(action: str, queue: str) -> Call:
+    return Call(f"sqs:{action}", f"arn:aws:sqs:{ACCOUNT}:{queue}")
+
+
+def log_calls(group: str) -> list[Call]:
+    return [
+        Call(f"logs:{action}", f"{group}.Arn") for action in ("CreateLogStream", "PutLogEvents")
+    ]
+
+
+# What AWS does with the role by itself, and where its documents say so.
+MADE_BY_LAMBDA = [
+    # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html#events-sqs-permissions
+    sqs("ReceiveMessage", "DeadLetterQueue"),
+    sqs("DeleteMessage", "DeadLetterQueue"),
+    sqs("GetQueueAttributes", "DeadLetterQueue"),
+    *log_calls("ReplayLogGroup"),
+]
+MADE_BY_GLUE = [
+    # Its script and packages, its temporary folder, its log.
+    Call("s3:GetObject", f"{BUCKET_ARN}/code/0123/glue_job.py"),
+    *(
+        Call(f"s3:{action}Object", f"{BUCKET_ARN}/temporary/x")
+        for action in ("Get", "Put", "Delete")
+    ),
+    *log_calls("SparkJobOutputLogGroup"),
+    *log_calls("SparkJobErrorLogGroup"),
+]
+
+
+class Lambda:
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
+    with serve_recorded_aws() as recorded:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", recorded.url)
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        yield recorded
+    replay.wired_replayer.cache_clear()
+    reminder._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
+
+
+def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
+    client = boto3.client("sqs")
+    fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
+    names = ("MainQueue", "DeadLetterQueue", "ParkedQueue")
+    return {
+        name: SqsQueue(client, client.create_queue(QueueName=name + suffix, **fields)["QueueUrl"])
+        for name in names
+    }
+
+
+def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
+    statements = statements_of(stack, role)
+    return {call for call in calls if not is_allowed(call, statements)}
+
+
+def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str]]:
+    """What *role* may do that no call needs: pairs of one action and one resource."""
+    pairs = {
+        (action, resource): [{**one, "Action": action, "Resource": resource}]
+        for one in statements_of(stack, role)
+        for action in as_list(one["Action"])
+        for resource in as_list(one["Resource"])
+    }
+    made = list(calls)
+    return {p for p, alone in pairs.items() if not any(is_allowed(call, alone) for call in made)}
+
+
+def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: object) -> None:
+    for name, value in environment_of(stack).items():
+        monkeypatch.setenv(name, value)
+    replay.wired_replayer.cache_clear()
+    records = [lambda_record(letter) for letter in letters]  # type: ignore[arg-type]
+    replay.lambda_handler({"Records": records}, Lambda())
+
+
+def test_the_replay_function_on_standard_queues(
+    aws: RecordedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A cap of days, so that of so many letters some have to be held.
+    stack = Stack.of(TEMPLATE, {"BackoffRate": "9999", "BackoffCapSeconds": "999999"})
+    queues = make_queues()
+    aws.calls.clear()
+
+    due = message("due", attributes=context(due_seconds=1))
+    exhausted = message("exhausted", attributes=counter("1000"))
+    full = message("full", attributes=filler(10))
+    handle(stack, monkeypatch, due, exhausted, full, *(message(f"m-{n}") for n in range(30)))
+
+    assert missing(aws.calls, stack, "ReplayRole") == set()
+    # Holds by visibility are the way of FIFO queues.
+    assert unused(aws.calls + MADE_BY_LAMBDA, stack, "ReplayRole") == {
+        ("sqs:ChangeMessageVisibility", f"arn:aws:sqs:{ACCOUNT}:DeadLetterQueue")
+    }
+    assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "2"
+
+
+def test_the_replay_function_on_fifo_queues(
+    aws: RecordedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = Stack.of(TEMPLATE, FIFO | {"BackoffRate": "9999", "BackoffCapSeconds": "999999"})
+    dlq = make_queues(".fifo")["DeadLetterQueue"]
+    for n in range(8):
+        dlq.send([SendEntry("x", message_group_id=f"g-{n}", deduplication_id=f"d-{n}")])
+    letters = dlq.receive(wait_seconds=0)
+    aws.calls.clear()
+
+    handle(stack, monkeypatch, *letters)
+
+    assert missing(aws.calls, stack, "ReplayRole") == set()
+    assert sqs("ChangeMessageVisibility", "DeadLetterQueue.fifo") in aws.calls
+
+
+def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    make_queues()["ParkedQueue"].send([SendEntry("x")])
+    boto3.client("sns").create_topic(Name="AlarmTopic")
+    boto3.client("s3").create_bucket(Bucket=BUCKET)
+    variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    reminder._client.cache_clear()  # noqa: SLF001
+    aws.calls.clear()
+
+    reminder.lambda_handler({}, None)
+
+    assert Call("sns:Publish", variables["TOPIC_ARN"]) in aws.calls
+    assert missing(aws.calls, stack, "ReminderRole") == set()
+    assert unused(aws.calls + log_calls("ReminderLogGroup"), stack, "ReminderRole") == set()
+
+
+def test_publishing_the_job(aws: RecordedAws, tmp_path: Path) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    for name in (PACKAGE, SCRIPT):
+        (tmp_path / name).write_bytes(b"")
+    properties = stack.resources["JobCode"]["Properties"]
+    aws.calls.clear()
+
+    publish_job(client, properties["Bucket"], properties["Prefix"], tmp_path)
+
+    assert missing(aws.calls, stack, "PublishJobRole") == set()
+    assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
+
+
+RUN_VERBS = f"""
+import re, sys
+from spark_reprocess.command_line.cli import main
+
+main_url, parked_url = sys.argv[1:]
+place = ["--archive", "s3://{BUCKET}/archive"]
+assert main(["drain", *place, "--parked-queue-url", parked_url, "--wait-seconds", "0"]) == 0
+assert main(["analyze", *place]) == 0
+
+from spark_reprocess.archive.files import open_archive
+archive = open_archive(place[1])
+[plan] = [path for path in archive.list("reports") if path.endswith("plan.yaml")]
+archive.write(plan, archive.read(plan).replace(b"action: leave", b"action: redrive"))
+plan = f"{{archive.root}}/{{plan}}"
+to_main = ["--to-queue-url", main_url, "--execute", "--reason", "fixed"]
+assert main(["redrive", *place, "--plan", plan, *to_main]) == 0
+# A second run meets the claims of the first.
+assert main(["redrive", *place, "--plan", plan, *to_main]) == 0
+"""
+
+
+@pytest.mark.spark
+def test_the_spark_job(aws: RecordedAws) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    queues = make_queues()
+    boto3.client("s3").create_bucket(Bucket=BUCKET)
+    queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
+    aws.calls.clear()
+
+    subprocess.run(
+        [sys.executable, "-c", RUN_VERBS, queues["MainQueue"].url, queues["ParkedQueue"].url],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "layers/core")])},
+        check=True,
+    )
+    publish_undecided(boto3.client("cloudwatch"), "MainQueue", 0, 0)
+
+    assert sqs("SendMessage", "MainQueue") in aws.calls
+    assert missing(aws.calls, stack, "SparkJobRole") == set()
+    assert unused(aws.calls + MADE_BY_GLUE, stack, "SparkJobRole") == set()

@@ -1,0 +1,114 @@
+"""moto's server with a record of every call that reached it, from whichever process it came."""
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+from tests.contract.permissions import Call
+
+_ACCOUNT = "us-east-1:123456789012"
+
+
+@dataclass
+class RecordedAws:
+    """A running server: its address, and what was asked of it."""
+
+    url: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+
+@contextmanager
+def serve_recorded_aws() -> Iterator[RecordedAws]:
+    """Serve until the block ends."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    recorded = RecordedAws()
+    app = DomainDispatcherApplication(create_backend_app)
+
+    def record(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = BytesIO(body)
+        recorded.calls.append(_call(environ, body))
+        answer: Iterable[bytes] = app(environ, start_response)
+        return answer
+
+    http = make_server("127.0.0.1", 0, record, threaded=True)
+    recorded.url = f"http://127.0.0.1:{http.server_port}"
+    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield recorded
+    finally:
+        http.shutdown()
+        thread.join(10)
+
+
+def _call(environ: dict[str, Any], body: bytes) -> Call:
+    service = _service(environ)
+    if service == "s3":
+        return _s3_call(environ)
+    operation = _operation(environ, body)
+    match service:
+        case "sqs":
+            # A batch needs the permission of the single call: SQS Developer Guide, "Amazon SQS API
+            # permissions".
+            sent = json.loads(body)
+            name = sent.get("QueueName") or sent["QueueUrl"].rpartition("/")[2]
+            action = operation.removesuffix("Batch")
+            return Call(f"sqs:{action}", f"arn:aws:sqs:{_ACCOUNT}:{name}")
+        case "dynamodb":
+            [table] = json.loads(body)["RequestItems"]
+            return Call(f"dynamodb:{operation}", f"arn:aws:dynamodb:{_ACCOUNT}:table/{table}")
+        case "sns":
+            sent = parse_qs(body.decode())
+            return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])
+        case "monitoring":
+            named = re.search(rb"DlqReplay", body)
+            context = {"cloudwatch:namespace": named[0].decode()} if named else {}
+            return Call(f"cloudwatch:{operation}", "*", context)
+    raise AssertionError(f"{service}: no test knows how this service spells its calls")
+
+
+def _service(environ: dict[str, Any]) -> str:
+    """Return the service that the request is signed for."""
+    signed = re.search(
+        r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", "")
+    )
+    assert signed, environ["PATH_INFO"]
+    return signed[1]
+
+
+def _operation(environ: dict[str, Any], body: bytes) -> str:
+    """Return the operation: in a header, in the path or in the form, by the service's protocol."""
+    if target := environ.get("HTTP_X_AMZ_TARGET"):
+        return str(target).rpartition(".")[2]
+    if "/operation/" in environ["PATH_INFO"]:
+        return str(environ["PATH_INFO"]).rpartition("/")[2]
+    return parse_qs(body.decode())["Action"][0]
+
+
+def _s3_call(environ: dict[str, Any]) -> Call:
+    bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
+    arn = f"arn:aws:s3:::{bucket}"
+    if not key and environ["REQUEST_METHOD"] == "PUT":
+        return Call("s3:CreateBucket", arn)
+    if not key:
+        prefix = parse_qs(environ["QUERY_STRING"]).get("prefix", [""])[0]
+        return Call("s3:ListBucket", arn, {"s3:prefix": prefix})
+    # https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html: needs s3:GetObject.
+    actions = {
+        "GET": "GetObject",
+        "HEAD": "GetObject",
+        "PUT": "PutObject",
+        "DELETE": "DeleteObject",
+    }
+    return Call(f"s3:{actions[environ['REQUEST_METHOD']]}", f"{arn}/{key}")
