@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.progress import Progress, in_lines, on_terminal
+from spark_reprocess.progress import Progress, in_lines, on_terminal, silent
 from spark_reprocess.spark.session import get_session
 
 
@@ -43,5 +43,6 @@ def progress_here() -> Progress:
 
 def start_spark() -> SparkSession:
     """Return the process's Spark session, started if need be."""
-    with progress_here()("starting Spark", str):
+    watched = on_terminal if sys.stderr.isatty() else silent
+    with watched("starting Spark", str):
         return get_session()

@@ -3,10 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import yaml
 
 from dlq_replay.attributes import MessageAttribute
@@ -52,6 +54,17 @@ def _receive_all(queue: SqsQueue) -> Iterator[Message]:
 
 def bodies(messages: Iterable[Message]) -> list[str]:
     return [one.body for one in messages]
+
+
+@dataclass(frozen=True)
+class ClientAt:
+    """Makes clients of another server than the one that Spark's workers were started with."""
+
+    endpoint: str
+
+    def __call__(self, queue_url: str) -> "SQSClient":
+        region = os.environ["AWS_DEFAULT_REGION"]
+        return boto3.client("sqs", endpoint_url=self.endpoint, region_name=region)
 
 
 def dying_before_delete(queue_url: str) -> "SQSClient":

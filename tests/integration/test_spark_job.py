@@ -73,7 +73,8 @@ def test_command_line_needs_no_setup(
         check=False,
     )
 
-    assert (ended.returncode, ended.stderr) == (0, "")
+    complaints = [x for x in ended.stderr.splitlines() if not x.startswith("draining: ")]
+    assert (ended.returncode, complaints) == (0, [])
     assert ended.stdout.splitlines()[:2] == [
         "received  archived  deleted  left",
         "       1         1        1     0",
