@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.history import History
 from dlq_replay.message import Message
 
 Row = dict[str, Any]
@@ -90,11 +89,11 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         MalformedMessageError: a text is not valid Unicode, which Parquet cannot hold. SQS accepts
             no such text, so this is a fault of whatever stands in for it.
     """
-    history = History.of(message)
+    history = message.history
     context = history.context
     row = {
         "message_id": message.message_id,
-        "first_id": history.first_id(message),
+        "first_id": message.first_id,
         "body": message.body,
         "attributes": {name: _attribute(value) for name, value in message.attributes.items()},
         **{column: message.system.get(name) for column, name in _TEXTS.items()},

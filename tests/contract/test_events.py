@@ -8,7 +8,7 @@ import pytest
 
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.events import UnreadableRecord, read_event
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
 from tests.contract.cloudformation import Stack, load_template
 
@@ -129,7 +129,7 @@ def test_the_fifo_event_has_two_groups_in_the_order_of_their_sequence_numbers() 
 def test_the_malformed_event_costs_only_the_record_that_is_no_message() -> None:
     records = read_event(load("malformed"))
     unreadable = [one.fault for one in records if isinstance(one, UnreadableRecord)]
-    histories = [History.of(one) for one in records if not isinstance(one, UnreadableRecord)]
+    histories = [one.history for one in records if not isinstance(one, UnreadableRecord)]
 
     assert unreadable == ["body: must be text of at least one character"]
     assert [history.replay_count for history in histories] == [None, 1, 0, 0, 0]

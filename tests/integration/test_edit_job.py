@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.history import History
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
@@ -60,7 +59,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin(
     summary = executed(spark, archive, plan, destination.url)
 
     assert (summary.count("sent"), summary.is_unfinished) == (2, False)
-    arrived = sorted(receive_all(destination), key=lambda m: History.of(m).first_id(m))
+    arrived = sorted(receive_all(destination), key=lambda m: m.first_id)
     assert bodies(arrived) == ['{"type": "Order", "id": 1000000000000000000000.10}'] * 2
     own = {n: a for n, a in arrived[1].attributes.items() if not n.startswith("sqs-dlq-")}
     assert own == {
@@ -68,7 +67,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin(
         "own-number": text("52", "Number.float"),
         "copy": MessageAttribute("Binary", b"m-002"),
     }
-    assert [History.of(one).context.first_id for one in arrived] == ["first-0", "first-2"]
+    assert [one.history.context.first_id for one in arrived] == ["first-0", "first-2"]
 
 
 def test_ledger_names_the_edit_of_each_claim(

@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
@@ -118,8 +118,8 @@ def test_replayed_copy_arrives_as_it_was_sent(world: World) -> None:
     assert copy.body == letter.body
     assert TYPED.items() <= copy.attributes.items()
     assert copy.message_group_id == "tenant"
-    assert History.of(copy).replay_count == 1
-    assert History.of(copy).context.first_id == letter.message_id
+    assert copy.history.replay_count == 1
+    assert copy.history.context.first_id == letter.message_id
 
 
 def test_count_rises_until_the_message_is_parked(world: World) -> None:
@@ -128,14 +128,14 @@ def test_count_rises_until_the_message_is_parked(world: World) -> None:
     for number in (1, 2, 3):
         assert invoke(letter) == set()
         (letter,) = receive_all(world.main)
-        assert History.of(letter).replay_count == number
+        assert letter.history.replay_count == number
     invoke(letter)
 
     (parked,) = receive_all(world.parked)
-    context = History.of(parked).context
+    context = parked.history.context
     assert receive_all(world.main) == []
     assert (context.first_id, context.reason) == (first_id, "attempts_exhausted")
-    assert History.of(parked).replay_count == 3
+    assert parked.history.replay_count == 3
 
 
 def test_letter_with_ten_attributes_is_parked_untouched(world: World) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.sqs import SqsQueue
@@ -76,7 +76,7 @@ def test_nine_attributes_leave_room_for_the_counter_alone() -> None:
     (copy,) = arrived(round_trip(SendEntry("x", filler(9))))
 
     assert own(copy) == filler(9)
-    assert History.of(copy).replay_count == 1
+    assert copy.history.replay_count == 1
     assert CONTEXT_ATTRIBUTE not in copy.attributes
 
 

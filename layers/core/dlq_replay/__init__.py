@@ -9,8 +9,8 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``addresses``         a queue's account and name, from its URL or ARN
 ``exception_facts``   what an exception tells of itself, within limits
 ``context``           the ``sqs-dlq-context`` attribute
-``message``           one received copy, and one entry to send; conversions both ways
 ``history``           what our two attributes say of a copy
+``message``           one received copy, and one entry to send; conversions both ways
 ``failures``          why a consumer failed on a copy, as it was recorded
 ``policy``            the numbers the rules go by
 ``outgoing``          what a replayed, held or parked copy looks like on the wire

@@ -76,7 +76,7 @@ def size_bytes(body: str, attributes: Attributes) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _value_bytes(value: str | bytes) -> int:

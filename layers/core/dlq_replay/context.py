@@ -13,6 +13,9 @@ CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
 
+# Made once: json.dumps would make one for each call that wants no blanks.
+_compact_json = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass(frozen=True, slots=True)
 class FailureError:
@@ -82,7 +85,7 @@ class ReplayContext:
             "plan": self.plan_id,
         }
         present = {key: value for key, value in fields.items() if value is not None}
-        return json.dumps(present, separators=(",", ":"))
+        return _compact_json(present)
 
 
 def _load_object(text: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from enum import StrEnum
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
 from dlq_replay.failures import Failure
-from dlq_replay.history import History
 from dlq_replay.message import Message
 from dlq_replay.outgoing import first_seen_seconds, has_room_for_context, has_room_for_counter
 from dlq_replay.policy import (
@@ -81,51 +80,50 @@ def decide(
 
     *failure* is what its consumer recorded of this very copy, None where nothing is known.
     """
-    history = History.of(message)
-    reason = _reason_to_park(message, history, policy, now_seconds, failure)
+    reason = _reason_to_park(message, policy, now_seconds, failure)
     if reason is not None:
         return Park(reason)
-    number = (history.replay_count or 0) + 1
+    number = (message.history.replay_count or 0) + 1
     if policy.main_queue.is_fifo:
         return _replay_or_hold_fifo(message, number, policy, now_seconds)
-    due = _due_seconds(message, history, number, policy, now_seconds, draw_up_to)
+    due = _due_seconds(message, number, policy, now_seconds, draw_up_to)
     return _replay_or_hold(number, due, policy.limits, now_seconds)
 
 
 def _reason_to_park(
     message: Message,
-    history: History,
     policy: ReplayPolicy,
     now_seconds: int,
     failure: Failure | None,
 ) -> ParkReason | None:
+    replay_count = message.history.replay_count
     if _is_foreign(message, policy.main_queue):
         return ParkReason.FOREIGN_SOURCE
-    if history.replay_count is None:
+    if replay_count is None:
         return ParkReason.INVALID_COUNTER
-    if history.replay_count >= policy.max_attempts:
+    if replay_count >= policy.max_attempts:
         return ParkReason.ATTEMPTS_EXHAUSTED
-    if _is_too_old(history, policy, now_seconds):
+    if _is_too_old(message, policy, now_seconds):
         return ParkReason.TOO_OLD
     if failure is not None and failure.matches(policy.non_retryable_errors):
         return ParkReason.NON_RETRYABLE
-    has_room = has_room_for_counter(message, history.replay_count + 1, policy)
+    has_room = has_room_for_counter(message, replay_count + 1, policy)
     return None if has_room else ParkReason.NO_ROOM
 
 
 def _due_seconds(
     message: Message,
-    history: History,
     number: int,
     policy: ReplayPolicy,
     now_seconds: int,
     draw_up_to: DrawUpTo,
 ) -> int:
     ceiling = policy.backoff.ceiling_seconds(number)
-    if not _can_hold(message, number, policy):
+    timer_max = policy.limits.replay_timer_max_seconds
+    if ceiling > timer_max and not _can_hold(message, number, policy):
         # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
-        ceiling = min(ceiling, policy.limits.replay_timer_max_seconds)
-    stored = history.context.due_seconds
+        ceiling = timer_max
+    stored = message.history.context.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
     return now_seconds + draw_delay_seconds(ceiling, draw_up_to)
@@ -173,7 +171,7 @@ def _is_foreign(message: Message, main_queue: QueueAddress) -> bool:
         return True
 
 
-def _is_too_old(history: History, policy: ReplayPolicy, now_seconds: int) -> bool:
+def _is_too_old(message: Message, policy: ReplayPolicy, now_seconds: int) -> bool:
     if policy.max_age_seconds is None:
         return False
-    return now_seconds - first_seen_seconds(history, now_seconds) > policy.max_age_seconds
+    return now_seconds - first_seen_seconds(message, now_seconds) > policy.max_age_seconds

@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.attributes import Attributes, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
-from dlq_replay.message import Message
 
 REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
 """Name and meaning of the public app ``amazon-sqs-dlq-replay-backoff``."""
@@ -31,20 +30,16 @@ class History:
     fault: str | None = None
 
     @classmethod
-    def of(cls, message: Message) -> Self:
+    def of(cls, attributes: Attributes) -> Self:
         """Read both attributes. Never raises: a malformed context counts as none."""
-        count = _replay_count(message.attributes.get(REPLAY_COUNT_ATTRIBUTE))
-        attribute = message.attributes.get(CONTEXT_ATTRIBUTE)
+        count = _replay_count(attributes.get(REPLAY_COUNT_ATTRIBUTE))
+        attribute = attributes.get(CONTEXT_ATTRIBUTE)
         if attribute is None:
             return cls(count, ReplayContext())
         try:
             return cls(count, ReplayContext.from_json(_require_text(attribute)))
         except ValueError as error:
             return cls(count, ReplayContext(), fault=f"{CONTEXT_ATTRIBUTE}: {error}")
-
-    def first_id(self, message: Message) -> str:
-        """The id of the first copy; this copy's own where none is recorded."""
-        return self.context.first_id or message.message_id
 
 
 def _replay_count(attribute: MessageAttribute | None) -> int | None:

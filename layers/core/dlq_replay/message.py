@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from dlq_replay.attributes import Attributes, MessageAttribute, size_bytes
 from dlq_replay.errors import MalformedMessageError
+from dlq_replay.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Message:
         attributes: the message attributes by name, ours included.
         system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
         receipt_handle: what deletes this receive; empty where nobody needs it.
+        history: what our own attributes say of it.
     """
 
     message_id: str
@@ -25,6 +27,11 @@ class Message:
     attributes: Attributes = field(default_factory=dict)
     system: Mapping[str, str] = field(default_factory=dict)
     receipt_handle: str = ""
+    history: History = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Read our own attributes, once for all who ask."""
+        object.__setattr__(self, "history", History.of(self.attributes))
 
     @classmethod
     def from_lambda_record(cls, record: Mapping[str, Any]) -> Self:
@@ -57,6 +64,11 @@ class Message:
             system=_texts(_mapping(received, "Attributes")),
             receipt_handle=str(received.get("ReceiptHandle", "")),
         )
+
+    @property
+    def first_id(self) -> str:
+        """The id of the first copy; this copy's own where none is recorded."""
+        return self.history.context.first_id or self.message_id
 
     @property
     def message_group_id(self) -> str | None:

@@ -1,11 +1,10 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
-from dataclasses import replace
 
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
 
@@ -22,7 +21,7 @@ def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPol
 def has_room_for_context(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry counter and context, so that it can wait with a ``due``."""
     far = 10**11 - 1
-    waiting = replace(_seen(message, History.of(message), far), due_seconds=far)
+    waiting = _context(message, far, due_seconds=far)
     counted = _counted(message, replay_number)
     return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
 
@@ -36,14 +35,13 @@ def replay_entry(
     the time we first saw it. ``due`` is gone: the wait is over. A FIFO queue gets no timer, which
     it would refuse.
     """
-    history = History.of(message)
-    context = replace(_seen(message, history, now_seconds), due_seconds=None)
+    context = _context(message, now_seconds)
     counted = _counted(message, replay_number)
-    timer = None if policy.main_queue.is_fifo else delay_seconds
-    return replace(
-        _entry(message, _with_context(message.body, counted, context, policy)),
+    return _entry(
+        message,
+        _with_context(message.body, counted, context, policy),
         deduplication_id=_deduplication_id(message, policy),
-        delay_seconds=timer,
+        delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
     )
 
 
@@ -54,13 +52,10 @@ def held_entry(
 
     Ask ``has_room_for_context`` first: without its context the copy would draw anew.
     """
-    history = History.of(message)
-    context = replace(_seen(message, history, now_seconds), due_seconds=due_seconds)
+    context = _context(message, now_seconds, due_seconds=due_seconds)
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    return replace(
-        _entry(message, _with_context(message.body, others, context, policy)),
-        delay_seconds=delay_seconds,
-    )
+    attributes = _with_context(message.body, others, context, policy)
+    return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
 def parked_entry(
@@ -75,15 +70,10 @@ def parked_entry(
     *error* is what the consumer recorded. Where the context has no room, the message goes as it
     is.
     """
-    history = History.of(message)
-    context = replace(
-        _seen(message, history, now_seconds), due_seconds=None, reason=reason, error=error
-    )
+    context = _context(message, now_seconds, reason=reason, error=error)
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    return replace(
-        _entry(message, _with_context(message.body, others, context, policy)),
-        deduplication_id=_deduplication_id(message, policy),
-    )
+    attributes = _with_context(message.body, others, context, policy)
+    return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
 
 
 def redriven_entry(
@@ -101,36 +91,53 @@ def redriven_entry(
     with the plan's: sending it again within one plan is removed by SQS, a later plan's is not.
     """
     ours = (CONTEXT_ATTRIBUTE,) if keep_counter else (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
-    context = ReplayContext(first_id=History.of(message).first_id(message), plan_id=plan_id)
+    context = ReplayContext(first_id=message.first_id, plan_id=plan_id)
     others = _without(message.attributes, *ours)
-    return replace(
-        _entry(message, _marked(message.body, others, context, max_message_bytes)),
+    return _entry(
+        message,
+        _marked(message.body, others, context, max_message_bytes),
         deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
     )
 
 
-def first_seen_seconds(history: History, now_seconds: int) -> int:
+def first_seen_seconds(message: Message, now_seconds: int) -> int:
     """When we first saw the dead letter, epoch seconds: recorded, else now."""
-    recorded = history.context.first_seen_seconds
+    recorded = message.history.context.first_seen_seconds
     return now_seconds if recorded is None else recorded
 
 
-def _seen(message: Message, history: History, now_seconds: int) -> ReplayContext:
-    return replace(
-        history.context,
-        first_id=history.first_id(message),
-        first_seen_seconds=first_seen_seconds(history, now_seconds),
-        reason=None,
-        error=None,
+def _context(
+    message: Message,
+    now_seconds: int,
+    *,
+    due_seconds: int | None = None,
+    reason: str | None = None,
+    error: FailureError | None = None,
+) -> ReplayContext:
+    return ReplayContext(
+        first_id=message.first_id,
+        first_seen_seconds=first_seen_seconds(message, now_seconds),
+        due_seconds=due_seconds,
+        reason=reason,
+        error=error,
+        plan_id=message.history.context.plan_id,
     )
 
 
-def _entry(message: Message, attributes: Attributes) -> SendEntry:
+def _entry(
+    message: Message,
+    attributes: Attributes,
+    *,
+    deduplication_id: str | None = None,
+    delay_seconds: int | None = None,
+) -> SendEntry:
     return SendEntry(
         body=message.body,
         attributes=attributes,
         message_group_id=message.message_group_id,
+        deduplication_id=deduplication_id,
         trace_header=message.trace_header,
+        delay_seconds=delay_seconds,
     )
 
 

@@ -8,7 +8,6 @@ from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Decision, Hold, Park, Replay, decide
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
-from dlq_replay.history import History
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import held_entry, parked_entry, replay_entry
 from dlq_replay.policy import ReplayPolicy
@@ -106,7 +105,7 @@ def _step(
     failure: Failure | None,
 ) -> Step:
     destination, entry = _copy(message, decision, policy, now_seconds, failure)
-    return Step(message, lane, decision, destination, entry, History.of(message).fault)
+    return Step(message, lane, decision, destination, entry, message.history.fault)
 
 
 def _copy(

@@ -7,7 +7,6 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.consumer.receipts import Received, fields_of
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
-from dlq_replay.history import History
 from dlq_replay.message import Message
 
 
@@ -28,10 +27,9 @@ def first_id(received: Received) -> str:
     Raises:
         MalformedMessageError: it has no message id, so it did not come from SQS.
     """
-    message = (
-        received if isinstance(received, Message) else _with_context_alone(fields_of(received))
-    )
-    return History.of(message).first_id(message)
+    if isinstance(received, Message):
+        return received.first_id
+    return _with_context_alone(fields_of(received)).first_id
 
 
 def _with_context_alone(fields: Mapping[str, Any]) -> Message:
