@@ -10,7 +10,6 @@ from enum import StrEnum
 
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
-from dlq_replay.history import History
 from dlq_replay.message import Message
 from dlq_replay.plan import Wait
 from dlq_replay.replay import BatchOutcome
@@ -109,7 +108,7 @@ def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[in
     left = {one.message_id for one in outcome.outcomes if one.is_left}
     distinct = {message.message_id: message for message in messages}
     for message_id, message in distinct.items():
-        history = History.of(message)
+        history = message.history
         is_back_from_hold = history.context.due_seconds is not None
         if message_id not in left and not is_back_from_hold and history.replay_count is not None:
             yield history.replay_count
