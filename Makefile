@@ -34,8 +34,9 @@ format: setup ## Format the code and mend what can be mended
 types: setup ## Check types, strictly
 	@$(BIN)/mypy
 
-validate: $(SAM) ## Check the SAM template
-	@$(SAM) validate --lint
+validate: $(SAM) ## Check the SAM templates
+	@for template in template.yaml templates/*.yaml; do \
+		$(SAM) validate --lint --template "$$template" || exit 1; done
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build

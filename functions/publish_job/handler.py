@@ -3,25 +3,21 @@
 The code travels inside this function's own artefact, since nothing but functions and layers is
 carried along when an application is installed from the Serverless Application Repository. It is
 stored under its own hash: an update never changes the files of a run that is under way, and a
-rollback finds those of the version before.
-
-Every event is answered, or CloudFormation would wait for its time-out. Deleting does nothing and
-always succeeds: the bucket outlives the stack, and the code is a few megabytes in it.
+rollback finds those of the version before. Deleting does nothing: the bucket outlives the stack,
+and the code is a few megabytes in it.
 """
 
 import hashlib
-import json
-import logging
 import os
-import time
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
+
+from functions.custom_resource import Event, answer_to
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -30,12 +26,7 @@ JOB = Path(__file__).parent / "job"
 PACKAGE = "spark_reprocess.zip"
 SCRIPT = "glue_job.py"
 
-ANSWER_ATTEMPTS = 3
-ANSWER_TIMEOUT_SECONDS = 5
 HASH_CHARACTERS = 16
-
-logger = logging.getLogger()
-logger.setLevel(logging.INFO)
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
@@ -47,37 +38,7 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
         context: Lambda's own; not used.
     """
     del context
-    answer_to(event, lambda: _publish(event), _put)
-
-
-def answer_to(
-    event: Mapping[str, Any],
-    publish: Callable[[], Mapping[str, str]],
-    put: Callable[[str, bytes], None],
-) -> None:
-    """Do what *event* asks for and send CloudFormation exactly one answer through *put*.
-
-    Raises:
-        OSError: the answer could not be sent.
-    """
-    status, reason, data = "SUCCESS", "", {}
-    if event["RequestType"] != "Delete":
-        try:
-            data = dict(publish())
-        except Exception as error:
-            logger.exception("the Spark job was not published")
-            status, reason = "FAILED", f"{type(error).__name__}: {error}"
-    answer = {
-        "Status": status,
-        "Reason": reason,
-        # The same through all updates, or CloudFormation would send a Delete for the old one.
-        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-        "Data": data,
-    }
-    put(event["ResponseURL"], json.dumps(answer).encode())
+    answer_to(event, _act)
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -93,7 +54,9 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
 
 
-def _publish(event: Mapping[str, Any]) -> dict[str, str]:
+def _act(event: Event) -> dict[str, str]:
+    if event["RequestType"] == "Delete":
+        return {}
     properties = event["ResourceProperties"]
     return publish_job(_client(), properties["Bucket"], properties["Prefix"], JOB)
 
@@ -106,18 +69,3 @@ def _client() -> "S3Client":
         region_name=os.environ.get("AWS_REGION"),
         config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 3}),
     )
-
-
-def _put(url: str, content: bytes) -> None:
-    request = urllib.request.Request(  # noqa: S310 - CloudFormation's own https URL
-        url, data=content, method="PUT", headers={"Content-Type": ""}
-    )
-    for attempt in range(1, ANSWER_ATTEMPTS + 1):
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS):  # noqa: S310
-                return
-        except OSError:
-            if attempt == ANSWER_ATTEMPTS:
-                raise
-            logger.warning("CloudFormation did not take the answer; trying again")
-            time.sleep(attempt)

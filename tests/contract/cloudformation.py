@@ -49,7 +49,7 @@ def _long_form(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, 
     else:
         raise TypeError(f"!{tag} of a mapping is not a short form that this loader knows")
     if tag == "GetAtt":
-        value = value.split(".")
+        value = value.split(".", 1)
     return {tag if tag in {"Ref", "Condition"} else f"Fn::{tag}": value}
 
 
@@ -77,7 +77,7 @@ class Stack:
     @classmethod
     def of(cls, template: Mapping[str, Any], given: Mapping[str, str] | None = None) -> Self:
         rules = template["Parameters"]
-        defaults = {name: str(rule["Default"]) for name, rule in rules.items()}
+        defaults = {n: str(rule["Default"]) for n, rule in rules.items() if "Default" in rule}
         parameters = {**defaults, **(given or {})}
         for name, value in parameters.items():
             _require_within_bounds(name, value, rules[name])
@@ -93,7 +93,7 @@ class Stack:
 
     @property
     def broken_rules(self) -> list[str]:
-        rules = self.template["Rules"].items()
+        rules = self.template.get("Rules", {}).items()
         return [
             name
             for name, rule in rules
@@ -183,7 +183,12 @@ class Stack:
     def _sub(self, argument: str | list[Any]) -> str:
         text, own = (argument, {}) if isinstance(argument, str) else argument
         names = self.resolve(own)
-        return re.sub(r"\$\{([^}]+)}", lambda m: names.get(m[1]) or self._named(m[1]), text)
+
+        def value_of(match: re.Match[str]) -> str:
+            name = match[1]
+            return str(names[name]) if name in names else self._named(name)
+
+        return re.sub(r"\$\{([^}]+)}", value_of, text)
 
     def _named(self, name: str) -> str:
         return self._get_att(name.split(".")) if "." in name else str(self._ref(name))
@@ -196,6 +201,8 @@ class Stack:
 _FUNCTIONS: Mapping[str, Callable[[Stack, Any], Any]] = {
     "Condition": Stack._holds,  # noqa: SLF001
     "Ref": Stack._ref,  # noqa: SLF001 - the table belongs to the class
+    "Fn::Cidr": lambda stack, parts: [f"{stack.resolve(parts[0])}#{n}" for n in range(parts[1])],
+    "Fn::GetAZs": lambda _, __: ["us-east-1a", "us-east-1b"],
     "Fn::And": lambda stack, parts: all(stack.resolve(parts)),
     "Fn::Equals": lambda stack, pair: stack.resolve(pair[0]) == stack.resolve(pair[1]),
     "Fn::FindInMap": Stack._find_in_map,  # noqa: SLF001

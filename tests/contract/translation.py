@@ -32,12 +32,13 @@ def translate(
             resource["Properties"][path] = (artefacts or {}).get(name, ARTEFACT)
     for name, value in (given or {}).items():
         packaged["Parameters"][name]["Default"] = value
-    values = {name: rule["Default"] for name, rule in packaged["Parameters"].items()}
+    rules = packaged["Parameters"].items()
+    values = {name: rule["Default"] for name, rule in rules if "Default" in rule}
     # None: no role here gets a managed policy, so their ARNs are not needed.
     translated: dict[str, Any] = Translator(None, Parser()).translate(packaged, values)
     return translated
 
 
-def faults_of(translated: Mapping[str, Any], region: str = "us-east-1") -> list[str]:
-    """Return what cfn-lint finds, errors and warnings."""
-    return [str(match) for match in lint(json.dumps(translated), regions=[region])]
+def faults_of(template: Mapping[str, Any]) -> list[str]:
+    """Return what cfn-lint finds, errors and warnings; a SAM template it expands itself."""
+    return [str(match) for match in lint(json.dumps(template), regions=["us-east-1"])]

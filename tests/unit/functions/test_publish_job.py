@@ -9,7 +9,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from functions.publish_job.handler import PACKAGE, SCRIPT, answer_to, publish_job
+from functions.custom_resource import answer_to
+from functions.publish_job import handler
+from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -38,13 +40,17 @@ def answers(event: Mapping[str, Any], publish: Any) -> list[dict[str, Any]]:
     return [json.loads(content) for _, content in sent]
 
 
-def fails() -> Mapping[str, str]:
+def publishes(_: Mapping[str, Any]) -> Mapping[str, str]:
+    return URIS
+
+
+def fails(_: Mapping[str, Any]) -> Mapping[str, str]:
     raise PermissionError("no")
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])
 def test_what_was_published_is_answered(kind: str) -> None:
-    [answer] = answers(request(kind), lambda: URIS)
+    [answer] = answers(request(kind), publishes)
 
     assert answer == {
         "Status": "SUCCESS",
@@ -64,7 +70,14 @@ def test_what_went_wrong_is_answered_too(kind: str) -> None:
     assert (answer["Status"], answer["Reason"]) == ("FAILED", "PermissionError: no")
 
 
-def test_a_delete_succeeds_and_touches_nothing() -> None:
+def test_a_delete_touches_nothing_not_even_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "publish_job", fails)
+    [answer] = answers(request("Delete", PhysicalResourceId="JobCode"), handler._act)  # noqa: SLF001
+
+    assert (answer["Status"], answer["Reason"], answer["Data"]) == ("SUCCESS", "", {})
+
+
+def test_a_delete_that_goes_wrong_succeeds_all_the_same() -> None:
     [answer] = answers(request("Delete", PhysicalResourceId="JobCode"), fails)
 
     assert (answer["Status"], answer["Data"]) == ("SUCCESS", {})
@@ -78,7 +91,7 @@ def test_a_delete_of_what_was_never_made_succeeds() -> None:
 
 
 def test_an_update_keeps_the_id_so_that_nothing_is_deleted_after_it() -> None:
-    [answer] = answers(request("Update", PhysicalResourceId="JobCode"), lambda: URIS)
+    [answer] = answers(request("Update", PhysicalResourceId="JobCode"), publishes)
 
     assert answer["PhysicalResourceId"] == "JobCode"
 
