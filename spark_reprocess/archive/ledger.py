@@ -55,6 +55,7 @@ class Claim:
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
         edits: by group id, the digest of the edit with which its messages are sent.
+        is_canary: whether they went ahead of the others, to see whether they fail.
     """
 
     run_id: str
@@ -64,6 +65,7 @@ class Claim:
     time: str
     message_ids: tuple[str, ...]
     edits: Mapping[str, str] = field(default_factory=dict)
+    is_canary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from spark_reprocess.spark.failures import (
 def main(argv: Sequence[str]) -> int:
     """Run one verb in this process, in its Spark session; return the exit code.
 
-    0 done; 2 bad arguments or input, or a drain that was stopped by an error; 4 some messages
-    could not be sent; 1 Spark itself failed; 130 interrupted. A session that is started here
-    stays for the next call.
+    0 done; 2 bad arguments or input, or a drain that was stopped by an error; 3 stopped by the
+    canary; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted. A session
+    that is started here stays for the next call.
     """
     # boto's debug lines hold whole requests, bodies included.
     for name in ("boto3", "botocore", "urllib3"):

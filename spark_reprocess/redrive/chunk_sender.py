@@ -10,7 +10,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from dlq_replay.message import Message
-from dlq_replay.outgoing import redriven_entry
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -31,46 +30,16 @@ from spark_reprocess.archive.ledger import (
     states_of,
     timestamp,
 )
-from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.refusals import Outlook
+from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 
 # Of a claim's life: in the first share calls may begin, in the second their answers are waited for.
 # When it is over, others may take its messages for lost.
 _CALLS_SHARE = 0.7
 _ANSWERS_SHARE = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What is the same for every chunk of a run; goes into each claim.
-
-    Attributes:
-        claim_ttl_seconds: how long a claim counts as busy.
-        send_in_doubt: whether messages in doubt are sent again.
-        max_message_bytes: the destination's limit.
-        edits: how messages are changed on their way, by group id.
-    """
-
-    run_id: str
-    plan_id: str
-    who: str
-    reason: str
-    destination: str
-    to_fifo: bool
-    claim_ttl_seconds: float
-    send_in_doubt: bool
-    keep_counter: bool
-    max_message_bytes: int
-    edits: Mapping[str, Edit] = field(default_factory=dict)
-
-    @property
-    def editor(self) -> Editor:
-        """What makes messages of rows."""
-        return Editor(self.edits, self.plan_id, self.keep_counter, self.max_message_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +147,7 @@ class ChunkSender:
             time=timestamp(self.now_seconds()),
             message_ids=tuple(item.message_id for item in work),
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
+            is_canary=self.facts.is_canary,
         )
 
     def _act(self, unit: str, chunk: int, number: int, work: Sequence[Item]) -> list[Settled]:
@@ -203,14 +173,7 @@ class ChunkSender:
         return send_lanes(lanes.values(), self.executor, lambda: answers_until - self.now_seconds())
 
     def _shipment(self, item: Item, queue: Queue) -> Shipment[str]:
-        entry = redriven_entry(
-            item.message,
-            self.facts.plan_id,
-            to_fifo=self.facts.to_fifo,
-            keep_counter=self.facts.keep_counter,
-            max_message_bytes=self.facts.max_message_bytes,
-        )
-        return Shipment(item.message_id, queue, entry)
+        return Shipment(item.message_id, queue, self.facts.entry(item.message))
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""

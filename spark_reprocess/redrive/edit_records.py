@@ -12,7 +12,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER, timestamp
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.chunk_sender import RunFacts
+from spark_reprocess.redrive.run_facts import RunFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.interruption import asking_to_stop
 from spark_reprocess.progress import Progress
-from spark_reprocess.redrive.chunk_sender import RunFacts
 from spark_reprocess.redrive.conductor import conducting
 from spark_reprocess.redrive.headway import Headway
 from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
 from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 from spark_reprocess.spark.session import driver_host
 

@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import from_row
-from spark_reprocess.archive.files import Archive, open_archive, read_text
+from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
+from spark_reprocess.canary.drawn import Drawn, recommended
+from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.vigil import Redelivery
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -24,15 +27,15 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.chunk_sender import RunFacts
+from spark_reprocess.redrive.canary_draw import drawn_sample
 from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
-from spark_reprocess.redrive.edited_rows import expression_faults, with_changes
+from spark_reprocess.redrive.edited_rows import expression_faults
 from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.execution import Executed, execute
-from spark_reprocess.redrive.plan_messages import work_rows
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, summarize
-from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.redrive.sender import Sender
 from spark_reprocess.redrive.weighing import Weighed, weighed
 
 
@@ -40,6 +43,7 @@ def redrive(
     spark: SparkSession,
     options: RedriveOptions,
     *,
+    make_client: ClientFactory = sqs_client,
     make_sender: ClientFactory = sqs_sender,
     progress: Progress = silent,
 ) -> RedriveSummary:
@@ -54,52 +58,34 @@ def redrive(
     masks = _masks(options)
     archive = open_archive(options.archive)
     plan = read_plan(_read_file(options.plan), expression_faults(spark))
-    queue = require_queue("--to-queue-url", options.to_queue_url, sqs_client)
+    queue = require_queue("--to-queue-url", options.to_queue_url, make_client)
     if options.execute:
         archive.check_writable()
     facts = _facts(plan, options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
+    surroundings = options.canary and Surroundings.check(
+        options.canary, options.to_queue_url, queue, make_client
+    )
     with weighed(spark, archive, plan, options, facts.editor, progress) as whole:
         notes = tuple(other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
         if options.execute:
-            executed = _execute(whole, archive, facts, options, make_sender, progress)
-            return replace(_summary(plan, facts, whole, executed), notes=notes)
+            record_edits(archive, facts, time.time())
+            sender = Sender(archive, options, make_client, make_sender, progress)
+            if surroundings:
+                return replace(sender.after_canary(plan, facts, whole, surroundings), notes=notes)
+            return replace(sender.at_once(plan, facts, whole), notes=notes)
         samples = _samples(whole, facts.editor, masks) if options.has_samples else ()
+        drawn = _drawn(whole, facts, options, Redelivery.of(queue))
     summary = summarize(plan, "", options.to_queue_url, whole.planned, whole.hindered)
-    return replace(summary, samples=samples, notes=notes)
+    return replace(summary, samples=samples, notes=notes, drawn=drawn)
 
 
-def _execute(
-    whole: Weighed,
-    archive: Archive,
-    facts: RunFacts,
-    options: RedriveOptions,
-    make_sender: ClientFactory,
-    progress: Progress,
-) -> Executed:
-    record_edits(archive, facts, time.time())
-    tasks = options.tasks_within(options.tasks or whole.spark.sparkContext.defaultParallelism)
-    rows = work_rows(whole.messages, whole.fates, tasks, in_order=facts.to_fifo)
-    return execute(
-        with_changes(rows, facts.edits),
-        whole.planned,
-        archive,
-        facts,
-        max_rate=options.max_rate,
-        make_sender=make_sender,
-        progress=progress,
-    )
-
-
-def _summary(plan: Plan, facts: RunFacts, whole: Weighed, executed: Executed) -> RedriveSummary:
-    rest = [tally for tally in whole.planned if tally.word not in WORK]
-    return summarize(
-        plan,
-        facts.run_id,
-        facts.destination,
-        [*rest, *executed.outcomes],
-        [*whole.hindered, *executed.outcomes],
-        executed.stopped_by,
-    )
+def _drawn(
+    whole: Weighed, facts: RunFacts, options: RedriveOptions, redelivery: Redelivery
+) -> Drawn | None:
+    if options.canary is None:
+        return recommended(whole.counts(Fate.SEND), redelivery.least_wait_seconds())
+    with drawn_sample(whole, facts, options.canary, redelivery) as sample:
+        return sample.drawn
 
 
 def _masks(options: RedriveOptions) -> tuple[re.Pattern[str], ...]:

@@ -17,11 +17,11 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.errors import EditError
-from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, Settled, settle_all
+from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, Settled, settle_all
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
-from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
+from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
@@ -74,20 +74,20 @@ class RedriveTask:
             return _tally(settle_all(sender, self._chunks(batches)))
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
-        editor = self.facts.editor
         rows = (row for batch in batches for row in batch.to_pylist())
         for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
-            yield unit, chunk, [_item(row, editor) for row in of_chunk]
+            yield unit, chunk, [_item(row, self.facts) for row in of_chunk]
 
 
-def _item(row: dict[str, Any], editor: Editor) -> Item:
+def _item(row: dict[str, Any], facts: RunFacts) -> Item:
     if row["fate"] != Fate.SEND:
         return Item(row["group_id"], row["fate"], from_row(row))
     try:
-        return Item(row["group_id"], Fate.SEND, editor.message(row))
+        message = facts.editor.message(row)
     except EditError:
         # Weighing found no fault, so an expression gave another value now: leave it.
         return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))
+    return Item(row["group_id"], Fate.SEND if facts.has_room(message) else Fate.NO_ROOM, message)
 
 
 def _tally(settled: Iterable[Settled]) -> list[dict[str, Any]]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.canary.drawn import Drawn
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.edit_preview import EditSample
@@ -48,6 +51,7 @@ class RedriveOptions:
         masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         execute: without it nothing is sent or written.
+        canary: what goes ahead and decides about the rest; None for nothing.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
     """
 
@@ -66,6 +70,7 @@ class RedriveOptions:
     has_samples: bool = True
     execute: bool = False
     tasks: int | None = None
+    canary: CanaryOptions | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
@@ -127,6 +132,8 @@ class RedriveSummary:
         stopped_by: why the run ended early, empty where it did not.
         samples: in a dry run, what the plan's edits would do to some messages.
         notes: what else the operator should know, a sentence each.
+        drawn: in a dry run, the canary that would go ahead, or is recommended.
+        canary: the verdict of the canary that went ahead.
     """
 
     plan_id: str
@@ -137,6 +144,8 @@ class RedriveSummary:
     stopped_by: str = ""
     samples: tuple[EditSample, ...] = ()
     notes: tuple[str, ...] = ()
+    drawn: Drawn | None = None
+    canary: CanaryReport | None = None
 
     def count(self, *words: str) -> int:
         """How many messages met one of these fates or outcomes."""

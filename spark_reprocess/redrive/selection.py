@@ -33,9 +33,13 @@ class Fate(StrEnum):
     EDIT_FAILED = "edit_failed"
     WAITS = "waits"
     NOT_REACHED = "not_reached"
+    AFTER_CANARY = "after_canary"
+    STOPPED = "stopped_by_canary"
+    NO_ROOM = "no_room"
 
 
 WORK = (Fate.SEND, Fate.DISCARD)
+_IN_THE_WAY = (Fate.BUSY, Fate.IN_DOUBT, Fate.EDIT_FAILED, Fate.STOPPED)
 
 
 def number_chunks(grouped: DataFrame, *, to_fifo: bool) -> DataFrame:
@@ -93,7 +97,7 @@ def with_fates(
         .otherwise(Fate.SEND)
     )
     fates = known.withColumn("fate", fate).drop("state")
-    return _with_waiting(fates) if to_fifo else fates
+    return with_waiting(fates) if to_fifo else fates
 
 
 def limited(fates: DataFrame, limit: int) -> DataFrame:
@@ -105,14 +109,14 @@ def limited(fates: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def _with_waiting(fates: DataFrame) -> DataFrame:
-    """Behind a message that may be on its way, the rest of its message group must not overtake."""
+def with_waiting(fates: DataFrame) -> DataFrame:
+    """Let what stands behind a message of its message group that is still to go wait for it."""
     earlier = (
         Window.partitionBy("message_group_id")
         .orderBy("place")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    is_open = F.col("fate").isin(Fate.BUSY, Fate.IN_DOUBT, Fate.EDIT_FAILED)
+    is_open = F.col("fate").isin(*_IN_THE_WAY)
     is_blocked = F.coalesce(F.max(is_open).over(earlier), F.lit(False))  # noqa: FBT003 - a value
     return fates.withColumn(
         "fate",

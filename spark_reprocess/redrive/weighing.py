@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,15 @@ class Weighed:
     def counts(self, word: str) -> dict[str, int]:
         """How many messages of each group have this fate."""
         return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
+
+    @contextmanager
+    def weighed_again(self, fates: DataFrame) -> Iterator["Weighed"]:
+        """The same messages with other *fates*, persisted for as long as the block lasts."""
+        persisted = fates.persist()
+        try:
+            yield replace(self, fates=persisted, planned=_counted(persisted))
+        finally:
+            persisted.unpersist()
 
     def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
         """The first *count* rows that are to be sent of each group with an edit."""
@@ -108,13 +117,17 @@ def _fates(
 
 
 def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
-    rows = fates.groupBy("group_id", "fate").count().collect()
-    planned = tuple(Tally(row["group_id"], row["fate"], row["count"]) for row in rows)
+    planned = _counted(fates)
     known = {tally.group_id for tally in planned}
     unknown = {g: "is not in the plan's snapshot" for g in plan.actions if g not in known}
     if unknown:
         raise InputError(plan_faults(plan, unknown))
     return planned
+
+
+def _counted(fates: DataFrame) -> tuple[Tally, ...]:
+    rows = fates.groupBy("group_id", "fate").count().collect()
+    return tuple(Tally(row["group_id"], row["fate"], row["count"]) for row in rows)
 
 
 def _hindered(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

@@ -8,6 +8,11 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
 
+_ANY_SIZE = 2**63
+
+CANARY_REPLAY_COUNT = 1_000_000
+"""More than ``MaxAttempts`` can be."""
+
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
 
@@ -98,6 +103,24 @@ def redriven_entry(
         _marked(message.body, others, context, max_message_bytes),
         deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
     )
+
+
+def canary_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
+    """The copy that a redrive sends ahead, whose failure is to show at once.
+
+    Like ``redriven_entry``, but with a counter above every ``MaxAttempts``, so that it is parked
+    the first time it fails, with its plan in the context. Ask ``has_room_for_canary`` first.
+    """
+    counter = MessageAttribute("Number", str(CANARY_REPLAY_COUNT))
+    fresh = redriven_entry(message, plan_id, to_fifo=to_fifo, max_message_bytes=_ANY_SIZE)
+    return replace(fresh, attributes={**fresh.attributes, REPLAY_COUNT_ATTRIBUTE: counter})
+
+
+def has_room_for_canary(message: Message, plan_id: str, max_message_bytes: int) -> bool:
+    """Whether *message* can carry both, so that its failure can be told."""
+    entry = canary_entry(message, plan_id, to_fifo=False)
+    has_both = CONTEXT_ATTRIBUTE in entry.attributes
+    return has_both and _fits(entry.body, entry.attributes, max_message_bytes)
 
 
 def first_seen_seconds(message: Message, now_seconds: int) -> int:

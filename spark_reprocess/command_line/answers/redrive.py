@@ -1,6 +1,7 @@
 """The answer of ``redrive``."""
 
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict
 from spark_reprocess.command_line.answers.edits import print_edits
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.plan.plan import Action
@@ -14,6 +15,7 @@ _LEFT = (
     Fate.FOREIGN,
     Fate.NO_GROUP,
     Fate.EDIT_FAILED,
+    Fate.NO_ROOM,
 )
 
 _PROBLEMS: dict[str, str] = {
@@ -45,10 +47,14 @@ def print_redrive(summary: RedriveSummary) -> None:
     ]
     print_table(("group", "action", *words, "failure"), rows)
     print_edits(summary)
+    if summary.canary:
+        print_verdict(summary.canary)
     for problem in summary.problems:
         say(_problem(problem))
     for note in summary.notes:
         say(f"note: {note}")
+    if summary.drawn:
+        print_drawn(summary.drawn)
     say(_closing(summary))
 
 
@@ -58,15 +64,17 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
         if summary.executed
         else {"to send": (Fate.SEND,), "to discard": (Fate.DISCARD,)}
     )
-    return {
-        **work,
+    others: dict[str, tuple[str, ...]] = {
         "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE),
         "left": _LEFT,
         "in doubt": (Outcome.IN_DOUBT,),
         "busy": (Fate.BUSY, Fate.WAITS),
         "failed": (Outcome.FAILED,),
         "not reached": (Fate.NOT_REACHED,),
+        "stopped": (Fate.STOPPED,),
     }
+    # The failures need the room: what nothing has happened to is not shown.
+    return work | {name: words for name, words in others.items() if summary.count(*words)}
 
 
 def _closing(summary: RedriveSummary) -> str:

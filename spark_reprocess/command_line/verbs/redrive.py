@@ -4,9 +4,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spark_reprocess import interruption
+from spark_reprocess.command_line.answers.canary import stopped_sentence
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.command_line.argument_types import WHERE, above_zero, whole_number
-from spark_reprocess.command_line.exit_codes import DONE, INTERRUPTED, NOT_ALL_SENT
+from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
+from spark_reprocess.command_line.exit_codes import (
+    DONE,
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    STOPPED_BY_CANARY,
+)
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.redrive.redrive import redrive
@@ -24,6 +31,11 @@ was lost, a run that was killed) is named and left alone unless you say --in-dou
 A group of the plan may say how its messages change on the way: `edit`, a JSON Patch (RFC 6902) on
 JSON bodies, and `set_attributes`, Spark SQL for attributes. The dry run shows a few of them before
 and after. Messages that an edit does not fit are left, counted and named.
+
+With --canary a sample of every group goes ahead, marked so that a failure comes straight back to
+the parked queue. After a wait in which all failures must have come back, the rest follows of the
+groups of which no more came back than may; the others are stopped, and so are those of which
+nobody can know. Exit 3 says that a group was stopped.
 
 Messages that were parked as foreign_source came from another queue than the main queue. They are
 left, and counted, unless --include-foreign says that the destination is theirs."""
@@ -55,6 +67,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
     )
+    add_canary(parser)
     add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
     add("--keep-counter", action="store_true", help="keep each message's replay count")
     add(
@@ -77,7 +90,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _make_options(*, in_doubt: str, masks: list[str], **values: object) -> RedriveOptions:
     make: Callable[..., RedriveOptions] = RedriveOptions
-    return make(send_in_doubt=in_doubt == "send", masks=tuple(masks), **values)
+    canary = take_canary(values)
+    return make(send_in_doubt=in_doubt == "send", masks=tuple(masks), canary=canary, **values)
 
 
 def _run(options: RedriveOptions) -> int:
@@ -90,6 +104,9 @@ def _run(options: RedriveOptions) -> int:
         )
     if summary.stopped_by == interruption.INTERRUPTED:
         return INTERRUPTED
+    if summary.canary and summary.canary.stopped_groups:
+        complain(stopped_sentence(summary.canary))
+        return STOPPED_BY_CANARY
     return NOT_ALL_SENT if summary.is_unfinished else DONE
 
 

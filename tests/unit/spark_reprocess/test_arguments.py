@@ -64,7 +64,6 @@ def test_redrive_takes_all_its_options() -> None:
         ([*DRAIN, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
         ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
         ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
-        ([*REDRIVE, "--canary", "5"], "unrecognized arguments: --canary 5"),
     ],
 )
 def test_wrong_arguments_exit_with_two_and_the_rule(

@@ -17,7 +17,8 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, RunFacts, settle_all
+from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, settle_all
+from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
 from tests.fake_gate import FakeGate

@@ -1,0 +1,40 @@
+"""How many messages of each group make a canary. Pure."""
+
+from collections.abc import Mapping
+
+RECOMMENDED_SHARE = 100
+"""One message in so many is recommended,"""
+
+RECOMMENDED_MOST = 100
+"""at most so many, but never fewer than one of each group."""
+
+_WORTH_IT = 2
+"""A canary of half of the messages or more protects nothing."""
+
+
+def allocate(sizes: Mapping[str, int], total: int) -> dict[str, int]:
+    """Share *total* out over groups of these *sizes*: one each, the rest by size.
+
+    The result is at most each group's size, and at least 1 where a group has any message; where
+    *total* is less than the number of groups, each still gets its one. It sums to *total* where
+    that is possible at all. The same input gives the same result.
+    """
+    groups = {group_id: size for group_id, size in sizes.items() if size > 0}
+    rest = min(total, sum(groups.values())) - len(groups)
+    spare = sum(groups.values()) - len(groups)
+    if rest <= 0 or spare <= 0:
+        return dict.fromkeys(groups, 1)
+    # Largest remainders: each gets the whole part of its quota, then the largest fractions get one
+    # more. In whole numbers, so that equal fractions are equal.
+    quotas = {group_id: divmod(rest * (size - 1), spare) for group_id, size in groups.items()}
+    left = rest - sum(whole for whole, _ in quotas.values())
+    largest = sorted(groups, key=lambda one: (-quotas[one][1], -groups[one], one))[:left]
+    return {group_id: 1 + quotas[group_id][0] + (group_id in largest) for group_id in groups}
+
+
+def recommended_size(sizes: Mapping[str, int]) -> int | None:
+    """How large a canary is worth its wait, None where none is."""
+    groups = sum(size > 0 for size in sizes.values())
+    messages = sum(sizes.values())
+    size = max(groups, min(RECOMMENDED_MOST, messages // RECOMMENDED_SHARE))
+    return size if 0 < size * _WORTH_IT <= messages else None

@@ -1,0 +1,61 @@
+"""The part of a redrive's answer that is about its canary."""
+
+from spark_reprocess.canary.drawn import Drawn
+from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
+from spark_reprocess.command_line.terminal import print_table, say
+
+_NAMED_GROUPS = 5
+
+
+def print_drawn(drawn: Drawn) -> None:
+    """Say what would go ahead, or should."""
+    groups = [f"{group_id} {count:,}" for group_id, count in drawn.counts.items()]
+    shown = ", ".join(groups[:_NAMED_GROUPS]) + (", …" if len(groups) > _NAMED_GROUPS else "")
+    if drawn.is_recommended:
+        say(
+            f"recommended: --canary {drawn.total} --parked-queue-url URL sends {drawn.total:,} "
+            f"messages ahead ({shown}) and the rest only of groups of which none comes back"
+        )
+    else:
+        say(f"canary: {drawn.total:,} messages would go ahead ({shown})")
+    seconds = f"{drawn.wait_seconds:,.0f} s"
+    say(f"  its verdict takes {seconds} from when the main queue's backlog is gone")
+    if drawn.without:
+        say(f"  no canary, and so stopped: {', '.join(drawn.without)}")
+
+
+def print_verdict(report: CanaryReport) -> None:
+    """Say what came of the canary, group by group, and what that means."""
+    print_table(
+        ("canary of group", "sent ahead", "came back", "may come back", "verdict", ""),
+        [_row(one) for one in report.groups],
+    )
+    stopped = report.stopped_groups
+    passed = len(report.groups) - len(stopped)
+    say(
+        f"canary: {passed:,} of {len(report.groups):,} groups passed after "
+        f"{report.waited_seconds:.0f} s; {report.archived:,} parked messages came into the archive "
+        "meanwhile"
+    )
+
+
+def stopped_sentence(report: CanaryReport) -> str:
+    """Say which groups were stopped, and what to do."""
+    words = {
+        Verdict.FAILED: "failed",
+        Verdict.UNKNOWN: "unknown",
+    }
+    parts = [
+        f"{words[verdict]}: {', '.join(ids)}"
+        for verdict in words
+        if (ids := [one.group_id for one in report.groups if one.verdict is verdict])
+    ]
+    return (
+        f"stopped by the canary ({'; '.join(parts)}): the rest of these groups was not sent; what "
+        "came back is in the archive for the next analyze; run the same command again once it is "
+        "fixed, for a new canary of what is left"
+    )
+
+
+def _row(one: GroupVerdict) -> tuple[object, ...]:
+    return (one.group_id, one.sent, one.returned, one.allowed, one.verdict.value, one.why)

@@ -1,0 +1,89 @@
+"""The arguments of a canary, and the options that they make."""
+
+import argparse
+from typing import Any
+
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.share import NONE, Share
+from spark_reprocess.command_line.argument_types import above_zero
+from spark_reprocess.errors import InputError
+
+_NAMES = (
+    "canary",
+    "parked_queue_url",
+    "canary_wait",
+    "canary_max_return",
+    "force_canary_wait",
+)
+
+
+def add_canary(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    group = parser.add_argument_group("canary")
+    add = group.add_argument
+    add(
+        "--canary",
+        type=_size,
+        metavar="N|P%",
+        help="send so many messages ahead, over all groups by size, at least one of each",
+    )
+    add("--parked-queue-url", metavar="URL", help="where failures come back; emptied meanwhile")
+    add(
+        "--canary-wait",
+        type=above_zero,
+        metavar="S",
+        help="seconds to wait for failures once the destination's backlog is gone, and first as "
+        "long for that (default: the least that tells: its visibility timeout x maxReceiveCount "
+        "+ 60)",
+    )
+    add(
+        "--canary-max-return",
+        type=_share,
+        metavar="N|P%",
+        help="how many of a group's canaries may come back (default: 0)",
+    )
+    add(
+        "--force-canary-wait",
+        action="store_true",
+        help="take --canary-wait although a failure may need longer to come back",
+    )
+
+
+def take_canary(values: dict[str, Any]) -> CanaryOptions | None:
+    """Take the canary's arguments out of *values*; None where no canary is asked for.
+
+    Raises:
+        InputError: they do not fit together.
+    """
+    taken = {name: values.pop(name) for name in _NAMES}
+    if taken["canary"] is None:
+        given = [name for name in _NAMES[1:] if taken[name]]
+        if given:
+            option = given[0].replace("_", "-")
+            raise InputError(f"--{option}: means nothing without --canary")
+        return None
+    if taken["parked_queue_url"] is None:
+        raise InputError("--canary needs --parked-queue-url: where its failures come back")
+    if taken["force_canary_wait"] and taken["canary_wait"] is None:
+        raise InputError("--force-canary-wait needs --canary-wait: how long to wait")
+    return CanaryOptions(
+        size=taken["canary"],
+        parked_queue_url=taken["parked_queue_url"],
+        wait_seconds=taken["canary_wait"],
+        max_return=taken["canary_max_return"] or NONE,
+        is_wait_forced=taken["force_canary_wait"],
+    )
+
+
+def _size(text: str) -> Share:
+    share = _share(text)
+    if not share.number:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be above 0; leave --canary out for none")
+    return share
+
+
+def _share(text: str) -> Share:
+    try:
+        return Share.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error

@@ -1,0 +1,106 @@
+"""DataFrame to DataFrame: which messages make a canary, and what is left once it is judged."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.attributes import MAX_ATTRIBUTES
+from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from spark_reprocess.redrive.selection import Fate, with_waiting
+
+_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+_OURS_BYTES = CONTEXT_MAX_BYTES + 64
+"""More than names, types and values of our two attributes can take."""
+
+_UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
+
+
+def canary_candidates(
+    fates: DataFrame, messages: DataFrame, *, max_message_bytes: int, to_fifo: bool
+) -> DataFrame:
+    """The messages that may go ahead: those to be sent that have room for counter and context.
+
+    For a FIFO queue whole message groups, of which every message may.
+
+    Returns:
+        The rows of *fates* with ``first_id``.
+    """
+    room = messages.select("message_id", "first_id", _has_room(max_message_bytes).alias("room"))
+    known = fates.join(room, on="message_id", how="inner")
+    if to_fifo:
+        whole = Window.partitionBy("message_group_id")
+        is_obstacle = F.col("fate").isin(*_UNSETTLED) | (_is_sent() & ~F.col("room"))
+        known = known.withColumn("room", ~F.max(is_obstacle).over(whole))
+    return known.where(_is_sent() & F.col("room")).drop("room")
+
+
+def canary_sample(
+    candidates: DataFrame, allocation: Mapping[str, int], seed: str, *, to_fifo: bool
+) -> DataFrame:
+    """Draw so many messages of each group, by chance but the same for the same *seed*.
+
+    For a FIFO queue it draws message groups until each group has its number; of those that are
+    larger than that it takes one only where there is no smaller.
+    """
+    spark = candidates.sparkSession
+    wanted = spark.createDataFrame(list(allocation.items()), "group_id string, wanted long")
+    known = candidates.join(F.broadcast(wanted), on="group_id", how="inner")
+    if not to_fifo:
+        chance = Window.partitionBy("group_id").orderBy(_chance("message_id", seed), "message_id")
+        ranked = known.withColumn("rank", F.row_number().over(chance))
+        return ranked.where(F.col("rank") <= F.col("wanted")).drop("rank", "wanted")
+    sizes = known.groupBy("group_id", "message_group_id", "wanted").agg(F.count("*").alias("size"))
+    chance = Window.partitionBy("group_id").orderBy(
+        F.col("size") > F.col("wanted"), _chance("message_group_id", seed), "message_group_id"
+    )
+    before = F.sum("size").over(chance) - F.col("size")
+    drawn = sizes.withColumn("before", before).where(F.col("before") < F.col("wanted"))
+    return known.drop("wanted").join(
+        drawn.select("message_group_id").distinct(), on="message_group_id", how="left_semi"
+    )
+
+
+def after_canary(
+    fates: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, to_fifo: bool
+) -> DataFrame:
+    """What is left to do when a canary was judged: the rest of the groups that were not *stopped*.
+
+    Args:
+        fates: the whole plan.
+        settled: message ids of the canaries; they are no part of the rest.
+        stopped: group ids.
+        to_fifo: then what stands behind a message of a stopped group waits.
+    """
+    table = pa.table({"message_id": pa.array(settled, pa.string())})
+    ids = F.broadcast(fates.sparkSession.createDataFrame(table))
+    rest = fates.join(ids, on="message_id", how="left_anti")
+    is_stopped = _is_sent() & F.col("group_id").isin(*stopped)
+    judged = rest.withColumn("fate", F.when(is_stopped, Fate.STOPPED).otherwise(F.col("fate")))
+    return with_waiting(judged) if to_fifo else judged
+
+
+def _is_sent() -> Column:
+    return F.col("fate") == Fate.SEND
+
+
+def _chance(column: str, seed: str) -> Column:
+    return F.xxhash64(F.lit(seed), F.col(column))
+
+
+def _has_room(max_message_bytes: int) -> Column:
+    own = F.map_filter("attributes", lambda name, _: ~name.isin(*_OURS))
+    sizes = F.transform(F.map_entries(own), _attribute_bytes)
+    size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, one: total + one)
+    has_slots = F.size(own) + len(_OURS) <= MAX_ATTRIBUTES
+    fits = F.col("body_bytes") + size + _OURS_BYTES <= max_message_bytes
+    return F.coalesce(has_slots & fits, F.lit(True))  # noqa: FBT003 - a value; no attributes
+
+
+def _attribute_bytes(entry: Column) -> Column:
+    value = entry["value"]
+    text, data = F.octet_length(value["string_value"]), F.octet_length(value["binary_value"])
+    names = F.octet_length(entry["key"]) + F.octet_length(value["data_type"])
+    return (names + F.coalesce(text, data, F.lit(0))).cast("long")

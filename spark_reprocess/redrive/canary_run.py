@@ -1,0 +1,166 @@
+"""A canary goes ahead of a run: sent by the run's own machinery, watched, judged.
+
+Its messages stand in the ledger like any other, so a run that dies here is repeated safely; the
+next one draws from what is left.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import LEDGER, Ledger, Outcome, timestamp
+from spark_reprocess.canary.live import LiveEyes
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.verdict import CanaryReport, judge
+from spark_reprocess.canary.vigil import Vigil
+from spark_reprocess.canary.watch import Seen, Watch
+from spark_reprocess.clients import ClientFactory
+from spark_reprocess.interruption import INTERRUPTED, asking_to_stop
+from spark_reprocess.progress import Progress
+from spark_reprocess.redrive.canary_draw import Sample
+from spark_reprocess.redrive.execution import Executed
+from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.selection import Fate
+
+_MAY_RETURN = (Outcome.SENT, Outcome.IN_DOUBT)
+_NOTHING_TO_SEND_AHEAD = "none of its messages can go ahead and carry what tells its failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One canary, and the chunk of the plan that it is part of."""
+
+    message_id: str
+    first_id: str
+    group_id: str
+    unit: str
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """What became of a canary.
+
+    Attributes:
+        settled: message ids that this run has settled as canaries.
+        outcomes: what became of them, counted.
+        stopped_by: why the run must not go on at all, empty where it may.
+    """
+
+    report: CanaryReport
+    settled: tuple[str, ...]
+    outcomes: tuple[Tally, ...]
+    stopped_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRun:
+    """One canary of one run.
+
+    Attributes:
+        send: settles rows that carry fates, of which there are as many as the tallies say.
+    """
+
+    archive: Archive
+    facts: RunFacts
+    options: CanaryOptions
+    surroundings: Surroundings
+    send: Callable[[DataFrame, Sequence[Tally], RunFacts], Executed]
+    make_client: ClientFactory
+    progress: Progress
+
+    def fly(self, sample: Sample) -> Flight:
+        """Send the sample, wait for what comes back, judge each group; write the verdict down.
+
+        Raises:
+            ArchiveError: the ledger cannot be read, or the verdict cannot be written.
+        """
+        started = time.time()
+        planned = [Tally(one, Fate.SEND, count) for one, count in sample.drawn.counts.items()]
+        executed = self.send(sample.rows, planned, replace(self.facts, is_canary=True))
+        settled = self._settled(_picks(sample.rows))
+        sent = {
+            group_id: sum(p.group_id == group_id and o is Outcome.SENT for p, o in settled.items())
+            for group_id in sample.drawn.counts
+        }
+        sent_at = time.time()
+        eyes = LiveEyes(
+            sample.rows.sparkSession,
+            self.archive,
+            self.surroundings.queues,
+            self.facts.plan_id,
+            started,
+            self.make_client,
+        )
+        if executed.stopped_by:
+            seen = Seen({}, executed.stopped_by)
+        else:
+            vigil = Vigil(sent_at, sample.drawn.wait_seconds, self.surroundings.redelivery)
+            seen = self._watched(settled, sent, vigil, eyes)
+        missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.drawn.without]
+        groups = judge(sent, seen.returned, self.options.max_return, seen.unknown, missing)
+        report = CanaryReport(groups, time.time() - sent_at, eyes.archived)
+        self._record(report)
+        stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")
+        outcomes = tuple(tally for tally in executed.outcomes if tally.word in list(Outcome))
+        return Flight(report, tuple(pick.message_id for pick in settled), outcomes, stopped_by)
+
+    def _watched(
+        self, settled: Mapping[Pick, Outcome], sent: Mapping[str, int], vigil: Vigil, eyes: LiveEyes
+    ) -> Seen:
+        reasons: list[str] = []
+        is_stopping = threading.Event()
+
+        def stop(why: str) -> None:
+            reasons.append(why)
+            is_stopping.set()
+
+        watch = Watch(
+            canaries={p.first_id: p.group_id for p, o in settled.items() if o in _MAY_RETURN},
+            sent=sent,
+            max_return=self.options.max_return,
+            vigil=vigil,
+            eyes=eyes,
+            now_seconds=time.time,
+            pause=is_stopping.wait,
+            stopped=lambda: reasons[0] if reasons else "",
+            poll_seconds=self.options.poll_seconds,
+            grace_seconds=self.options.grace_seconds,
+        )
+        with asking_to_stop(stop), self.progress("canary", watch.status):
+            return watch.run()
+
+    def _settled(self, picks: Sequence[Pick]) -> dict[Pick, Outcome]:
+        """Read in the ledger what this run did with its canaries."""
+        ledger = Ledger(self.archive, self.facts.plan_id)
+        found: dict[str, Outcome] = {}
+        for unit, chunk in sorted({(pick.unit, pick.chunk) for pick in picks}):
+            for attempt in ledger.attempts(unit, chunk):
+                if attempt.claim.run_id == self.facts.run_id:
+                    found |= dict.fromkeys(attempt.claim.message_ids, Outcome.IN_DOUBT)
+                    found |= {one.message_id: one.outcome for one in attempt.results or ()}
+        return {pick: found[pick.message_id] for pick in picks if pick.message_id in found}
+
+    def _record(self, report: CanaryReport) -> None:
+        content = {
+            "version": 1,
+            "run_id": self.facts.run_id,
+            "who": self.facts.who,
+            "reason": self.facts.reason,
+            "time": timestamp(time.time()),
+            **asdict(report),
+        }
+        path = f"{LEDGER}/plan_id={self.facts.plan_id}/canary/{self.facts.run_id}.json"
+        self.archive.write(path, json.dumps(content, indent=1).encode())
+
+
+def _picks(rows: DataFrame) -> list[Pick]:
+    columns = ("message_id", "first_id", "group_id", "unit", "chunk")
+    return [Pick(**row.asDict()) for row in rows.select(*columns).collect()]

@@ -1,0 +1,58 @@
+"""What is the same for every message of a run, and the copies that follow from it. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.redrive.editor import Editor
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is the same for every chunk of a run; goes into each claim.
+
+    Attributes:
+        claim_ttl_seconds: how long a claim counts as busy.
+        send_in_doubt: whether messages in doubt are sent again.
+        max_message_bytes: the destination's limit.
+        edits: how messages are changed on their way, by group id.
+        is_canary: whether messages go ahead, to come back at once where they fail.
+    """
+
+    run_id: str
+    plan_id: str
+    who: str
+    reason: str
+    destination: str
+    to_fifo: bool
+    claim_ttl_seconds: float
+    send_in_doubt: bool
+    keep_counter: bool
+    max_message_bytes: int
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    is_canary: bool = False
+
+    @property
+    def editor(self) -> Editor:
+        """What makes messages of rows."""
+        return Editor(self.edits, self.plan_id, self.keep_counter, self.max_message_bytes)
+
+    def entry(self, message: Message) -> SendEntry:
+        """The copy of *message* to send; ask ``has_room`` first."""
+        if self.is_canary:
+            return canary_entry(message, self.plan_id, to_fifo=self.to_fifo)
+        return redriven_entry(
+            message,
+            self.plan_id,
+            to_fifo=self.to_fifo,
+            keep_counter=self.keep_counter,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+    def has_room(self, message: Message) -> bool:
+        """Whether the copy can carry what it must; without a canary a copy can do without."""
+        if not self.is_canary:
+            return True
+        return has_room_for_canary(message, self.plan_id, self.max_message_bytes)

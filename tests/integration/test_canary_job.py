@@ -1,0 +1,242 @@
+"""A canary in a real Spark session, with a consumer and the replay function behind the queue."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_replay.context import FailureError
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.message import Message, SendEntry
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Ledger
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.share import Share
+from spark_reprocess.canary.verdict import Verdict
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import InputError
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from tests.builders import context, counter, filler, message
+from tests.integration.canary_world import CanaryWorld, canary_world, client_at
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import archive_of, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def world() -> Iterator[CanaryWorld]:
+    with canary_world() as running:
+        yield running
+
+
+def parked(number: int, error: str = "TimeoutError", **fields: Any) -> Message:
+    failure = FailureError(error, "it was so")
+    ours = context(first_id=f"first-{number}", reason="attempts_exhausted", error=failure)
+    return message(f"m-{number:03d}", json.dumps({"n": number}), {**ours, **counter("5")}, **fields)
+
+
+def two_groups(folder: Path) -> Archive:
+    """Odd numbers time out, even ones lack a field."""
+    return archive_of(
+        folder, [parked(n, "TimeoutError" if n % 2 else "KeyError") for n in range(20)]
+    )
+
+
+def run(
+    spark: "SparkSession", archive: Archive, plan: str, world: CanaryWorld, **options: Any
+) -> RedriveSummary:
+    fields: dict[str, Any] = {
+        "size": Share.of("4"),
+        "parked_queue_url": world.parked.url,
+        "wait_seconds": 12.0,
+        "is_wait_forced": True,
+        "poll_seconds": 0.2,
+        "grace_seconds": 20.0,
+        **options,
+    }
+    redrive_options = RedriveOptions(
+        archive.root,
+        plan,
+        world.main.url,
+        reason="it is fixed",
+        execute=True,
+        tasks=2,
+        canary=CanaryOptions(**fields),
+    )
+    return redrive(spark, redrive_options, make_client=client_at, make_sender=client_at)
+
+
+def number(one: Message) -> int:
+    return int(json.loads(one.body)["n"])
+
+
+def verdicts(summary: RedriveSummary) -> dict[str, Verdict]:
+    assert summary.canary is not None
+    titles = {group.group_id: group.title for group in summary.groups}
+    return {titles[one.group_id].split(":")[0]: one.verdict for one in summary.canary.groups}
+
+
+def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.fails = lambda one: number(one) % 2 == 0
+
+    summary = run(spark, archive, plan, world)
+
+    assert verdicts(summary) == {"TimeoutError": Verdict.PASSED, "KeyError": Verdict.FAILED}
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [12, 8]
+    wait_until(lambda: len(world.handled) == 10)
+    assert sorted(map(number, world.handled)) == list(range(1, 20, 2))
+    counts = [one.attributes.get(REPLAY_COUNT_ATTRIBUTE) for one in world.handled]
+    assert [c.value for c in counts if c] == ["1000000"] * 2
+    assert all(History.of(one).context.plan_id == summary.plan_id for one in world.handled)
+
+    # The failures have been archived; fixed, a new canary and the rest of the group get through.
+    world.fails = lambda _: False
+    again = run(spark, archive, plan, world)
+
+    assert verdicts(again) == {"KeyError": Verdict.PASSED}
+    assert [again.count(word) for word in ("sent", "sent_before")] == [8, 12]
+    wait_until(lambda: len(world.handled) == 18)
+    assert len(archive.list(f"ledger/plan_id={summary.plan_id}/canary")) == 2
+    claims = [one.claim for one in Ledger(archive, summary.plan_id).all_attempts()]
+    assert {claim.is_canary for claim in claims} == {True, False}
+
+
+def wait_until(is_so: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert is_so()
+
+
+def test_backlog_that_nobody_takes_is_unknown_and_stops(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.is_consuming = False
+    world.main.send([SendEntry("an older message")])
+
+    summary = run(spark, archive, plan, world, wait_seconds=2.0)
+
+    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
+    assert summary.canary is not None
+    assert "backlog was not gone within 2 s" in summary.canary.groups[0].why
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
+
+
+def test_dead_letters_without_a_replay_function_are_unknown(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.fails = lambda _: True
+    world.is_replaying = False
+
+    summary = run(spark, archive, plan, world, grace_seconds=1.0)
+
+    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
+    assert summary.canary is not None
+    assert "is its replay function running?" in summary.canary.groups[0].why
+
+
+def test_other_parked_messages_are_kept_and_not_counted(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    other = parked(99).attributes
+    world.parked.send([SendEntry("parked by another way", other)])
+
+    summary = run(spark, archive, plan, world, wait_seconds=2.0)
+
+    assert set(verdicts(summary).values()) == {Verdict.PASSED}
+    assert summary.canary is not None
+    assert summary.canary.archived == 1
+    assert summary.count("sent") == 20
+
+
+def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path: Path) -> None:
+    archive = archive_of(
+        tmp_path,
+        [
+            parked(n, "TimeoutError", MessageGroupId=f"g-{n // 3}", SequenceNumber=str(100 + n))
+            for n in range(18)
+        ],
+    )
+    plan = planned(spark, archive)
+    with canary_world(".fifo") as world:
+        world.fails = lambda one: number(one) == 16
+
+        summary = run(spark, archive, plan, world, size=Share.of("1"))
+
+        assert summary.canary is not None
+        (verdict,) = summary.canary.groups
+        assert verdict.sent == 3
+        assert summary.count("sent") in (3, 18)
+        canaries = [one for one in world.handled if REPLAY_COUNT_ATTRIBUTE in one.attributes]
+        assert len({one.message_group_id for one in canaries}) <= 1
+        order: dict[str | None, list[int]] = {}
+        for one in world.handled:
+            order.setdefault(one.message_group_id, []).append(number(one))
+        assert all(numbers == sorted(numbers) for numbers in order.values())
+
+
+def test_group_without_room_for_a_canary_is_unknown(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = archive_of(
+        tmp_path, [parked(1), message("m-full", "x", filler(9)), message("m-room", "y", filler(8))]
+    )
+    plan = planned(spark, archive)
+
+    summary = run(spark, archive, plan, world, wait_seconds=2.0)
+
+    assert summary.canary is not None
+    (why,) = (one.why for one in summary.canary.groups if one.why)
+    assert why == "none of its messages can go ahead and carry what tells its failure"
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [2, 1]
+
+
+def test_wait_that_is_too_short_is_refused(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    dlq, parked_queue = make_queue("dlq"), make_queue("parked")
+    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
+    destination = make_queue("main", RedrivePolicy=json.dumps(policy), VisibilityTimeout="30")
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+    canary = ["--canary", "4", "--parked-queue-url", parked_queue.url]
+
+    assert main([*argv, *canary, "--canary-wait", "149", "--execute", "--reason", "x"]) == 2
+    assert "30 s x maxReceiveCount 3 + 60 s = 150 s" in capsys.readouterr().err
+    assert main([*argv, *canary, "--canary-wait", "150"]) == 0
+    assert "canary: 4 messages would go ahead" in capsys.readouterr().out
+    assert main(argv) == 0
+    assert "recommended: --canary 2 --parked-queue-url URL" in capsys.readouterr().out
+    assert archive.list("ledger") == []
+
+
+def test_queue_without_redrive_policy_shows_no_failure(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    canary = CanaryOptions(Share.of("4"), make_queue("parked").url)
+    options = RedriveOptions(archive.root, plan, make_queue("main").url, canary=canary)
+
+    with pytest.raises(InputError, match="has no redrive policy"):
+        redrive(spark, options)

@@ -1,0 +1,44 @@
+import pytest
+
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.share import Share
+from spark_reprocess.command_line.arguments import parse
+from spark_reprocess.errors import InputError
+
+REDRIVE = ["redrive", "--archive", "a", "--plan", "p", "--to-queue-url", "u"]
+CANARY = ["--canary", "5%", "--parked-queue-url", "q"]
+
+
+def test_canary_is_off_unless_given() -> None:
+    assert parse(REDRIVE).options.canary is None
+
+
+def test_canary_takes_its_arguments() -> None:
+    more = ["--canary-wait", "7.5", "--canary-max-return", "1", "--force-canary-wait"]
+
+    assert parse([*REDRIVE, *CANARY]).options.canary == CanaryOptions(Share.of("5%"), "q")
+    assert parse([*REDRIVE, *CANARY, *more]).options.canary == CanaryOptions(
+        Share.of("5%"), "q", 7.5, Share.of("1"), is_wait_forced=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "fault"),
+    [
+        (["--canary", "5"], "--canary needs --parked-queue-url"),
+        (["--parked-queue-url", "q"], "--parked-queue-url: means nothing without --canary"),
+        (["--canary-wait", "9"], "--canary-wait: means nothing without --canary"),
+        (["--force-canary-wait"], "--force-canary-wait: means nothing without --canary"),
+        ([*CANARY, "--force-canary-wait"], "--force-canary-wait needs --canary-wait"),
+    ],
+)
+def test_arguments_that_do_not_fit_together_are_refused(argv: list[str], fault: str) -> None:
+    with pytest.raises(InputError, match=fault):
+        parse([*REDRIVE, *argv])
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "-1", "101%", "many"])
+def test_size_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parse([*REDRIVE, "--canary", text, "--parked-queue-url", "q"])
+    assert f"'{text}': must be" in capsys.readouterr().err

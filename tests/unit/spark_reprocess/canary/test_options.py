@@ -1,0 +1,59 @@
+import pytest
+
+from spark_reprocess.canary.drawn import Drawn, recommended
+from spark_reprocess.canary.live import queue_url_beside
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.share import Share
+from spark_reprocess.canary.vigil import Redelivery
+from spark_reprocess.errors import InputError
+
+REDELIVERY = Redelivery(30, 3, "arn:aws:sqs:eu-west-1:123456789012:dlq")
+NO_DLQ = Redelivery(30, 0, "")
+
+
+def options(wait_seconds: float | None = None, *, forced: bool = False) -> CanaryOptions:
+    return CanaryOptions(Share.of("5"), "https://sqs/1/parked", wait_seconds, is_wait_forced=forced)
+
+
+@pytest.mark.parametrize(
+    ("asked", "forced", "row", "wait"),
+    [
+        (None, False, 1, 150),
+        (None, False, 2, 240),
+        (150, False, 1, 150),
+        (1000, False, 1, 1000),
+        (5, True, 1, 5),
+        (5, True, 9, 5),
+    ],
+)
+def test_wait_is_what_was_asked_or_the_least_that_tells(
+    asked: float | None, forced: bool, row: int, wait: float
+) -> None:
+    assert options(asked, forced=forced).wait(REDELIVERY, row) == wait
+
+
+@pytest.mark.parametrize(("asked", "row", "least"), [(149, 1, 150), (239, 2, 240)])
+def test_wait_that_tells_nothing_is_refused(asked: float, row: int, least: int) -> None:
+    with pytest.raises(InputError, match=rf"= {least} s; give {least} or more, or --force"):
+        options(asked).wait(REDELIVERY, row)
+
+
+def test_queue_that_keeps_its_failures_needs_a_forced_wait() -> None:
+    with pytest.raises(InputError, match="has no redrive policy"):
+        options(1000).wait(NO_DLQ)
+    assert options(1000, forced=True).wait(NO_DLQ) == 1000
+
+
+def test_dlq_is_looked_for_beside_the_destination() -> None:
+    arn = "arn:aws:sqs:eu-west-1:123456789012:dlq"
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/main"
+
+    assert queue_url_beside(url, arn) == url.replace("/main", "/dlq")
+    assert queue_url_beside(url, "") is None
+
+
+def test_recommended_canary_is_marked_as_such() -> None:
+    assert recommended({"a": 1000, "b": 3}, 150) == Drawn(
+        {"a": 9, "b": 1}, (), 150, is_recommended=True
+    )
+    assert recommended({"a": 1, "b": 1}, 150) is None
