@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.context import FailureError
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
@@ -97,7 +97,7 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     assert sorted(map(number, world.handled)) == list(range(1, 20, 2))
     counts = [one.attributes.get(REPLAY_COUNT_ATTRIBUTE) for one in world.handled]
     assert [c.value for c in counts if c] == ["1000000"] * 2
-    assert all(History.of(one).context.plan_id == summary.plan_id for one in world.handled)
+    assert all(one.history.context.plan_id == summary.plan_id for one in world.handled)
 
     # The failures have been archived; fixed, a new canary and the rest of the group get through.
     world.fails = lambda _: False

@@ -1,6 +1,7 @@
 """What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
 
 import hashlib
+from dataclasses import replace
 
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
