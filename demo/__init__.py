@@ -11,8 +11,8 @@ work of the sample consumer and the operator are played here:
 ``groups``         their message groups, for FIFO queues
 ``producer``       sends them
 ``event_source``   what Lambda does between a queue and a function (``lambda_events``)
-``lambda_host``    loads the real functions (``follow``: tells of single messages;
-                   ``redelivery``: SQS delivers at least once)
+``functions``      the real functions, loaded by ``lambda_host`` and watched (``follow``: tells of
+                   single messages; ``redelivery``: SQS delivers at least once)
 ``consumer``       the sample consumer, given the work of ``business``, which fails on purpose
 ``spark``          the Spark job, its session started while the queues work (``processes``)
 ``scenario``       the acts, in order, on a ``stage`` that ``wiring`` builds and takes down;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from demo.terminal import ignore_interrupts, interruptible
 
 if TYPE_CHECKING:
-    from demo.wiring import WrapHandler
+    from demo.functions import WrapHandler
 
 EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 1

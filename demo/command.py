@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from demo.arguments import parse_options, work_folder
 from demo.audit import PROCESSED, Fate
 from demo.errors import DemoError, InputError
+from demo.functions import WrapHandler
 from demo.loading import load
 from demo.tables import names
-from demo.wiring import Cast, Result, WrapHandler, run
+from demo.wiring import Cast, Result, run
 
 EXIT_OK = 0
 EXIT_NOT_ALL_WELL = 1

@@ -1,33 +1,27 @@
 """Builds the local world of one run, plays the scenario in it, and takes everything down again."""
 
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from demo.audit import Account
 from demo.business import Business, OwnMessages, Payments, Shop
-from demo.consumer import Consumer
 from demo.embedded_sqs import EmbeddedSqs
-from demo.event_source import EventSource, Handler, Poller
-from demo.follow import tell_of_waiting_and_parking
-from demo.identity import DEMO_ID
+from demo.event_source import Handler, Poller
+from demo.functions import WrapHandler, dlq_source, load_consumer, load_replay, main_source
 from demo.journal import Journal
-from demo.lambda_host import cold_start, send_log
 from demo.order import OrderBook
-from demo.redelivery import delivering_twice
 from demo.scenario import play
 from demo.screen import Screen
 from demo.spark import Spark
 from demo.stage import Stage
 from demo.tables import account_table
 from demo.terminal import ignore_interrupts, viewer_only
-from demo.workload import DemoMessage, Trait
+from demo.workload import DemoMessage
 from demo.world import (
-    Queues,
     consumer_environment,
     create_queues,
     create_tables,
@@ -38,8 +32,6 @@ from demo.world import (
 
 FUNCTION_LOG = "functions.log"
 SPARK_LOG = "spark.log"
-
-WrapHandler = Callable[[Handler], Handler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +95,14 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
     queues = create_queues(client, is_fifo=cast.is_fifo)
     create_tables()
     os.environ.update({**replay_environment(queues), **consumer_environment(queues)})
-    by_identity = {m.identity: m for m in cast.messages}
-    journal = Journal({i: m.content.fingerprint for i, m in by_identity.items()})
-    followed = _followed(cast.messages)
+    journal = Journal({m.identity: m.content.fingerprint for m in cast.messages})
     payments = Payments(screen.tell)
     business: Business = Shop(payments) if cast.is_invented else OwnMessages(payments)
-    consumer = Consumer(
-        cold_start("sample_consumer"),
-        business,
-        journal,
-        by_identity,
-        screen.tell,
-        frozenset(m.identity for m in followed),
-    )
-    replay = _replay(cast, followed, screen.tell)
+    consumer: Handler = load_consumer(cast.messages, business, journal, screen.tell)
+    replay = load_replay(cast.messages, screen.tell, cast.wrap_replay_handler, is_fifo=cast.is_fifo)
     order = OrderBook() if cast.is_fifo else None
-    driven: list[tuple[EventSource, Handler]] = [
-        (_main_source(queues), order.watch_main(consumer) if order else consumer),
-        (_dlq_source(queues), order.watch_dlq(replay) if order else replay),
-    ]
+    if order:
+        consumer, replay = order.watch_main(consumer), order.watch_dlq(replay)
     return Stage(
         messages=cast.messages,
         work=cast.work,
@@ -129,48 +110,14 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
         queues=queues,
         journal=journal,
         business=business,
-        pollers=[Poller(client, source, function, screen.tell) for source, function in driven],
+        pollers=[
+            Poller(client, main_source(queues), consumer, screen.tell),
+            Poller(client, dlq_source(queues), replay, screen.tell),
+        ],
         spark=Spark() if cast.with_spark else None,
         elapsed_seconds=screen.elapsed_seconds,
         order=order,
     )
-
-
-def _replay(cast: Cast, followed: Sequence[DemoMessage], tell: Callable[[str], object]) -> Handler:
-    """The replay function, and around it what its viewers hear of it and what befalls it."""
-    function = cold_start("replay")
-    send_log(function, sys.stdout)
-    replay: Handler = function.lambda_handler
-    # FIFO removes the second copy by its deduplication id; there is nothing to see.
-    if not cast.is_fifo:
-        for message in followed:
-            if message.trait is Trait.NEEDS_PAYMENTS:
-                replay = delivering_twice(replay, message, tell)
-    if cast.wrap_replay_handler:
-        replay = cast.wrap_replay_handler(replay)
-    return tell_of_waiting_and_parking(replay, {m.identity: m.number for m in followed}, tell)
-
-
-def _main_source(queues: Queues) -> EventSource:
-    return EventSource(queues.main, "consumer")
-
-
-def _dlq_source(queues: Queues) -> EventSource:
-    return EventSource(
-        queues.dlq,
-        "replay",
-        batch_size=10 if queues.dlq.is_fifo else 50,
-        window_seconds=0 if queues.dlq.is_fifo else 0.5,
-        dead_letter_source_arn=queues.main.arn,
-    )
-
-
-def _followed(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
-    """One message that the outage hits and one that meets a bug: their stories are told."""
-    # Without room for the context a redriven copy could not be told from a new message.
-    with_room = [m for m in messages if DEMO_ID in m.content.attributes]
-    firsts = {m.trait: m for m in reversed(with_room)}
-    return [firsts[trait] for trait in (Trait.NEEDS_PAYMENTS, Trait.BROKEN) if trait in firsts]
 
 
 def _close(stage: Stage, screen: Screen, account: Account) -> None:

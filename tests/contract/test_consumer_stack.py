@@ -11,7 +11,8 @@ from tests.contract.template import TEMPLATE
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "consumer.md").read_text(encoding="utf-8")
-HANDLER = (ROOT / "functions" / "sample_consumer" / "handler.py").read_text(encoding="utf-8")
+SAMPLE = ROOT / "functions" / "sample_consumer"
+HANDLER = (SAMPLE / "handler.py").read_text(encoding="utf-8")
 
 
 def shown(tmp_path: Path) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def test_everything_it_refers_to_is_its_own_or_an_output_of_the_replays_stack(
 
 
 def test_it_sets_every_variable_that_the_example_reads_and_documents(tmp_path: Path) -> None:
-    variables = shown(tmp_path)["OrdersFunction"]["Properties"]["Environment"]["Variables"]
+    variables = shown(tmp_path)["SampleConsumerFunction"]["Properties"]["Environment"]["Variables"]
     documented = set(re.findall(r"^``([A-Z_]+)``", HANDLER, re.MULTILINE))
 
     assert variables.keys() == documented
@@ -55,8 +56,17 @@ def test_its_table_is_keyed_as_powertools_expects(tmp_path: Path) -> None:
     assert table["TimeToLiveSpecification"]["AttributeName"] == store.expiry_attr
 
 
+def test_its_function_is_the_one_that_the_makefile_builds(tmp_path: Path) -> None:
+    makefile = (SAMPLE / "Makefile").read_text(encoding="utf-8")
+    function = shown(tmp_path)["SampleConsumerFunction"]["Properties"]
+
+    assert "build-SampleConsumerFunction:" in makefile
+    assert ROOT / function["CodeUri"] == SAMPLE
+    assert function["Handler"] == "handler.lambda_handler"
+
+
 def test_its_function_ends_before_a_queue_of_the_default_shows_its_messages(tmp_path: Path) -> None:
-    function = shown(tmp_path)["OrdersFunction"]["Properties"]
+    function = shown(tmp_path)["SampleConsumerFunction"]["Properties"]
     default_visibility_seconds = 30
 
     assert function["Timeout"] <= default_visibility_seconds

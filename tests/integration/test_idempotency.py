@@ -12,6 +12,7 @@ from aws_lambda_powertools.utilities.batch import (
     process_partial_response,
 )
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
+from botocore.exceptions import ClientError
 
 from dlq_replay.consumer.errors import InProgressError
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
@@ -68,6 +69,21 @@ class Table:
             )
 
 
+class Refusing:
+    """A client of which one operation is refused."""
+
+    def __init__(self, client: Any, operation: str, code: str) -> None:
+        self.client = client
+        self.operation = operation
+        self.error = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._refuse if name == self.operation else getattr(self.client, name)
+
+    def _refuse(self, **_: object) -> None:
+        raise self.error
+
+
 class Handler:
     """Counts what it is given; fails where it is told to."""
 
@@ -75,7 +91,7 @@ class Handler:
         self.seen: list[str] = []
         self.failures: list[BaseException] = []
         decorate = idempotent_by_first_id(
-            table.name, client=table.client, **{"consumer": "orders", **options}
+            table.name, **{"consumer": "orders", "client": table.client, **options}
         )
 
         @decorate
@@ -187,6 +203,35 @@ def test_missing_table_fails_the_message_before_it_is_processed(table: Table) ->
     with pytest.raises(IdempotencyPersistenceLayerError):
         handler.handle(lambda_record(message("first")))
     assert handler.seen == []
+
+
+@pytest.mark.parametrize(
+    "code", ["AccessDeniedException", "ProvisionedThroughputExceededException"]
+)
+def test_refused_table_fails_the_message_before_it_is_processed(table: Table, code: str) -> None:
+    handler = Handler(table, client=Refusing(table.client, "put_item", code))
+
+    with pytest.raises(IdempotencyPersistenceLayerError):
+        handler.handle(lambda_record(message("first")))
+    assert handler.seen == []
+
+
+def test_note_that_fails_leaves_the_message_to_be_processed_again_after_a_while(
+    table: Table,
+) -> None:
+    refusing = Refusing(table.client, "update_item", "InternalServerError")
+    handler = Handler(table, client=refusing)
+    with pytest.raises(IdempotencyPersistenceLayerError):
+        handler.handle(lambda_record(message("first")))
+    refusing.operation = ""
+    with pytest.raises(InProgressError):
+        handler.handle(lambda_record(message("first")))
+    assert handler.seen == ["first"]
+
+    table.age("in_progress_expiration")
+    handler.handle(lambda_record(message("first")))
+
+    assert handler.seen == ["first", "first"]
 
 
 def test_record_without_an_id_is_refused_rather_than_processed_unguarded(table: Table) -> None:
