@@ -72,7 +72,7 @@ def test_every_parameter_has_a_row_with_its_default_in_the_groups_of_the_console
 
 
 def test_the_environment_is_what_the_settings_read() -> None:
-    read_by_powertools = {"POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"}
+    read_by_powertools = {"POWERTOOLS_SERVICE_NAME"}
     read_by_settings = {*REQUIRED_VARIABLES, *OPTIONAL_VARIABLES}
 
     assert read_by_settings | read_by_powertools == environment_of(Stack.of(TEMPLATE)).keys()

@@ -22,6 +22,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``holding``           waits in place, for FIFO
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          what is counted and measured, under which names
+``emf``               measurements as log lines that CloudWatch turns into metrics
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
 ``consumer``          the kit for consumers of the main queue; nothing above needs it

@@ -69,15 +69,13 @@ Attributes = Mapping[str, MessageAttribute]
 
 def size_bytes(body: str, attributes: Attributes) -> int:
     """What SQS counts against a message's limit: body, and each name, type and value, in UTF-8."""
-    return _text_bytes(body) + sum(
-        _text_bytes(name) + _text_bytes(a.data_type) + _value_bytes(a.value)
-        for name, a in attributes.items()
-    )
+    total = _bytes(body)
+    for name, attribute in attributes.items():
+        total += _bytes(name) + _bytes(attribute.data_type) + _bytes(attribute.value)
+    return total
 
 
-def _text_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _value_bytes(value: str | bytes) -> int:
-    return len(value) if isinstance(value, bytes) else _text_bytes(value)
+def _bytes(value: str | bytes) -> int:
+    if isinstance(value, bytes) or value.isascii():
+        return len(value)
+    return len(value.encode("utf-8", "surrogatepass"))
