@@ -1,0 +1,59 @@
+// Which groups the reader wants to see. Each part that depends on it listens to onFilters.
+const filters = {
+  words: [],
+  picked: new Set(), // groups by their place, or "others" for those without a colour
+  range: null, // first and last bucket
+};
+const onFilters = [];
+
+function changeFilters(change) {
+  Object.assign(filters, change);
+  onFilters.forEach((tell) => tell());
+}
+
+function clearFilters() {
+  find("#search").value = "";
+  changeFilters({ words: [], picked: new Set(), range: null });
+}
+
+function togglePick(pick) {
+  const picked = new Set(filters.picked);
+  if (!picked.delete(pick)) picked.add(pick);
+  changeFilters({ picked });
+}
+
+const isPicked = (place) =>
+  filters.picked.size === 0 ||
+  filters.picked.has(place) ||
+  (place >= data.colours && filters.picked.has("others"));
+
+function rangeText([first, last]) {
+  const start = utcMinute(data.starts[first]);
+  const end = utcMinute(data.starts[last] + data.seconds);
+  const isSameDay = start.slice(0, 10) === end.slice(0, 10);
+  return `${start} to ${isSameDay ? end.slice(11) : end}`;
+}
+
+const titleOf = (pick) =>
+  pick === "others" ? "other groups" : find("h3", groupElements[pick]).textContent;
+
+const groupElements = findAll("details.group");
+
+/** One button for each filter that is on, which turns it off. */
+function showChips() {
+  const chips = [];
+  const add = (text, off) => {
+    const item = make("li");
+    const button = make("button", "", `${text} ×`);
+    button.type = "button";
+    button.setAttribute("aria-label", `Remove the filter: ${text}`);
+    button.addEventListener("click", off);
+    item.append(button);
+    chips.push(item);
+  };
+  if (filters.range) add(rangeText(filters.range), () => changeFilters({ range: null }));
+  for (const pick of filters.picked) add(titleOf(pick), () => togglePick(pick));
+  if (chips.length > 1) add("all filters", clearFilters);
+  find("#chips").replaceChildren(...chips);
+  find("#chips").hidden = chips.length === 0;
+}

@@ -1,0 +1,112 @@
+// The list of groups: search, sort, open, move with the keyboard, links into it.
+const groupRows = groupElements.map((element, place) => ({ element, place, text: null }));
+
+/** Told of each group when it is opened for the first time. */
+const onFirstOpen = [equipGroup];
+
+const trends = { rising: 4, steady: 3, falling: 2, over: 1 };
+const orders = {
+  count: (row) => Number(row.element.dataset.count),
+  last: (row) => Number(row.element.dataset.last),
+  first: (row) => Number(row.element.dataset.first),
+  trend: (row) => trends[row.element.dataset.trend] ?? 0,
+  score: (row) => Number(row.element.dataset.score),
+  age: (row) => Number(row.element.dataset.age),
+};
+
+const searchedParts = "h3, .lead code, mark, .leads code, .tally th, .sample code, .attributes th, .attributes td";
+
+/** What a search looks through: what came from messages, not the page's own words. */
+function textOf(row) {
+  row.text ??= [
+    row.element.id,
+    ...findAll(searchedParts, row.element)
+      .map((element) => element.textContent),
+  ].join("\n").toLowerCase();
+  return row.text;
+}
+
+function isWanted(row) {
+  const arrivals = data.groups[row.place].arrivals;
+  const [first, last] = filters.range ?? [0, -1];
+  return (
+    isPicked(row.place) &&
+    (!filters.range || sum(arrivals.slice(first, last + 1)) > 0) &&
+    filters.words.every((word) => textOf(row).includes(word))
+  );
+}
+
+function showGroups() {
+  let shown = 0;
+  for (const row of groupRows) {
+    row.element.hidden = !isWanted(row);
+    if (!row.element.hidden) shown += 1;
+  }
+  const all = counted(groupRows.length, "group");
+  find("#matches").textContent = shown === groupRows.length ? all : `${grouped(shown)} of ${all}`;
+  find("#no-match").hidden = shown > 0;
+}
+
+function sortGroups(by) {
+  const key = orders[by];
+  const sorted = groupRows.toSorted((a, b) => key(b) - key(a) || a.place - b.place);
+  find("#rows").append(...sorted.map((row) => row.element));
+}
+
+function openAll(open) {
+  for (const { element } of groupRows) if (!element.hidden) element.open = open;
+}
+
+/** Open the group that the address names. */
+function followAddress() {
+  const element = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!element?.matches("details.group")) return;
+  if (element.hidden) clearFilters();
+  element.open = true;
+  find("summary", element).focus({ preventScroll: true });
+  element.scrollIntoView({ block: "start" });
+}
+
+/** Up, Down, Home and End go from group to group while one has the focus. */
+function moveFocus(event) {
+  const summary = event.target.closest("details.group > summary");
+  if (!summary || event.ctrlKey || event.metaKey || event.altKey) return;
+  const summaries = findAll("details.group:not([hidden]) > summary");
+  const place = summaries.indexOf(summary);
+  const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: summaries.length - 1 }[event.key];
+  if (to === undefined || !summaries[to]) return;
+  event.preventDefault();
+  summaries[to].focus();
+}
+
+function startGroups() {
+  const search = find("#search");
+  search.addEventListener("input", () =>
+    changeFilters({ words: search.value.toLowerCase().split(/\s+/).filter(Boolean) }));
+  find("#sort").addEventListener("change", (event) => sortGroups(event.target.value));
+  find("#expand").addEventListener("click", () => openAll(true));
+  find("#collapse").addEventListener("click", () => openAll(false));
+  find("[data-clear]").addEventListener("click", clearFilters);
+  find("#rows").addEventListener("keydown", moveFocus);
+  find("#rows").addEventListener("click", (event) => {
+    const summary = event.target.closest("details.group > summary");
+    // Not yet toggled when it is clicked: this click opens it, and the address can be shared.
+    if (summary && !summary.parentElement.open) {
+      history.replaceState(null, "", `#${encodeURIComponent(summary.parentElement.id)}`);
+    }
+  });
+  const opened = new WeakSet();
+  find("#rows").addEventListener("toggle", ({ target }) => {
+    if (!target.open || !target.matches("details.group") || opened.has(target)) return;
+    opened.add(target);
+    onFirstOpen.forEach((tell) => tell(target));
+  }, true);
+  addEventListener("hashchange", followAddress);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) followAddress();
+  });
+  equipCommands(find("#put-back"));
+  onFilters.push(showChips, showGroups);
+  followAddress();
+}

@@ -1,0 +1,84 @@
+"""The report as one HTML file. Pure: findings in, text out.
+
+Three things keep what strangers sent from acting in the page, each sufficient alone:
+
+- the template engine escapes every value, and fails on a name that it does not know;
+- the Content Security Policy runs only the scripts and the style sheet whose hashes it names,
+  and lets no request leave;
+- the scripts move existing elements and set text; they never make markup of a text.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from spark_reprocess.findings import Findings
+from spark_reprocess.report import figures
+from spark_reprocess.report.package_files import (
+    csp_hash,
+    early_script,
+    script,
+    style,
+    template_source,
+)
+from spark_reprocess.report.texts import cut, visible
+from spark_reprocess.report.views import page_view
+
+
+def render_page(findings: Findings) -> str:
+    """Render the page that a person reads.
+
+    The text holds no surrogates, whatever the findings hold: it can be written as UTF-8.
+    """
+    texts = {"early_script": early_script(), "script": script(), "style": style()}
+    parts = {name: Markup(text) for name, text in texts.items()}  # noqa: S704 - the package's own
+    policy = _policy((parts["early_script"], parts["script"]), parts["style"])
+    page = _environment().get_template("page.html.jinja")
+    return page.render(view=page_view(findings), policy=policy, **parts)
+
+
+def _policy(scripts: Iterable[str], styles: str) -> str:
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(csp_hash(one) for one in scripts)}",
+            f"style-src {csp_hash(styles)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(template_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        counted=figures.counted,
+        cut=cut,
+        duration=figures.duration,
+        epoch=figures.epoch,
+        iso=figures.iso,
+        minute=figures.minute,
+        percent=figures.percent,
+        size=figures.size,
+        spoken=figures.spoken,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
+
+
+def _shown(value: object) -> object:
+    """Pass every printed value through ``visible``: the engine escapes what comes back."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,0 +1,148 @@
+"""Findings arranged for the templates. Pure.
+
+Texts stay as they were found, but for their length: the template engine escapes them, and
+``visible`` spells what cannot be seen, at the one place where each is printed.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_reprocess.findings import Findings, GroupFinding, Lead
+from spark_reprocess.report import charts
+from spark_reprocess.report.commands import (
+    GroupCommands,
+    PlanCommands,
+    group_commands,
+    plan_commands,
+)
+from spark_reprocess.report.samples import ShownSample, shown_samples
+
+_COUNTS = 12
+_WHOLE_GROUPS = 100
+_LEADS_OF_THE_REST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Some of a list of names and their counts, the rest summed up.
+
+    Attributes:
+        rows: name, count, and share of all, 0 to 1.
+        more: names that are not in *rows*.
+        more_count: their messages.
+    """
+
+    rows: tuple[tuple[str, int, float], ...]
+    more: int
+    more_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group's row and what opens below it.
+
+    Attributes:
+        number: its place by weight, from 1.
+        colour: its colour in the chart, from 1; 0 for those that share the grey one.
+        outline: its arrivals as an SVG path; empty where no time is known.
+        peak: when most arrived, as a phrase; empty likewise.
+        leads: its leads; of all but the largest groups, only the strongest.
+        leads_left_out: how many more it has.
+        samples_left_out: how many of its samples the page has no room for.
+    """
+
+    found: GroupFinding
+    number: int
+    colour: int
+    outline: str
+    peak: str
+    leads: tuple[Lead, ...]
+    leads_left_out: int
+    reasons: Tally
+    sources: Tally
+    replay_counts: Tally
+    samples: tuple[ShownSample, ...]
+    samples_left_out: int
+    commands: GroupCommands
+
+    @property
+    def lead(self) -> Lead | None:
+        """The strongest."""
+        return self.leads[0] if self.leads else None
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """The whole page's values; see the templates for where each goes."""
+
+    findings: Findings
+    groups: tuple[GroupView, ...]
+    first_sent: datetime | None
+    last_sent: datetime | None
+    table: list[charts.ArrivalsRow]
+    buckets: int
+    without_time: int
+    data: dict[str, Any]
+    commands: PlanCommands
+
+
+def page_view(findings: Findings) -> PageView:
+    """Arrange *findings*."""
+    starts = [group.first_sent_at for group in findings.groups if group.first_sent_at]
+    ends = [group.last_sent_at for group in findings.groups if group.last_sent_at]
+    has_chart = bool(findings.bucket_starts) and any(sum(g.arrivals) for g in findings.groups)
+    return PageView(
+        findings=findings,
+        groups=_group_views(findings),
+        first_sent=min(starts, default=None),
+        last_sent=max(ends, default=None),
+        table=charts.arrivals_table(findings) if has_chart else [],
+        buckets=len(findings.bucket_starts),
+        without_time=charts.without_time(findings),
+        data=charts.chart_data(findings),
+        commands=plan_commands(findings),
+    )
+
+
+def _group_views(findings: Findings) -> tuple[GroupView, ...]:
+    samples = shown_samples(findings.groups)
+    return tuple(
+        _group_view(findings, group, number, shown)
+        for number, (group, shown) in enumerate(zip(findings.groups, samples, strict=True), start=1)
+    )
+
+
+def _group_view(
+    findings: Findings, group: GroupFinding, number: int, samples: tuple[ShownSample, ...]
+) -> GroupView:
+    replay_counts = tuple(
+        ("unknown" if times is None else f"{times:,}", count)
+        for times, count in group.replay_counts
+    )
+    leads = group.leads if number <= _WHOLE_GROUPS else group.leads[:_LEADS_OF_THE_REST]
+    return GroupView(
+        found=group,
+        number=number,
+        colour=number if number <= charts.COLOURS else 0,
+        outline=charts.outline(group.arrivals),
+        peak=charts.peak(findings, group),
+        leads=leads,
+        leads_left_out=len(group.leads) - len(leads),
+        reasons=_tally(group.reasons),
+        sources=_tally(group.sources),
+        replay_counts=_tally(replay_counts),
+        samples=samples,
+        samples_left_out=len(group.samples) - len(samples),
+        commands=group_commands(findings, group),
+    )
+
+
+def _tally(counts: tuple[tuple[str, int], ...]) -> Tally:
+    total = sum(count for _, count in counts)
+    shown, rest = counts[:_COUNTS], counts[_COUNTS:]
+    return Tally(
+        rows=tuple((name, count, count / total if total else 0.0) for name, count in shown),
+        more=len(rest),
+        more_count=sum(count for _, count in rest),
+    )
