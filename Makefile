@@ -10,7 +10,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo setup-python java demo test lint format types build validate sam-local \
+.PHONY: help setup setup-demo setup-python java chromium demo test lint format types build validate sam-local \
 	doctor pause resume spark-package check bench lock clean
 
 help: ## Say what each target does
@@ -54,7 +54,7 @@ spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist
 
 check: lint types test validate build ## All that has to pass before a change lands
 
-setup: $(VENV)/.dev java ## Make .venv with everything that tests need, and find or install Java
+setup: $(VENV)/.dev java chromium ## Make .venv with everything that tests need; find or install Java and Chromium
 
 setup-demo: $(VENV)/.demo java
 
@@ -62,6 +62,9 @@ setup-python: $(VENV)/.demo
 
 java:
 	@scripts/ensure-java.sh
+
+chromium:
+	@scripts/ensure-chromium.sh
 
 lock: ## Lock the newest versions of what requirements/*.in name, with hashes
 	@scripts/lock.sh

@@ -57,16 +57,13 @@ def peak(findings: Findings, group: GroupFinding) -> str:
 
 
 def chart_data(findings: Findings) -> dict[str, Any]:
-    """Numbers for the script that draws: no text but the groups' ids."""
+    """Numbers for the script that draws; no text."""
     buckets = len(findings.bucket_starts)
     return {
         "starts": [epoch(start) for start in findings.bucket_starts],
         "seconds": findings.bucket_seconds,
         "colours": COLOURS,
-        "groups": [
-            {"id": group.group_id, "arrivals": list(_padded(group, buckets))}
-            for group in findings.groups
-        ],
+        "arrivals": [list(_padded(group, buckets)) for group in findings.groups],
     }
 
 

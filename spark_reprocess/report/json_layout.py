@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 
-_WORD = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_WORD = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _START = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\{\s*)?")')
 _OPENING, _CLOSING = frozenset("{["), frozenset("}]")
 _INDENT = "  "
@@ -32,7 +32,7 @@ def laid_out(text: str) -> str:
 def _pieces(text: str) -> Iterator[str]:
     words = _WORD.findall(text)
     depth = 0
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         if word in _OPENING:
             depth += 1
             yield word if after in _CLOSING else f"{word}{_line(depth)}"

@@ -17,6 +17,7 @@ from spark_reprocess.report.commands import (
     plan_commands,
 )
 from spark_reprocess.report.samples import ShownSample, shown_samples
+from spark_reprocess.report.texts import visible
 
 _COUNTS = 12
 _WHOLE_GROUPS = 100
@@ -43,6 +44,8 @@ class GroupView:
     """One group's row and what opens below it.
 
     Attributes:
+        anchor: its id as a part of the page's address.
+        title: how to call it, also where the analysis has no words for it.
         number: its place by weight, from 1.
         colour: its colour in the chart, from 1; 0 for those that share the grey one.
         outline: its arrivals as an SVG path; empty where no time is known.
@@ -53,6 +56,8 @@ class GroupView:
     """
 
     found: GroupFinding
+    anchor: str
+    title: str
     number: int
     colour: int
     outline: str
@@ -123,6 +128,8 @@ def _group_view(
     leads = group.leads if number <= _WHOLE_GROUPS else group.leads[:_LEADS_OF_THE_REST]
     return GroupView(
         found=group,
+        anchor=visible(group.group_id),
+        title=group.title.strip() or "(no title)",
         number=number,
         colour=number if number <= charts.COLOURS else 0,
         outline=charts.outline(group.arrivals),

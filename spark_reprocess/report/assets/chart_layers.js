@@ -3,13 +3,13 @@
 
 /** Layers from the bottom up: { pick, colour, counts, lower, upper }. */
 function chartLayers() {
-  const places = data.groups.map((_, place) => place);
+  const places = data.arrivals.map((_, place) => place);
   const coloured = places.filter((place) => place < data.colours || filters.picked.has(place));
   const others = places.filter((place) => place >= data.colours && !filters.picked.has(place));
   const layers = coloured.filter(isPicked).map((place) => ({
     pick: place,
     colour: place < data.colours ? `c${place + 1}` : "accent",
-    counts: data.groups[place].arrivals,
+    counts: data.arrivals[place],
   }));
   if (others.length > 0 && (filters.picked.size === 0 || filters.picked.has("others"))) {
     layers.push({ pick: "others", colour: "c0", counts: totals(others) });
@@ -20,7 +20,7 @@ function chartLayers() {
 function totals(places) {
   const counts = data.starts.map(() => 0);
   for (const place of places) {
-    data.groups[place].arrivals.forEach((count, bucket) => (counts[bucket] += count));
+    data.arrivals[place].forEach((count, bucket) => (counts[bucket] += count));
   }
   return counts;
 }

@@ -13,7 +13,10 @@ function equipCommands(section) {
   const label = make("label", "queue", "To queue ");
   const input = make("input");
   Object.assign(input, { type: "url", placeholder: "queue URL, filled into the commands", spellcheck: false });
-  input.addEventListener("input", () => fillQueue(input.value.trim()));
+  input.addEventListener("input", () => {
+    queue.url = input.value.trim();
+    fillQueue(document);
+  });
   label.append(input);
   find("h2, h4", section).after(label);
   for (const command of findAll(".command", section)) {
@@ -24,7 +27,7 @@ function equipCommands(section) {
     button.addEventListener("click", () => copyCommand(button, find("code", command)));
     command.append(button);
   }
-  fillQueue(queue.url);
+  fillQueue(section);
 }
 
 /** One word for a POSIX shell, quoted as Python's shlex.quote does. */
@@ -54,10 +57,10 @@ async function copyCommand(button, code) {
   setTimeout(() => (button.textContent = "Copy"), 2_000);
 }
 
-function fillQueue(url) {
-  queue.url = url;
-  for (const input of findAll(".queue input")) if (input.value.trim() !== url) input.value = url;
-  for (const slot of findAll(".slot")) {
+function fillQueue(within) {
+  const { url } = queue;
+  for (const input of findAll(".queue input", within)) if (input.value.trim() !== url) input.value = url;
+  for (const slot of findAll(".slot", within)) {
     slot.textContent = url ? shellQuoted(url) : "URL";
     slot.classList.toggle("filled", url !== "");
   }

@@ -27,7 +27,7 @@ function textOf(row) {
 }
 
 function isWanted(row) {
-  const arrivals = data.groups[row.place].arrivals;
+  const arrivals = data.arrivals[row.place];
   const [first, last] = filters.range ?? [0, -1];
   return (
     isPicked(row.place) &&

@@ -8,10 +8,7 @@ function rangesOf(element, pattern) {
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     for (const match of node.data.matchAll(pattern)) {
       const [start, end] = match.indices[1] ?? match.indices[0];
-      const range = new Range();
-      range.setStart(node, start);
-      range.setEnd(node, end);
-      ranges.push(range);
+      ranges.push(new StaticRange({ startContainer: node, startOffset: start, endContainer: node, endOffset: end }));
     }
   }
   return ranges;

@@ -1,0 +1,30 @@
+#!/bin/sh
+# The report's tests look at it in a headless Chromium. Uses what is there; else installs it with the
+# system's package manager where that is allowed; else says what that means: those tests skip.
+set -u
+
+for name in chromium chromium-browser google-chrome google-chrome-stable \
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" \
+    "/Applications/Chromium.app/Contents/MacOS/Chromium"; do
+    if command -v "$name" >/dev/null; then
+        exit 0
+    fi
+done
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    sudo -n true 2>/dev/null && as_root="sudo -n"
+fi
+if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
+    echo "No Chromium was found: installing one for the report's tests." >&2
+    if command -v apt-get >/dev/null; then
+        { $as_root apt-get update -q && $as_root apt-get install -qy --no-install-recommends chromium; } >&2 && exit 0
+    elif command -v dnf >/dev/null; then
+        $as_root dnf install -qy chromium-headless >&2 && exit 0
+    elif command -v apk >/dev/null; then
+        $as_root apk add -q chromium >&2 && exit 0
+    fi
+fi
+echo "No Chromium was found and none could be installed here, so the tests that look at the report in a" \
+    "browser will skip: install one (Debian: apt-get install chromium; macOS: brew install --cask" \
+    "google-chrome) to run them." >&2

@@ -1,0 +1,94 @@
+"""A headless Chromium that writes down everything a page should not do."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
+
+_NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Start the machine's Chromium; where there is none, skip, but fail on CI."""
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        reason = "no Chromium here: run scripts/ensure-chromium.sh"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Watched:
+    """An open page and what it did that nobody asked for.
+
+    Attributes:
+        requests: addresses that it asked for, besides its own file; none was answered.
+        messages: what its console said, errors and policy violations included.
+        dialogs: what it asked the reader.
+    """
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def assert_quiet(self) -> None:
+        """Nothing ran, nothing was asked for, nothing was left behind."""
+        assert (self.requests, self.messages, self.dialogs) == ([], [], [])
+        assert self.page.evaluate(_GLOBALS_BESIDE_A_BLANK_PAGE) == []
+
+
+# The names that a page of its own origin has at birth are the browser's.
+_GLOBALS_BESIDE_A_BLANK_PAGE = """() => {
+    const frame = document.createElement("iframe");
+    document.body.append(frame);
+    const born = new Set(Object.getOwnPropertyNames(frame.contentWindow));
+    frame.remove();
+    return Object.getOwnPropertyNames(window).filter((name) => !born.has(name) && isNaN(name));
+}"""
+
+
+@contextmanager
+def opened(browser: Browser, path: Path, fragment: str = "", **context: Any) -> Iterator[Watched]:
+    """Open a file as a reader would, in a profile of its own; nothing else is let through."""
+    with browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}) as profile:
+        page = profile.new_page()
+        watched = Watched(page)
+
+        def let_through_the_file(route: Route) -> None:
+            if route.request.url.split("#")[0] == path.as_uri():
+                route.continue_()
+            else:
+                watched.requests.append(route.request.url)
+                route.abort()
+
+        profile.route("**/*", let_through_the_file)
+
+        def dismiss(dialog: Dialog) -> None:
+            watched.dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        page.on("console", lambda message: watched.messages.append(message.text))
+        page.on("pageerror", lambda error: watched.messages.append(str(error)))
+        page.on("dialog", dismiss)
+        page.goto(f"{path.as_uri()}{fragment}")
+        yield watched

@@ -1,0 +1,113 @@
+"""Whatever the texts are: the page has the elements that the templates made, and no other."""
+
+import re
+import unicodedata
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample
+from spark_reprocess.report.package_files import script, style
+from spark_reprocess.report.page import render_page
+from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, a_sample, some_findings
+from tests.page_outline import PageOutline
+
+# Whole strings that break out of something, pieces that may together, and anything at all.
+_PIECES = st.sampled_from(
+    ['"', "'", "<", ">", "&", "</", "script", "<!--", "-->", "]]>", "=", "\0"]
+)
+TEXTS = (
+    st.sampled_from(HOSTILE_TEXTS)
+    | st.lists(_PIECES).map("".join)
+    | st.text(st.characters(exclude_categories=()))
+)
+
+LEADS = st.builds(a_lead, field=TEXTS, value=TEXTS, condition=TEXTS, compared_with=TEXTS)
+SAMPLES = st.builds(
+    a_sample,
+    message_id=TEXTS,
+    body=TEXTS,
+    attributes=st.lists(st.tuples(TEXTS, TEXTS), max_size=3).map(tuple),
+)
+TALLIES = st.lists(st.tuples(TEXTS, st.integers(0, 9)), max_size=3).map(tuple)
+GROUPS = st.builds(
+    a_group,
+    group_id=TEXTS,
+    title=TEXTS,
+    trend=TEXTS,
+    reasons=TALLIES,
+    sources=TALLIES,
+    leads=st.lists(LEADS, max_size=2).map(tuple),
+    samples=st.lists(SAMPLES, max_size=2).map(tuple),
+)
+FINDINGS = st.builds(
+    lambda groups, texts, where: some_findings(
+        *groups, plan_id=texts[0], archive=texts[1], plan_path=texts[2], where=where
+    ),
+    st.lists(GROUPS, max_size=3),
+    st.tuples(TEXTS, TEXTS, TEXTS),
+    st.none() | TEXTS,
+)
+
+
+@settings(max_examples=60)
+@given(FINDINGS)
+def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
+    page = PageOutline(render_page(findings))
+    twin = PageOutline(render_page(harmless(findings)))
+
+    assert page.elements == twin.elements
+    assert all(link.startswith("#") or link == "data:," for link in page.links)
+    assert page.text_of("script") == twin.text_of("script")
+    assert page.text_of("style") == twin.text_of("style")
+
+
+@settings(max_examples=60)
+@given(FINDINGS)
+def test_the_page_can_be_written_and_hides_no_character(findings: Findings) -> None:
+    page = render_page(findings).replace(script(), "").replace(style(), "")
+
+    page.encode()
+    unseen = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert not {one for one in page if unicodedata.category(one) in unseen and one not in "\n\t"}
+
+
+_PLANNED_ID = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
+
+
+def harmless(findings: Findings) -> Findings:
+    """The same findings with plain texts: empty, blank or usable ones stay so."""
+    return replace(
+        findings,
+        plan_id="p",
+        archive="a",
+        plan_path="s3://p" if "://" in findings.plan_path else "p",
+        where=None if findings.where is None else "w",
+        groups=tuple(_harmless_group(group) for group in findings.groups),
+    )
+
+
+def _harmless_group(group: GroupFinding) -> GroupFinding:
+    return replace(
+        group,
+        group_id="g-1" if _PLANNED_ID.fullmatch(group.group_id) else "!",
+        title="t",
+        trend=group.trend and "t",
+        reasons=tuple(("r", count) for _, count in group.reasons),
+        sources=tuple(("s", count) for _, count in group.sources),
+        leads=tuple(_harmless_lead(lead) for lead in group.leads),
+        samples=tuple(_harmless_sample(sample) for sample in group.samples),
+    )
+
+
+def _harmless_lead(lead: Lead) -> Lead:
+    usable = 0 < len(lead.condition) <= 2_000 and "\0" not in lead.condition
+    return replace(lead, field="f", value="v", condition="c" if usable else "", compared_with="o")
+
+
+def _harmless_sample(sample: Sample) -> Sample:
+    attributes = tuple(("n", "v") for _ in sample.attributes)
+    return replace(
+        sample, message_id="m", body="b" if sample.body.strip() else "", attributes=attributes
+    )

@@ -1,0 +1,122 @@
+"""What a reader copies is run here by real shells, and acts on a real plan."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.report.commands import group_commands, plan_commands, quoted
+from spark_reprocess.report.texts import visible
+from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
+
+BASH = shutil.which("bash") or "bash"
+SH = shutil.which("dash") or "sh"
+PRINTABLE = st.text(st.characters(categories=("L", "N", "P", "S")) | st.sampled_from("'\"\\$`! "))
+TYPEABLE = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+
+
+_CARRIED = [text for text in HOSTILE_TEXTS if "\0" not in text and "\ud800" not in text]
+
+
+def shell_words(line: str, shell: str) -> list[str]:
+    script = f"printf '%s\\0' {line}"
+    printed = subprocess.run([shell, "-c", script], capture_output=True, check=True).stdout
+    return printed.decode().split("\0")[:-1]
+
+
+@settings(max_examples=25)
+@given(st.lists(TYPEABLE | st.sampled_from(_CARRIED), min_size=1, max_size=20))
+def test_a_shell_reads_back_what_was_quoted(texts: list[str]) -> None:
+    assert shell_words(" ".join(quoted(text) for text in texts), BASH) == texts
+
+
+@settings(max_examples=25)
+@given(st.lists(PRINTABLE, min_size=1, max_size=20))
+def test_every_posix_shell_reads_back_printable_text(texts: list[str]) -> None:
+    assert shell_words(" ".join(quoted(text) for text in texts), SH) == texts
+
+
+@given(TYPEABLE)
+def test_what_is_quoted_shows_every_character_that_it_has(text: str) -> None:
+    assert quoted(text).isprintable()
+    assert visible(quoted(text)) == quoted(text)
+
+
+def test_a_condition_reads_well_in_double_quotes_unless_a_shell_would_expand_it() -> None:
+    assert (
+        quoted("get_json_object(body, '$.a') = 'b'") == "\"get_json_object(body, '\\$.a') = 'b'\""
+    )
+    assert quoted("a != 'b'") == "'a != '\"'\"'b'\"'\"''"
+
+
+def test_the_commands_name_archive_and_plan_and_stop_before_the_queue() -> None:
+    findings = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
+
+    commands = plan_commands(findings)
+
+    assert commands.dry_run.before == (
+        "python -m spark_reprocess redrive --archive 's3://b/my archive' --plan /r/plan.yaml "
+        "--to-queue-url "
+    )
+    assert commands.dry_run.after == ""
+    assert commands.execute.after == " --execute --reason 'WHY'"
+
+
+def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
+    leads = (a_lead(), a_lead(value="second", condition="tenant = 'a'"), a_lead(condition="x"))
+
+    commands = group_commands(some_findings(), a_group(leads=leads))
+
+    assert commands.lead == leads[1]
+    assert commands.where is not None
+    assert shlex.split(commands.where.before) == ["--where", "tenant = 'a'"]
+
+
+@pytest.mark.parametrize("condition", ["", "a = '\0'", "x" * 2_001])
+def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> None:
+    commands = group_commands(some_findings(), a_group(leads=(a_lead(condition=condition),)))
+
+    assert commands.where is None
+    assert commands.lead is None
+
+
+@pytest.mark.parametrize(
+    ("path", "group_id"),
+    [("s3://b/plan.yaml", "g-1"), ("plan.yaml", ""), ("plan.yaml", "g-1|x"), ("plan.yaml", "a\nb")],
+)
+def test_where_the_plan_cannot_be_edited_in_place_there_is_no_command(
+    path: str, group_id: str
+) -> None:
+    commands = group_commands(some_findings(plan_path=path), a_group(group_id=group_id))
+
+    assert commands.decide is None
+
+
+def test_the_decision_changes_exactly_one_group_of_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "the plan's.yaml"
+    ids = ["g-0", "g-00", "1", "12", "1e5", "0x1f", "a_b-c", "true", "g-0123456789"]
+    titles = ["action: leave", "  - id: g-0\n    action: leave", "- id: 1", "\u2028action: x", "id"]
+    planned = tuple(
+        PlannedGroup(one, titles[n % len(titles)], 5, Action.LEAVE) for n, one in enumerate(ids)
+    )
+    plan = Plan("p-1", "archive", Snapshot(("d-1",), 5, "0" * 64), planned)
+    for chosen in ids:
+        path.write_text(plan_text(plan), encoding="utf-8")
+        command = group_commands(
+            some_findings(plan_path=str(path)), a_group(group_id=chosen)
+        ).decide
+
+        assert command is not None
+        subprocess.run([BASH, "-c", command.before], check=True)
+
+        decided = read_plan(path.read_text(encoding="utf-8"))
+        redriven = {one for one, action in decided.actions.items() if action is Action.REDRIVE}
+        assert redriven == {chosen}
+        assert [group.title for group in decided.groups] == [group.title for group in plan.groups]

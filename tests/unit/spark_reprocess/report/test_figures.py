@@ -1,0 +1,107 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.report.figures import (
+    counted,
+    duration,
+    epoch,
+    iso,
+    minute,
+    percent,
+    size,
+    spoken,
+)
+
+MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0.0, "0%"),
+        (0.00001, "<0.1%"),
+        (0.001, "0.1%"),
+        (0.05, "5%"),
+        (0.0512, "5.1%"),
+        (0.0999, "10%"),
+        (0.123, "12%"),
+        (0.985, "98%"),
+        (0.994, "99.4%"),
+        (0.9999, ">99.9%"),
+        (1.0, "100%"),
+    ],
+)
+def test_a_share_is_short_and_never_all_or_nothing_when_it_is_neither(
+    share: float, expected: str
+) -> None:
+    assert percent(share) == expected
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_only_all_is_100_and_only_nothing_is_0(share: float) -> None:
+    assert percent(share) not in ("0%", "100%", "0.0%", "100.0%")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (None, "unknown"),
+        (-3, "0 s"),
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (90, "1 min 30 s"),
+        (1_800, "30 min"),
+        (12_000, "3 h 20 min"),
+        (50_220, "14 h"),
+        (86_400, "1 d"),
+        (190_800, "2 d 5 h"),
+        (86_400 * 1_234, "1,234 d"),
+    ],
+)
+def test_a_duration_in_the_units_that_matter(seconds: float | None, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (None, "unknown"),
+        (0, "0 B"),
+        (812, "812 B"),
+        (1_024, "1 KiB"),
+        (1_300, "1.3 KiB"),
+        (262_144, "256 KiB"),
+        (5 * 2**20, "5 MiB"),
+        (3 * 2**40, "3,072 GiB"),
+    ],
+)
+def test_a_size_in_the_unit_that_fits(count: float | None, expected: str) -> None:
+    assert size(count) == expected
+
+
+def test_times_are_utc_whatever_zone_they_come_in() -> None:
+    elsewhere = MOMENT.astimezone(timezone(timedelta(hours=9)))
+
+    for time in (MOMENT, elsewhere, MOMENT.replace(tzinfo=None)):
+        assert minute(time) == "2025-11-08 04:10"
+        assert iso(time) == "2025-11-08T04:10:30Z"
+        assert epoch(time) == int(MOMENT.timestamp())
+    assert minute(None) == "unknown"
+    assert epoch(None) == 0
+
+
+def test_a_sentence_names_the_year_only_where_it_is_another_one() -> None:
+    assert spoken(MOMENT, MOMENT) == "8 Nov, 04:10"
+    assert spoken(MOMENT, MOMENT + timedelta(days=90)) == "8 Nov 2025, 04:10"
+
+
+def test_one_is_singular() -> None:
+    assert [counted(n, "message") for n in (0, 1, 12_480)] == [
+        "0 messages",
+        "1 message",
+        "12,480 messages",
+    ]
