@@ -21,7 +21,7 @@ def visible(text: str) -> str:
     ``[U+202E]``. Line feeds and tabs stay, and so do joiners inside emoji and scripts that need
     them. What comes out can be encoded as UTF-8, and is itself left alone by this function.
     """
-    if text.isprintable():
+    if text.replace("\n", "").isprintable():
         return text
     return "".join(_seen(one, before) for before, one in zip(f" {text}", text, strict=False))
 

@@ -49,6 +49,7 @@ class GroupView:
         number: its place by weight, from 1.
         colour: its colour in the chart, from 1; 0 for those that share the grey one.
         outline: its arrivals as an SVG path; empty where no time is known.
+        width: of that outline, one unit per bucket of the analysis; at least 1.
         peak: when most arrived, as a phrase; empty likewise.
         leads: its leads; of all but the largest groups, only the strongest.
         leads_left_out: how many more it has.
@@ -61,6 +62,7 @@ class GroupView:
     number: int
     colour: int
     outline: str
+    width: int
     peak: str
     leads: tuple[Lead, ...]
     leads_left_out: int
@@ -133,6 +135,7 @@ def _group_view(
         number=number,
         colour=number if number <= charts.COLOURS else 0,
         outline=charts.outline(group.arrivals),
+        width=max(1, len(findings.bucket_starts)),
         peak=charts.peak(findings, group),
         leads=leads,
         leads_left_out=len(group.leads) - len(leads),
