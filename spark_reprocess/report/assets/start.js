@@ -7,7 +7,7 @@ function showAgo() {
   const time = find("time.ago");
   const seconds = (Date.parse(time.dateTime) - Date.now()) / 1000;
   const [unit, length] = units.find(([, one]) => Math.abs(seconds) >= one) ?? units.at(-1);
-  find(".how-long").textContent = ago.format(Math.round(seconds / length), unit);
+  find(".how-long").textContent = `(${ago.format(Math.round(seconds / length), unit)})`;
 }
 
 startTheme();
