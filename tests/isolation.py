@@ -16,7 +16,7 @@ found = {}
 for name in json.loads(sys.argv[2]):
     package = importlib.import_module(name)
     found[name] = package.__file__
-    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+    for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
         if not module.name.endswith("__main__"):
             found[module.name] = importlib.import_module(module.name).__file__
 print(json.dumps(found))
@@ -43,7 +43,7 @@ def installed_alone(folder: Path, names: Iterable[str]) -> Path:
 
 
 def import_all(packages: Iterable[str], path: Iterable[Path]) -> dict[str, str]:
-    """Import every module of *packages* from *path* alone; return where each was found.
+    """Import *packages*, with every module in them, from *path* alone; return where each lay.
 
     Raises:
         AssertionError: one cannot be imported; the text is Python's traceback.

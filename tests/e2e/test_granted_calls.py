@@ -192,7 +192,9 @@ def test_publishing_the_job(aws: RecordedAws, tmp_path: Path) -> None:
 
 
 RUN_VERBS = f"""
-import re, sys
+import sys
+import spark_reprocess
+assert ".zip" in spark_reprocess.__file__, spark_reprocess.__file__
 from spark_reprocess.command_line.cli import main
 
 main_url, parked_url = sys.argv[1:]
@@ -213,17 +215,26 @@ assert main(["redrive", *place, "--plan", plan, *to_main]) == 0
 
 
 @pytest.mark.spark
-def test_the_spark_job(aws: RecordedAws) -> None:
+@pytest.mark.timeout(900)
+def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
     queues = make_queues()
     boto3.client("s3").create_bucket(Bucket=BUCKET)
     queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
     aws.calls.clear()
 
+    subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", tmp_path], check=True)
+    script = tmp_path / "run_verbs.py"
+    script.write_text(RUN_VERBS)
     subprocess.run(
-        [sys.executable, "-c", RUN_VERBS, queues["MainQueue"].url, queues["ParkedQueue"].url],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "layers/core")])},
+        [
+            *(Path(sys.executable).with_name("spark-submit"), "--master", "local[2]"),
+            *("--py-files", tmp_path / "spark_reprocess.zip", script),
+            *(queues["MainQueue"].url, queues["ParkedQueue"].url),
+        ],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        | {"PYSPARK_PYTHON": sys.executable},
         check=True,
     )
     publish_undecided(boto3.client("cloudwatch"), "MainQueue", 0, 0)
