@@ -6,10 +6,10 @@ Invented ones read like the events of a shop; the user's own come from a file.
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 from demo.identity import DEMO_ID, OWN_ATTRIBUTES_FOR_DEMO_ID, Attribute, Content
@@ -22,6 +22,8 @@ PAYMENTS_SHARE = 0.4
 _COUNTRIES = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "NL": "EUR", "PL": "PLN", "SE": "SEK"}
 _ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "notebook", "teapot")
 _CARRIERS = ("northline", "parcelo", "blue van")
+
+_Invent = Callable[[random.Random], dict[str, Any]]
 
 
 class Trait(StrEnum):
@@ -68,8 +70,9 @@ def broken_count(count: int) -> int:
 
 def invent(count: int, rng: random.Random) -> list[DemoMessage]:
     """Make *count* events of a shop; the same *rng* state makes the same events."""
-    broken = set(rng.sample(range(count), broken_count(count)))
-    return [_invent_one(number, number - 1 in broken, rng) for number in range(1, count + 1)]
+    # In turn, so that even a few messages meet every bug.
+    broken = dict(zip(rng.sample(range(1, count + 1), broken_count(count)), cycle(_WITH_BUG)))
+    return [_invent_one(number, broken.get(number), rng) for number in range(1, count + 1)]
 
 
 def from_input(
@@ -128,9 +131,9 @@ def _distinct(messages: Iterable[DemoMessage]) -> tuple[list[DemoMessage], list[
     return list(known.values()), faults
 
 
-def _invent_one(number: int, is_broken: bool, rng: random.Random) -> DemoMessage:
-    if is_broken:
-        event, trait = rng.choice(_WITH_BUG)(rng), Trait.BROKEN
+def _invent_one(number: int, with_bug: _Invent | None, rng: random.Random) -> DemoMessage:
+    if with_bug:
+        event, trait = with_bug(rng), Trait.BROKEN
     elif rng.random() < PAYMENTS_SHARE:
         event, trait = _payment(rng), Trait.NEEDS_PAYMENTS
     else:

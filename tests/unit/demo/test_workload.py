@@ -33,6 +33,13 @@ def test_shares_of_faults_are_kept() -> None:
     assert 55 <= sum(m.trait is Trait.NEEDS_PAYMENTS for m in messages) <= 95
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_few_messages_meet_every_bug(seed: int) -> None:
+    broken = [m for m in invent(10, random.Random(seed)) if m.trait is Trait.BROKEN]
+
+    assert len({json.loads(m.content.body)["type"] for m in broken}) == 3
+
+
 @pytest.mark.parametrize(("count", "broken"), [(1, 1), (2, 2), (10, 3), (120, 10)])
 def test_few_messages_have_enough_broken_ones_to_see(count: int, broken: int) -> None:
     assert broken_count(count) == broken
