@@ -18,7 +18,7 @@ from spark_reprocess.analysis.groups import summarize_groups
 from spark_reprocess.analysis.mask import compile_masks, mask, shorten
 from spark_reprocess.analysis.signature import PARKED_BY_SQS, SIGNATURE_VERSION
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import State
+from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, read_archive
 from spark_reprocess.errors import InputError
@@ -149,7 +149,7 @@ def _compile(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
 
 def _decided(spark: SparkSession, archive: Archive) -> DataFrame:
     states = ledger_states(spark, archive, time.time(), claim_ttl_seconds=0)
-    return states.where(F.col("state").isin(State.SENT, State.DISCARDED)).select("message_id")
+    return states.where(F.col("state").isin(*DECIDED)).select("message_id")
 
 
 def _group_rows(messages: DataFrame, decided: DataFrame) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ class Outcome(StrEnum):
 
     SENT = "sent"
     DISCARDED = "discarded"
+    RESTORED = "restored"
     FAILED = "failed"
     IN_DOUBT = "in_doubt"
 
@@ -39,12 +40,20 @@ class State(StrEnum):
 
     SENT = "sent"
     DISCARDED = "discarded"
+    RESTORED = "restored"
     IN_DOUBT = "in_doubt"
     BUSY = "busy"
 
 
-_FINAL = {Outcome.SENT: State.SENT, Outcome.DISCARDED: State.DISCARDED}
-STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.SENT)
+DECIDED = (State.SENT, State.DISCARDED, State.RESTORED)
+"""A message in one of these states needs no decision any more."""
+
+_FINAL = {
+    Outcome.SENT: State.SENT,
+    Outcome.DISCARDED: State.DISCARDED,
+    Outcome.RESTORED: State.RESTORED,
+}
+STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.RESTORED, State.SENT)
 """Of two states of a message the later one in here holds."""
 
 

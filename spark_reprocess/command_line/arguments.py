@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_reprocess.command_line.verb import Verb
-from spark_reprocess.command_line.verbs import analyze, drain, redrive
+from spark_reprocess.command_line.verbs import analyze, drain, redrive, restore
 
-VERBS = (drain.VERB, analyze.VERB, redrive.VERB)
+VERBS = (drain.VERB, analyze.VERB, redrive.VERB, restore.VERB)
 
 _ABOUT = """\
 Brings order into a parked queue: move its messages into an archive, see what failed and why,
-and put the right ones back. The three verbs are the three steps, in this order."""
+and put the right ones back. The first three verbs are the three steps, in this order."""
 
 _PLACE = "the archive: a folder, or s3://BUCKET/PREFIX"
 

@@ -41,6 +41,13 @@ from spark_reprocess.redrive.selection import WORK, Fate
 _CALLS_SHARE = 0.7
 _ANSWERS_SHARE = 0.8
 
+_SETTLED: dict[State, tuple[Outcome, Fate]] = {
+    State.SENT: (Outcome.SENT, Fate.SENT_BEFORE),
+    State.DISCARDED: (Outcome.DISCARDED, Fate.DISCARDED_BEFORE),
+    State.RESTORED: (Outcome.RESTORED, Fate.RESTORED_BEFORE),
+}
+_ARRIVED = (Outcome.SENT, Fate.SENT_BEFORE, Outcome.RESTORED, Fate.RESTORED_BEFORE)
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -124,14 +131,12 @@ class ChunkSender:
     def _hindrance(self, item: Item, state: State | None, ours: State | None) -> str:
         if item.fate not in WORK:
             return Fate(item.fate)
-        # Spark runs a task again that was lost: what the first one did is this run's doing.
-        match state:
-            case State.SENT:
-                return Outcome.SENT if ours is State.SENT else Fate.SENT_BEFORE
-            case State.DISCARDED:
-                return Outcome.DISCARDED if ours is State.DISCARDED else Fate.DISCARDED_BEFORE
-            case State.IN_DOUBT if not self.facts.send_in_doubt:
-                return Fate.IN_DOUBT
+        if state in _SETTLED:
+            # Spark runs a task again that was lost: what the first one did is this run's doing.
+            now, before = _SETTLED[state]
+            return now if ours is state else before
+        if state is State.IN_DOUBT and not self.facts.send_in_doubt:
+            return Fate.IN_DOUBT
         if item.fate == Fate.SEND and self._group_of(item) in self._stopped_groups:
             return Fate.WAITS
         return ""
@@ -153,7 +158,10 @@ class ChunkSender:
     def _act(self, unit: str, chunk: int, number: int, work: Sequence[Item]) -> list[Settled]:
         answers = self._send([item for item in work if item.fate == Fate.SEND])
         time = timestamp(self.now_seconds())
-        results = [_result(item.message_id, answers.get(item.message_id), time) for item in work]
+        confirmed = self.facts.confirmed
+        results = [
+            _result(item.message_id, answers.get(item.message_id), time, confirmed) for item in work
+        ]
         try:
             self.ledger.record(unit, chunk, number, results)
         except ArchiveError as error:
@@ -185,8 +193,7 @@ class ChunkSender:
             self._stopped_groups |= {
                 self._group_of(one.item)
                 for one in settled
-                if one.item.fate != Fate.DISCARD
-                and one.word not in (Outcome.SENT, Fate.SENT_BEFORE)
+                if one.item.fate != Fate.DISCARD and one.word not in _ARRIVED
             }
 
 
@@ -210,12 +217,12 @@ def settle_all(
         yield from settled
 
 
-def _result(message_id: str, answer: SendResult | None, time: str) -> Result:
+def _result(message_id: str, answer: SendResult | None, time: str, confirmed: Outcome) -> Result:
     match answer:
         case None:
             return Result(message_id, Outcome.DISCARDED, time)
         case Confirmed(new_message_id):
-            return Result(message_id, Outcome.SENT, time, new_message_id)
+            return Result(message_id, confirmed, time, new_message_id)
         case Refused(code):
             return Result(message_id, Outcome.FAILED, time, detail=code)
         case InDoubt(cause):

@@ -1,8 +1,6 @@
 """The verb ``redrive``: what a plan says, done to exactly the messages that it froze."""
 
-import getpass
 import re
-import socket
 import time
 from dataclasses import replace
 
@@ -37,6 +35,7 @@ from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.redrive.sender import Sender
 from spark_reprocess.redrive.weighing import Weighed, weighed
+from spark_reprocess.who import who
 
 
 def redrive(
@@ -115,7 +114,7 @@ def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFa
     return RunFacts(
         run_id=new_id(time.time()),
         plan_id=plan.plan_id,
-        who=_who(),
+        who=who(),
         reason=options.reason,
         destination=options.to_queue_url,
         to_fifo=require_queue_url("--to-queue-url", options.to_queue_url).is_fifo,
@@ -125,11 +124,3 @@ def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFa
         max_message_bytes=max_message_bytes,
         edits=plan.edits,
     )
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry
+from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
+from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
 
@@ -19,6 +20,7 @@ class RunFacts:
         max_message_bytes: the destination's limit.
         edits: how messages are changed on their way, by group id.
         is_canary: whether messages go ahead, to come back at once where they fail.
+        is_restore: whether messages go back to the parked queue, as they are.
     """
 
     run_id: str
@@ -33,6 +35,7 @@ class RunFacts:
     max_message_bytes: int
     edits: Mapping[str, Edit] = field(default_factory=dict)
     is_canary: bool = False
+    is_restore: bool = False
 
     @property
     def editor(self) -> Editor:
@@ -41,6 +44,8 @@ class RunFacts:
 
     def entry(self, message: Message) -> SendEntry:
         """The copy of *message* to send; ask ``has_room`` first."""
+        if self.is_restore:
+            return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
         if self.is_canary:
             return canary_entry(message, self.plan_id, to_fifo=self.to_fifo)
         return redriven_entry(
@@ -50,6 +55,11 @@ class RunFacts:
             keep_counter=self.keep_counter,
             max_message_bytes=self.max_message_bytes,
         )
+
+    @property
+    def confirmed(self) -> Outcome:
+        """What the ledger calls a message that SQS confirmed."""
+        return Outcome.RESTORED if self.is_restore else Outcome.SENT
 
     def has_room(self, message: Message) -> bool:
         """Whether the copy can carry what it must; without a canary a copy can do without."""

@@ -26,6 +26,7 @@ class Fate(StrEnum):
     OVER_LIMIT = "over_limit"
     SENT_BEFORE = "sent_before"
     DISCARDED_BEFORE = "discarded_before"
+    RESTORED_BEFORE = "restored_before"
     IN_DOUBT = "in_doubt"
     BUSY = "busy"
     FOREIGN = "foreign_source"
@@ -62,7 +63,7 @@ def number_chunks(grouped: DataFrame, *, to_fifo: bool) -> DataFrame:
 def with_fates(
     numbered: DataFrame,
     states: DataFrame,
-    actions: Mapping[str, str],
+    actions: Mapping[str, str] | None,
     *,
     to_fifo: bool,
     send_in_doubt: bool,
@@ -74,18 +75,19 @@ def with_fates(
         numbered: the whole plan, with ``selected``: whether this run's condition takes the message,
             and ``edit_fault``: why its group's edit does not fit it, else null.
         states: ``message_id, state`` of the ledgers.
-        actions: by group id; other groups are left.
+        actions: by group id; other groups are left. None sends every group.
         to_fifo: whether the destination is a FIFO queue: then a message without a message group
             cannot go, and one behind a message whose fate is open waits.
         send_in_doubt: whether messages in doubt are sent again.
         include_foreign: whether messages that were parked because they came from another queue go.
     """
     known = numbered.join(states, on="message_id", how="left")
-    action = _lookup(F.col("group_id"), actions)
+    action = F.lit("redrive") if actions is None else _lookup(F.col("group_id"), actions)
     state = F.col("state")
     fate = (
         F.when(state == "sent", Fate.SENT_BEFORE)
         .when(state == "discarded", Fate.DISCARDED_BEFORE)
+        .when(state == "restored", Fate.RESTORED_BEFORE)
         .when(action == "leave", Fate.LEAVE)
         .when(~F.col("selected"), Fate.NOT_SELECTED)
         .when(state == "busy", Fate.BUSY)

@@ -124,6 +124,15 @@ def has_room_for_canary(message: Message, plan_id: str, max_message_bytes: int) 
     return has_both and _fits(entry.body, entry.attributes, max_message_bytes)
 
 
+def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
+    """The copy that goes back to the parked queue: counter and context as they were archived."""
+    return _entry(
+        message,
+        message.attributes,
+        deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
+    )
+
+
 def first_seen_seconds(message: Message, now_seconds: int) -> int:
     """When we first saw the dead letter, epoch seconds: recorded, else now."""
     recorded = message.history.context.first_seen_seconds

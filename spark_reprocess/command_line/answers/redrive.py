@@ -50,7 +50,7 @@ def print_redrive(summary: RedriveSummary) -> None:
     if summary.canary:
         print_verdict(summary.canary)
     for problem in summary.problems:
-        say(_problem(problem))
+        say(problem_sentence(problem))
     for note in summary.notes:
         say(f"note: {note}")
     if summary.drawn:
@@ -65,7 +65,7 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
         else {"to send": (Fate.SEND,), "to discard": (Fate.DISCARD,)}
     )
     others: dict[str, tuple[str, ...]] = {
-        "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE),
+        "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
         "left": _LEFT,
         "in doubt": (Outcome.IN_DOUBT,),
         "busy": (Fate.BUSY, Fate.WAITS),
@@ -90,7 +90,8 @@ def _closing(summary: RedriveSummary) -> str:
     )
 
 
-def _problem(problem: Problem) -> str:
+def problem_sentence(problem: Problem) -> str:
+    """Say what stands in the way of how many messages, and which."""
     more = ", …" if problem.count > len(problem.examples) else ""
     detail = f" [{problem.detail}]" if problem.detail else ""
     ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""

@@ -57,7 +57,7 @@ def test_redrive_takes_all_its_options() -> None:
     ("argv", "sentence"),
     [
         ([], "the following arguments are required: VERB"),
-        (["restore"], "invalid choice: 'restore'"),
+        (["reprocess"], "invalid choice: 'reprocess'"),
         (["drain"], "required: --archive, --parked-queue-url"),
         ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
         ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),

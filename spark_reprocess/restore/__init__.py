@@ -1,0 +1,1 @@
+"""The verb ``restore``: archived messages go back to the parked queue, as they were."""

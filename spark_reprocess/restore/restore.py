@@ -1,0 +1,195 @@
+"""The verb ``restore``: archived messages go back to the parked queue, as they were.
+
+The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
+repeat restores nothing twice and two operators share the work. A restored message counts as
+decided: it is in the parked queue again, and comes back with the next drain under another id.
+"""
+
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import State
+from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.clients import (
+    ClientFactory,
+    require_queue,
+    require_queue_url,
+    sqs_client,
+    sqs_sender,
+)
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.progress import Progress, silent
+from spark_reprocess.redrive.edited_rows import FAULT, with_changes
+from spark_reprocess.redrive.execution import Executed, execute
+from spark_reprocess.redrive.plan_messages import first_ids, work_rows
+from spark_reprocess.redrive.redrive_values import (
+    EXAMPLES,
+    HINDERED,
+    RedriveSummary,
+    Tally,
+    summarize,
+)
+from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.selection import WORK, limited, number_chunks, with_fates
+from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.who import who
+
+_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at", "parked_reason")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What goes back, and where to.
+
+    Attributes:
+        archive: a folder or S3 prefix.
+        parked_queue_url: the destination.
+        where: a Spark SQL condition over the archive's columns, None for all messages.
+        limit: messages to restore in this run, at least 1; None for all.
+        include_discarded: also what was discarded, which is how a discard is undone.
+        send_in_doubt: also what may have been sent before.
+        claim_ttl_seconds: how long a claim without a result counts as busy.
+        max_rate: messages a second, above 0; None for as fast as it goes.
+        reason: why, for the ledger; required with *execute*.
+        execute: without it nothing is sent or written.
+    """
+
+    archive: str
+    parked_queue_url: str
+    where: str | None = None
+    limit: int | None = None
+    include_discarded: bool = False
+    send_in_doubt: bool = False
+    claim_ttl_seconds: float = 900
+    max_rate: float | None = None
+    reason: str = ""
+    execute: bool = False
+
+
+def restore(
+    spark: SparkSession,
+    options: RestoreOptions,
+    *,
+    make_client: ClientFactory = sqs_client,
+    make_sender: ClientFactory = sqs_sender,
+    progress: Progress = silent,
+) -> RedriveSummary:
+    """Say what would go back to the parked queue, and with ``execute`` send it. Safe to repeat.
+
+    Returns:
+        A summary whose groups are the archive's drains.
+
+    Raises:
+        InputError: the options, the archive or the queue do not fit together. Nothing was sent.
+        ArchiveError: the archive cannot be used. Nothing was sent.
+    """
+    if options.execute and not options.reason.strip():
+        raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+    archive = open_archive(options.archive)
+    queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    if options.execute:
+        archive.check_writable()
+    facts = _facts(options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
+    messages = read_archive(spark, archive)
+    with progress("weighing each message", str), explained(options.where):
+        fates = _fates(messages, archive, facts, options).persist()
+        rows = fates.groupBy("group_id", "fate").count().orderBy("group_id").collect()
+    try:
+        planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
+        hindered = _hindered(fates, planned)
+        executed = Executed((), "")
+        if options.execute:
+            work = work_rows(
+                messages, fates, spark.sparkContext.defaultParallelism, in_order=facts.to_fifo
+            )
+            executed = execute(
+                with_changes(work, {}),
+                planned,
+                archive,
+                facts,
+                max_rate=options.max_rate,
+                make_sender=make_sender,
+                progress=progress,
+            )
+    finally:
+        fates.unpersist()
+    kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
+    return summarize(
+        _plan(archive, facts, planned),
+        facts.run_id if options.execute else "",
+        facts.destination,
+        [*kept, *executed.outcomes],
+        [*hindered, *executed.outcomes],
+        executed.stopped_by,
+    )
+
+
+def _facts(options: RestoreOptions, max_message_bytes: int) -> RunFacts:
+    url = options.parked_queue_url
+    return RunFacts(
+        run_id=new_id(time.time()),
+        plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
+        who=who(),
+        reason=options.reason,
+        destination=url,
+        to_fifo=require_queue_url("--parked-queue-url", url).is_fifo,
+        claim_ttl_seconds=options.claim_ttl_seconds,
+        send_in_doubt=options.send_in_doubt,
+        keep_counter=True,
+        max_message_bytes=max_message_bytes,
+        is_restore=True,
+    )
+
+
+def _fates(
+    messages: DataFrame, archive: Archive, facts: RunFacts, options: RestoreOptions
+) -> DataFrame:
+    # A drain is a unit: what it brought never changes, so chunks keep their numbers.
+    slim = messages.select(*_COLUMNS, F.col("drain_id").alias("group_id"))
+    numbered = number_chunks(slim, to_fifo=facts.to_fifo).withColumn(FAULT, F.lit(None))
+    chosen = matching(messages, options.where).select(
+        "message_id",
+        F.lit(True).alias("selected"),  # noqa: FBT003 - a value
+    )
+    marked = numbered.join(chosen, on="message_id", how="left").withColumn(
+        "selected", F.col("selected").isNotNull()
+    )
+    states = ledger_states(
+        messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
+    ).select("message_id", "state")
+    if options.include_discarded:
+        states = states.where(F.col("state") != State.DISCARDED)
+    fates = with_fates(
+        marked,
+        states,
+        None,
+        to_fifo=facts.to_fifo,
+        send_in_doubt=options.send_in_doubt,
+        include_foreign=True,
+    )
+    return fates if options.limit is None else limited(fates, options.limit)
+
+
+def _hindered(fates: DataFrame, planned: list[Tally]) -> list[Tally]:
+    counts = {w: sum(t.count for t in planned if t.word == w) for w in HINDERED}
+    words = [word for word, count in counts.items() if count]
+    ids = first_ids(fates, words, EXAMPLES)
+    return [Tally("", word, counts[word], "", tuple(ids[word])) for word in words]
+
+
+def _plan(archive: Archive, facts: RunFacts, planned: list[Tally]) -> Plan:
+    """The summary's groups: each drain, as if a plan said to send all of it."""
+    sizes: dict[str, int] = {}
+    for tally in planned:
+        sizes[tally.group_id] = sizes.get(tally.group_id, 0) + tally.count
+    groups = tuple(PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items())
+    snapshot = Snapshot(tuple(sizes), sum(sizes.values()), digest(sizes))
+    return Plan(facts.plan_id, archive.root, snapshot, groups)

@@ -1,0 +1,107 @@
+"""``restore`` in a real Spark session, against an SQS server over HTTP."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dlq_replay.message import Message
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.redrive.redrive_values import RedriveSummary
+from spark_reprocess.restore.restore import RestoreOptions, restore
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    analyzed,
+    archive_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_reprocess.archive.files import Archive
+
+
+def restored(
+    spark: "SparkSession", archive: "Archive", url: str, **options: object
+) -> RedriveSummary:
+    fixed: dict[str, object] = {"execute": True, "reason": "look again", **options}
+    return restore(spark, RestoreOptions(archive.root, url, **fixed))  # type: ignore[arg-type]
+
+
+def contents(messages: list[Message]) -> list[tuple[str, object]]:
+    return sorted((one.body, sorted(one.attributes.items())) for one in messages)
+
+
+def test_message_goes_back_as_it_was_archived_and_only_once(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    queue = make_queue("parked")
+    sources = [parked(n) for n in range(4)]
+    archive = archive_of(tmp_path, sources)
+
+    first = restored(spark, archive, queue.url, limit=3)
+    rest = restored(spark, archive, queue.url)
+    again = restored(spark, archive, queue.url)
+
+    assert [first.count(word) for word in ("restored", "over_limit")] == [3, 1]
+    assert [rest.count(word) for word in ("restored", "restored_before")] == [1, 3]
+    assert [again.count(word) for word in ("restored", "restored_before")] == [0, 4]
+    assert contents(receive_all(queue)) == contents(sources)
+    assert analyzed(spark, archive).decided == 4
+
+
+def test_what_was_sent_or_discarded_stays_away(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    queue, main_queue = make_queue("parked"), make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+    sent = planned(spark, archive)
+    executed(spark, archive, sent, main_queue.url, where="message_id < 'm-002'")
+    executed(spark, archive, planned(spark, archive, "discard"), main_queue.url)
+
+    without = restored(spark, archive, queue.url)
+    undone = restored(spark, archive, queue.url, include_discarded=True)
+    redriven = executed(spark, archive, sent, main_queue.url)
+
+    assert [without.count(w) for w in ("restored", "sent_before", "discarded_before")] == [0, 2, 2]
+    assert [undone.count(w) for w in ("restored", "sent_before")] == [2, 2]
+    assert [redriven.count(w) for w in ("sent", "restored_before")] == [0, 2]
+    assert len(receive_all(queue)) == 2
+
+
+def test_fifo_groups_go_back_in_order(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    queue = make_queue("parked.fifo")
+    archive = archive_of(
+        tmp_path,
+        [parked(n, MessageGroupId=f"g-{n % 2}", SequenceNumber=str(100 - n)) for n in range(6)],
+    )
+
+    assert restored(spark, archive, queue.url).count("restored") == 6
+    arrived = [one.body for one in receive_all(queue) if one.message_group_id == "g-0"]
+    assert arrived == [parked(n).body for n in (4, 2, 0)]
+
+
+def test_dry_run_says_what_would_go_back_and_sends_nothing(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    queue = make_queue("parked")
+    archive = archive_of(tmp_path, [parked(n) for n in range(3)])
+    argv = ["restore", "--archive", archive.root, "--parked-queue-url", queue.url]
+
+    assert main([*argv, "--where", "message_id > 'm-000'"]) == 0
+
+    said = capsys.readouterr().out
+    assert "dry run: nothing was sent. 2 would go to" in said
+    assert receive_all(queue) == []
+    assert archive.list("ledger") == []
+    assert main([*argv, "--execute"]) == 2
+    assert "--execute needs --reason" in capsys.readouterr().err
