@@ -8,7 +8,7 @@ without a result is busy while young; after that nobody knows, and its messages 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -175,6 +175,35 @@ class Ledger:
             ArchiveError: it cannot be read, or somebody changed it.
         """
         return self._read(name.unit, name.chunk, name.number)
+
+    def attempt_at(self, name: AttemptName, message_ids: Collection[str]) -> Attempt | None:
+        """Read one attempt of this plan if it claims one of these messages; else it costs a read.
+
+        Raises:
+            ArchiveError: as for ``attempt``.
+        """
+        path = self._path(name.unit, name.chunk, name.number, "claim.json")
+        claim = self.archive.read(path) or b""
+        is_named = any(message_id.encode() in claim for message_id in message_ids)
+        attempt = self.attempt(name) if is_named else None
+        return (
+            attempt
+            if attempt and not {*message_ids}.isdisjoint(attempt.claim.message_ids)
+            else None
+        )
+
+    def sent_as(self, name: AttemptName, new_message_id: str) -> str | None:
+        """Return which message one attempt sent as that copy; None if it is not of this attempt.
+
+        Raises:
+            ArchiveError: as for ``attempt``.
+        """
+        path = self._path(name.unit, name.chunk, name.number, "result.jsonl")
+        if new_message_id.encode() not in (self.archive.read(path) or b""):
+            return None
+        attempt = self.attempt(name)
+        results = (attempt.results or ()) if attempt else ()
+        return next((r.message_id for r in results if r.new_message_id == new_message_id), None)
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""

@@ -50,12 +50,33 @@ def ledger_states(
         plan that brought it there. Lazy: each action reads the ledgers again. An action raises
         ArchiveError in its task where a file cannot be read.
     """
-    claimed = claimed_messages(spark, archive, now_seconds, claim_ttl_seconds, plan_ids)
+    return strongest_states(
+        claimed_messages(spark, archive, now_seconds, claim_ttl_seconds, plan_ids)
+    )
+
+
+def strongest_states(claimed: DataFrame) -> DataFrame:
+    """Keep of ``claimed_messages`` the state of each message that holds, as ``ledger_states``."""
     strongest = F.max(F.struct("strength", "plan_id", "state"))
     return (
         claimed.groupBy("message_id")
         .agg(strongest.alias("strongest"))
         .select("message_id", "strongest.state", "strongest.plan_id")
+    )
+
+
+def states_by_plan(claimed: DataFrame) -> DataFrame:
+    """Count of ``claimed_messages``, by plan, how many messages each left in which state.
+
+    Returns:
+        ``plan_id, state, count``.
+    """
+    strongest = F.max(F.struct("strength", "state"))
+    return (
+        claimed.groupBy("plan_id", "message_id")
+        .agg(strongest.alias("strongest"))
+        .groupBy("plan_id", "strongest.state")
+        .count()
     )
 
 

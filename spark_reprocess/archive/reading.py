@@ -24,7 +24,7 @@ MESSAGES = "messages"
 DRAIN = "drain_id="
 
 _BATCH_ROWS = 1000
-"""A file holds about 64 MiB of bodies at most, so a batch does too."""
+"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
 
 _FILES_PER_TASK = 16
 
@@ -32,6 +32,11 @@ _FILES_PER_TASK = 16
 def drain_folder(drain_id: str) -> str:
     """Where a drain's files lie, below the archive's root."""
     return f"{MESSAGES}/{DRAIN}{drain_id}"
+
+
+def drain_of(path: str) -> str:
+    """Which drain wrote the file at *path*."""
+    return path.split("/")[1].removeprefix(DRAIN)
 
 
 def archive_rows(

@@ -25,6 +25,40 @@ def complain(text: str) -> None:
     _write(f"spark_reprocess: {text}", sys.stderr)
 
 
+def harmless(text: str) -> str:
+    """Spell out what could make a terminal do something, or hide what stands there.
+
+    Texts of strangers end up on the screen; line breaks and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+def print_heading(text: str) -> None:
+    """Write the heading of a part of the answer."""
+    if sys.stdout.isatty():
+        Console(file=sys.stdout).print(Text(harmless(text), style="bold"), soft_wrap=True)
+    else:
+        say(text)
+
+
+def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
+    """Write names and what they stand for, aligned; what is empty is left out.
+
+    Of a text of several lines the second and later ones stand below its name.
+    """
+    shown = [(name, harmless(value)) for name, value in fields if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    console = Console(file=sys.stdout) if sys.stdout.isatty() else None
+    for name, value in shown:
+        head, text = f"{indent}{name.ljust(width)}  ", value.replace("\n", f"\n{indent * 2}")
+        if console:
+            console.print(Text(head, style="dim"), Text(text), sep="", soft_wrap=True)
+        else:
+            say(f"{head}{text}")
+
+
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO | None = None
 ) -> None:
@@ -54,7 +88,7 @@ def print_diff(lines: Sequence[str], indent: int = 0) -> None:
 
 
 def _spell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else harmless(str(value))
 
 
 def _draw(
@@ -90,4 +124,4 @@ def _align(
 
 
 def _write(line: str, stream: TextIO) -> None:
-    print(line, file=stream)
+    print(harmless(line), file=stream)

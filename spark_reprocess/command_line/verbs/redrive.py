@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 from spark_reprocess import interruption
 from spark_reprocess.command_line.answers.canary import stopped_sentence
 from spark_reprocess.command_line.answers.redrive import print_redrive
-from spark_reprocess.command_line.argument_types import WHERE, above_zero, whole_number
+from spark_reprocess.command_line.argument_types import (
+    WHERE,
+    above_zero,
+    add_claim_ttl,
+    whole_number,
+)
 from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
 from spark_reprocess.command_line.exit_codes import (
     DONE,
@@ -59,14 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default="report",
         help="what to do with messages that may have been sent (default: %(default)s)",
     )
-    add(
-        "--claim-ttl",
-        dest="claim_ttl_seconds",
-        type=whole_number(60, 43_200),
-        default=900,
-        metavar="S",
-        help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
-    )
+    add_claim_ttl(parser)
     add_canary(parser)
     add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
     add("--keep-counter", action="store_true", help="keep each message's replay count")

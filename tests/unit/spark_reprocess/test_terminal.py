@@ -2,7 +2,13 @@ import io
 
 import pytest
 
-from spark_reprocess.command_line.terminal import complain, print_table
+from spark_reprocess.command_line.terminal import (
+    complain,
+    harmless,
+    print_fields,
+    print_heading,
+    print_table,
+)
 
 
 class Terminal(io.StringIO):
@@ -51,3 +57,45 @@ def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None
     complain("no")
 
     assert capsys.readouterr().err == "spark_reprocess: no\n"
+
+
+def test_nothing_on_the_screen_can_drive_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
+    out = Terminal()
+
+    complain(hostile)
+    print_table(("failure",), [(hostile,)], out)
+
+    shown = capsys.readouterr().err
+    assert shown == "spark_reprocess: \\x1b]0;title\\x07\\x1b[2J\\rover\\u202ewritten\n"
+    assert "\\x1b]0;title" in out.getvalue()
+    assert "\x07" not in out.getvalue()
+
+
+def test_texts_that_people_write_stay_as_they_are() -> None:
+    assert harmless("Grüße, 注文\n\t✓ 👍") == "Grüße, 注文\n\t✓ 👍"
+
+
+def test_fields_are_aligned_and_empty_ones_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    print_fields([("by", "me"), ("why", ""), ("body", "2 lines\none\ntwo")])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "  by    me",
+        "  body  2 lines",
+        "    one",
+        "    two",
+    ]
+
+
+def test_terminal_gets_the_same_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+
+    print_heading("m-1: sent")
+    print_fields([("by", "[red]me[/red]")])
+
+    assert "m-1: sent" in out.getvalue()
+    assert "by  " in out.getvalue()
+    assert "[red]me[/red]" in out.getvalue()

@@ -1,0 +1,121 @@
+"""``status``: what is where, counted by Spark."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, State, timestamp
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.upkeep.status import DrainCount, PlanCount, StatusOptions, status
+from tests.builders import NOW
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import archive_of, entry_of, parked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Capture = pytest.CaptureFixture[str]
+IDS = [f"m-{number:03d}" for number in range(10)]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """Ten messages in two drains, two of them in both; two plans that dealt with some."""
+    messages = [parked(n, SentTimestamp=str((NOW + n) * 1000)) for n in range(10)]
+    archive_of(tmp_path, messages[:7], "d-1")
+    archive = archive_of(tmp_path, messages[5:], "d-2")
+    claim = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), tuple(IDS[:5]))
+    ledger = Ledger(archive, "p-1")
+    ledger.claim("g-1", 1, 1, claim)
+    outcomes = [Outcome.SENT, Outcome.SENT, Outcome.DISCARDED, Outcome.FAILED, Outcome.IN_DOUBT]
+    results = [Result(i, o, timestamp(NOW)) for i, o in zip(IDS, outcomes, strict=False)]
+    ledger.record("g-1", 1, 1, results)
+    dead = replace(claim, message_ids=(IDS[5], IDS[4]))
+    Ledger(archive, "p-2").claim("g-1", 1, 1, dead)
+    return archive
+
+
+def test_every_message_is_counted_once(spark: "SparkSession", archive: Archive) -> None:
+    found = status(spark, StatusOptions(archive.root))
+
+    assert found.messages == 10
+    assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "undecided": 5}
+    assert found.oldest_undecided_at == datetime.fromtimestamp(NOW + 3, UTC)
+    assert found.drains == (DrainCount("d-1", 7, 2), DrainCount("d-2", 3, 3))
+    assert found.plans == (
+        PlanCount("p-1", {"sent": 2, "discarded": 1, "in_doubt": 1}),
+        PlanCount("p-2", {"in_doubt": 2}),
+    )
+    assert found.examples == {State.IN_DOUBT: (IDS[4], IDS[5])}
+    assert found.queue is None
+
+
+def test_queue_is_counted_where_it_is_named(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(n)) for n in range(3)])
+    source.receive(max_messages=1, wait_seconds=0)
+
+    found = status(spark, StatusOptions(str(tmp_path / "new"), source.url))
+
+    assert found.queue == QueueCounts(visible=2, in_flight=1, delayed=0)
+    assert (found.messages, found.drains, found.plans) == (0, (), ())
+
+
+def test_answer_names_what_to_look_at(
+    spark: "SparkSession", archive: Archive, capsys: Capture
+) -> None:
+    assert main(["status", "--archive", archive.root]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"archive {archive.root} at ")
+    assert lines[1:3] == [
+        "messages  undecided  sent  discarded  in doubt  busy",
+        "      10          5     2          1         2     0",
+    ]
+    assert lines[3].startswith("oldest undecided: parked 2023-11-14 22:13 UTC, ")
+    assert lines[4:7] == [
+        "drain  messages  undecided",
+        "d-1           7          2",
+        "d-2           3          3",
+    ]
+    assert lines[7:10] == [
+        "plan  sent  discarded  in doubt  busy",
+        "p-1      2          1         1     0",
+        "p-2      0          0         2     0",
+    ]
+    assert lines[10:] == [
+        "in doubt: they may have been sent and no answer came: m-004, m-005",
+        f"  look at one: python -m spark_reprocess show --archive {archive.root} m-004",
+        f"next: python -m spark_reprocess analyze --archive {archive.root}",
+    ]
+
+
+def test_machines_get_json(spark: "SparkSession", archive: Archive, capsys: Capture) -> None:
+    assert main(["status", "--archive", archive.root, "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["version"], told["messages"], told["counts"]["undecided"]) == (1, 10, 5)
+    assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}}
+    assert told["oldest_undecided_at"] == "2023-11-14T22:13:23+00:00"
+
+
+def test_broken_file_is_named_in_a_sentence(
+    spark: "SparkSession", archive: Archive, capsys: Capture
+) -> None:
+    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json", b"{")
+
+    assert main(["status", "--archive", archive.root]) == 2
+    assert "claim.json or its result cannot be read" in capsys.readouterr().err
+
+
+def test_empty_archive_is_no_error(spark: "SparkSession", tmp_path: Path, capsys: Capture) -> None:
+    assert main(["status", "--archive", str(tmp_path)]) == 0
+    assert "       0          0" in capsys.readouterr().out
