@@ -22,6 +22,7 @@ Spark, SQS or disk.
 ``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate;
                        ``redrive`` * and ``redrive_task`` * act
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
+``upkeep/`` *          the verbs ``status`` and ``show``
 ``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences
 =====================  =============================================================
 """
