@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -19,8 +18,8 @@ from spark_reprocess.clients import ClientFactory, require_queue, sqs_client
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.conditions import explained
+from spark_reprocess.upkeep.history import UNDECIDED
 
-UNDECIDED = "undecided"
 EXAMPLES = 5
 
 
@@ -71,8 +70,8 @@ class ArchiveStatus:
 
     Attributes:
         queue: what SQS counts in the parked queue; None where it was not asked.
-        messages: distinct messages in the archive.
-        counts: of them, by ``State`` and ``undecided``; they add up to *messages*.
+        messages: distinct messages in the archive: sent, discarded and undecided ones.
+        counts: of them, by ``State`` and ``undecided``; those in doubt and busy are undecided, too.
         oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
         examples: the first few ids of those in doubt and busy.
     """
@@ -112,32 +111,41 @@ def status(
     with progress("counting", str), explained(None):
         claimed = claimed_messages(spark, archive, now, options.claim_ttl_seconds).persist()
         try:
-            rows = _rows_by_drain(spark, archive, claimed)
+            tallies = _tallies(spark, archive, claimed)
             plans = _plans(archive, claimed)
             examples = _examples(claimed, plans)
         finally:
             claimed.unpersist()
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts[row["state"]] += row["count"]
-    undecided = [row["oldest_at"] for row in rows if row["state"] == UNDECIDED]
+    undecided = [one for one in tallies if one.is_undecided]
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now, UTC),
         queue=queue,
-        messages=counts.total(),
-        counts=dict(counts),
-        oldest_undecided_at=min(undecided, default=None),
-        drains=_drains(rows),
+        messages=sum(one.count for one in tallies),
+        counts={UNDECIDED: sum(one.count for one in undecided), **_by_state(tallies)},
+        oldest_undecided_at=min((one.oldest_at for one in undecided), default=None),
+        drains=_drains(tallies),
         plans=plans,
         examples=examples,
     )
 
 
-def _rows_by_drain(
-    spark: SparkSession, archive: Archive, claimed: DataFrame
-) -> list[dict[str, Any]]:
-    """``drain_id, state, count, oldest_at``: as many rows as there are drains, times states."""
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """Messages that one drain brought first and that are in one state, None for an open one."""
+
+    drain_id: str
+    state: str | None
+    count: int
+    oldest_at: datetime
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.state not in (State.SENT, State.DISCARDED)
+
+
+def _tallies(spark: SparkSession, archive: Archive, claimed: DataFrame) -> list[_Tally]:
+    """As many as there are drains, times states."""
     drains = drain_ids(archive)
     if not drains:
         return []
@@ -147,21 +155,28 @@ def _rows_by_drain(
         .groupBy("message_id")
         .agg(F.min(F.struct("drained_at", "drain_id")).alias("first"), F.min("at").alias("at"))
     )
-    state = F.coalesce("state", F.lit(UNDECIDED))
     counted = (
         messages.join(strongest_states(claimed), "message_id", "left")
-        .groupBy("first.drain_id", state.alias("state"))
+        .groupBy("first.drain_id", "state")
         .agg(F.count("*").alias("count"), F.min("at").alias("oldest_at"))
     )
-    return [dict(row) for row in counted.toArrow().to_pylist()]
+    return [_Tally(**row) for row in counted.toArrow().to_pylist()]
 
 
-def _drains(rows: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
+def _by_state(tallies: Sequence[_Tally]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for one in tallies:
+        if one.state is not None:
+            counts[one.state] += one.count
+    return dict(counts)
+
+
+def _drains(tallies: Sequence[_Tally]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
-    for row in rows:
-        messages[row["drain_id"]] += row["count"]
-        undecided[row["drain_id"]] += row["count"] if row["state"] == UNDECIDED else 0
+    for one in tallies:
+        messages[one.drain_id] += one.count
+        undecided[one.drain_id] += one.count if one.is_undecided else 0
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 

@@ -45,9 +45,9 @@ def test_every_message_is_counted_once(spark: "SparkSession", archive: Archive) 
     found = status(spark, StatusOptions(archive.root))
 
     assert found.messages == 10
-    assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "undecided": 5}
+    assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "undecided": 7}
     assert found.oldest_undecided_at == datetime.fromtimestamp(NOW + 3, UTC)
-    assert found.drains == (DrainCount("d-1", 7, 2), DrainCount("d-2", 3, 3))
+    assert found.drains == (DrainCount("d-1", 7, 4), DrainCount("d-2", 3, 3))
     assert found.plans == (
         PlanCount("p-1", {"sent": 2, "discarded": 1, "in_doubt": 1}),
         PlanCount("p-2", {"in_doubt": 2}),
@@ -77,13 +77,13 @@ def test_answer_names_what_to_look_at(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
-        "messages  undecided  sent  discarded  in doubt  busy",
-        "      10          5     2          1         2     0",
+        "messages  sent  discarded  undecided  of them in doubt  busy",
+        "      10     2          1          7                 2     0",
     ]
     assert lines[3].startswith("oldest undecided: parked 2023-11-14 22:13 UTC, ")
     assert lines[4:7] == [
         "drain  messages  undecided",
-        "d-1           7          2",
+        "d-1           7          4",
         "d-2           3          3",
     ]
     assert lines[7:10] == [
@@ -102,7 +102,7 @@ def test_machines_get_json(spark: "SparkSession", archive: Archive, capsys: Capt
     assert main(["status", "--archive", archive.root, "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
-    assert (told["version"], told["messages"], told["counts"]["undecided"]) == (1, 10, 5)
+    assert (told["version"], told["messages"], told["counts"]["undecided"]) == (1, 10, 7)
     assert told["plans"][1] == {"plan_id": "p-2", "counts": {"in_doubt": 2}}
     assert told["oldest_undecided_at"] == "2023-11-14T22:13:23+00:00"
 
@@ -118,4 +118,4 @@ def test_broken_file_is_named_in_a_sentence(
 
 def test_empty_archive_is_no_error(spark: "SparkSession", tmp_path: Path, capsys: Capture) -> None:
     assert main(["status", "--archive", str(tmp_path)]) == 0
-    assert "       0          0" in capsys.readouterr().out
+    assert "       0     0" in capsys.readouterr().out

@@ -10,12 +10,20 @@ from spark_reprocess.archive.ledger import State
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.answers.times import age, minute
 from spark_reprocess.command_line.terminal import print_table, say
-from spark_reprocess.upkeep.status import EXAMPLES, UNDECIDED, ArchiveStatus
+from spark_reprocess.upkeep.history import UNDECIDED
+from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus
 
 _WORDS = {
     "sent": State.SENT,
     "discarded": State.DISCARDED,
     "in doubt": State.IN_DOUBT,
+    "busy": State.BUSY,
+}
+_COLUMNS = {
+    "sent": State.SENT,
+    "discarded": State.DISCARDED,
+    "undecided": UNDECIDED,
+    "of them in doubt": State.IN_DOUBT,
     "busy": State.BUSY,
 }
 _LATEST = 20
@@ -31,11 +39,7 @@ def print_status(status: ArchiveStatus) -> None:
             f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
             f"{queue.delayed:,} delayed"
         )
-    columns = ("messages", UNDECIDED, *_WORDS)
-    print_table(
-        columns,
-        [(status.messages, status.count(UNDECIDED), *map(status.count, _WORDS.values()))],
-    )
+    print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
     if status.oldest_undecided_at:
         ago = age((status.at - status.oldest_undecided_at).total_seconds())
         say(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
