@@ -12,6 +12,7 @@ from tests.contract.template import (
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    ROOT,
     SPARK_JOB,
     TEMPLATE,
     as_list,
@@ -38,6 +39,21 @@ def test_the_serverless_application_repository_accepts_every_type_that_sam_makes
     types = {resource["Type"] for resource in translate(TEMPLATE, SPARK_JOB)["Resources"].values()}
 
     assert types <= ACCEPTED_BY_SERVERLESS_REPO
+
+
+def test_the_capabilities_are_those_that_the_documents_name() -> None:
+    """Which types need which: SAR API reference, CreateApplicationVersion."""
+    types = {resource["Type"] for resource in translate(TEMPLATE, SPARK_JOB)["Resources"].values()}
+    needed = set()
+    if types & {"AWS::IAM::Role", "AWS::IAM::ManagedPolicy"}:
+        needed.add("CAPABILITY_IAM")
+    if types & {"AWS::Lambda::Permission", "AWS::SQS::QueuePolicy", "AWS::S3::BucketPolicy"}:
+        needed.add("CAPABILITY_RESOURCE_POLICY")
+    if types & {"AWS::Serverless::Application"}:
+        needed.add("CAPABILITY_AUTO_EXPAND")
+
+    named = re.findall(r"CAPABILITY_[A-Z_]+", (ROOT / "README-SAR.md").read_text("utf-8"))
+    assert set(named) == needed
 
 
 def test_no_role_could_give_itself_or_others_more() -> None:

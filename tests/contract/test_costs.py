@@ -1,0 +1,71 @@
+"""The costs that the documents state, counted from the list prices."""
+
+import re
+
+from dlq_replay.decision import ParkReason
+from dlq_replay.measures import Metric
+from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_replay.simulate.prices import (
+    EVENT_MESSAGES,
+    FUNCTION_GB,
+    LAMBDA_ARM64_PER_GB_SECOND,
+    LAMBDA_PER_INVOCATION,
+    SQS_BATCH_ENTRIES,
+    SQS_STANDARD_PER_REQUEST,
+)
+from tests.contract.cloudformation import Stack
+from tests.contract.template import ROOT, TEMPLATE
+
+MILLION = 1_000_000
+REQUESTS_PER_REPLAY = 3
+"""Receive, send, delete."""
+
+
+def cost_of_a_million(messages_per_request: int, messages_per_event: int) -> str:
+    events = MILLION / messages_per_event
+    seconds = EVENT_SECONDS + MESSAGE_SECONDS * messages_per_event
+    dollars = (
+        REQUESTS_PER_REPLAY * MILLION / messages_per_request * SQS_STANDARD_PER_REQUEST
+        + events * LAMBDA_PER_INVOCATION
+        + events * seconds * FUNCTION_GB * LAMBDA_ARM64_PER_GB_SECOND
+    )
+    return f"${dollars:.2f}"
+
+
+def test_a_million_replays_cost_what_the_documents_say() -> None:
+    in_batches = cost_of_a_million(SQS_BATCH_ENTRIES, EVENT_MESSAGES)
+    one_by_one = cost_of_a_million(1, 1)
+    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    shop_window = " ".join((ROOT / "README-SAR.md").read_text("utf-8").split())
+
+    assert f"| together | **{in_batches}** | **{one_by_one}** |" in guide
+    assert f"between {in_batches}, in full batches, and {one_by_one}, one at a time" in shop_window
+
+
+def test_the_arithmetic_of_the_guide_adds_up() -> None:
+    times = " \N{MULTIPLICATION SIGN} "
+    guide = (ROOT / "docs/deployment.md").read_text("utf-8").replace(",", "")
+    products = re.findall(rf"((?:[\d.$]+(?:/M)?(?: \w+)*{times})+[$\d./M]+) = \$([\d.]+)", guide)
+
+    assert len(products) >= 8
+    for text, result in products:
+        value = 1.0
+        for factor in text.split(times):
+            number = re.match(r"\$?([\d.]+)", factor)
+            assert number
+            value *= float(number[1]) / (MILLION if "/M" in factor else 1)
+        places = len(result.rstrip(".").partition(".")[2])
+        assert round(value, places) == float(result.rstrip(".")), text
+
+
+def test_the_guide_counts_the_metrics_and_the_alarms_metrics() -> None:
+    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    published = len(Metric) + len(ParkReason)
+    alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
+    watched = sum(
+        sum("MetricStat" in one for one in alarm["Metrics"]) if "Metrics" in alarm else 1
+        for alarm in alarms.values()
+    )
+
+    assert f"metrics: at most {published} " in guide
+    assert f"alarms: {watched} metrics " in guide
