@@ -20,6 +20,7 @@ class LedgerEntry:
         outcome: an ``Outcome``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or what hid the answer.
+        is_canary: whether it went ahead of the others, to see whether it fails.
     """
 
     plan_id: str
@@ -33,6 +34,7 @@ class LedgerEntry:
     settled_at: str
     new_message_id: str
     detail: str
+    is_canary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +161,5 @@ def _entry(message_id: str, name: AttemptName, attempt: Attempt) -> LedgerEntry:
         settled_at=result.time if result else "",
         new_message_id=result.new_message_id if result else "",
         detail=result.detail if result else "",
+        is_canary=claim.is_canary,
     )

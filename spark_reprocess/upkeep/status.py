@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import State, attempt_names
+from spark_reprocess.archive.ledger import DECIDED, State, attempt_names
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows
@@ -70,7 +70,7 @@ class ArchiveStatus:
 
     Attributes:
         queue: what SQS counts in the parked queue; None where it was not asked.
-        messages: distinct messages in the archive: sent, discarded and undecided ones.
+        messages: distinct messages in the archive, decided and undecided ones.
         counts: of them, by ``State`` and ``undecided``; those in doubt and busy are undecided, too.
         oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
         examples: the first few ids of those in doubt and busy.
@@ -141,7 +141,7 @@ class _Tally:
 
     @property
     def is_undecided(self) -> bool:
-        return self.state not in (State.SENT, State.DISCARDED)
+        return self.state not in DECIDED
 
 
 def _tallies(spark: SparkSession, archive: Archive, claimed: DataFrame) -> list[_Tally]:

@@ -77,8 +77,8 @@ def test_answer_names_what_to_look_at(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
-        "messages  sent  discarded  undecided  of them in doubt  busy",
-        "      10     2          1          7                 2     0",
+        "messages  sent  discarded  restored  undecided  of them in doubt  busy",
+        "      10     2          1         0          7                 2     0",
     ]
     assert lines[3].startswith("oldest undecided: parked 2023-11-14 22:13 UTC, ")
     assert lines[4:7] == [
@@ -87,9 +87,9 @@ def test_answer_names_what_to_look_at(
         "d-2           3          3",
     ]
     assert lines[7:10] == [
-        "plan  sent  discarded  in doubt  busy",
-        "p-1      2          1         1     0",
-        "p-2      0          0         2     0",
+        "plan  sent  discarded  restored  in doubt  busy",
+        "p-1      2          1         0         1     0",
+        "p-2      0          0         0         2     0",
     ]
     assert lines[10:] == [
         "in doubt: they may have been sent and no answer came: m-004, m-005",

@@ -10,13 +10,11 @@ from spark_reprocess.command_line.answers.times import second
 from spark_reprocess.command_line.terminal import print_fields, print_heading, say
 from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, LedgerEntry
 
-_OUTCOMES = {
-    Outcome.SENT: "sent",
-    Outcome.DISCARDED: "discarded",
+_OUTCOMES: dict[str | None, str] = {
     Outcome.FAILED: "not sent",
     Outcome.IN_DOUBT: "in doubt: it may have been sent",
+    None: "claimed, no result written",
 }
-_NO_OUTCOME = "claimed, no result written"
 
 Fields = Iterator[tuple[str, str]]
 
@@ -68,10 +66,11 @@ def _replays(copy: ArchivedCopy) -> str:
 
 
 def _outcome(entry: LedgerEntry) -> str:
-    word = _NO_OUTCOME if entry.outcome is None else _OUTCOMES[Outcome(entry.outcome)]
+    word = _OUTCOMES.get(entry.outcome, entry.outcome or "")
     sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
     detail = f" ({entry.detail})" if entry.detail else ""
-    return f"{word}{sent_as}{detail}"
+    canary = ", as a canary" if entry.is_canary else ""
+    return f"{word}{sent_as}{detail}{canary}"
 
 
 def _entry_fields(entry: LedgerEntry) -> Fields:

@@ -6,22 +6,17 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 
-from spark_reprocess.archive.ledger import State
+from spark_reprocess.archive.ledger import DECIDED, State
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.answers.times import age, minute
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.upkeep.history import UNDECIDED
 from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus
 
-_WORDS = {
-    "sent": State.SENT,
-    "discarded": State.DISCARDED,
-    "in doubt": State.IN_DOUBT,
-    "busy": State.BUSY,
-}
+_DECIDED = {state.value: state for state in DECIDED}
+_WORDS = {**_DECIDED, "in doubt": State.IN_DOUBT, "busy": State.BUSY}
 _COLUMNS = {
-    "sent": State.SENT,
-    "discarded": State.DISCARDED,
+    **_DECIDED,
     "undecided": UNDECIDED,
     "of them in doubt": State.IN_DOUBT,
     "busy": State.BUSY,

@@ -21,6 +21,8 @@ BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x1b[31mred"}'
 
 ATTRIBUTES = "tenant (String), key (Binary.k), sqs-dlq-context (String), sqs-dlq-replay-nb (Number)"
 
+WORDS = {Outcome.FAILED: "not sent", Outcome.IN_DOUBT: "in doubt: it may have been sent"}
+
 
 def parked(message_id: str, first_id: str, sent_seconds: int, plan: str | None = None) -> Message:
     error = FailureError("TimeoutError", "ada@example.org after 3 s")
@@ -35,8 +37,16 @@ def drained(archive: Archive, drain_id: str, *messages: Message) -> None:
     write_messages(archive, drain_id, 0, [to_row(m, queue_url("parked"), at) for m in messages])
 
 
-def claim(*ids: str, seconds: float = NOW + 200.0) -> Claim:
-    return Claim("run-1", "me@here", "it is fixed", queue_url("main"), timestamp(seconds), ids)
+def claim(*ids: str, seconds: float = NOW + 200.0, is_canary: bool = False) -> Claim:
+    return Claim(
+        run_id="run-1",
+        who="me@here",
+        reason="it is fixed",
+        destination=queue_url("main"),
+        time=timestamp(seconds),
+        message_ids=ids,
+        is_canary=is_canary,
+    )
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def archive(tmp_path: Path) -> Archive:
     ledger.claim("g-1", 1, 1, claim("other", "copy-1"))
     refused = Result("copy-1", Outcome.FAILED, timestamp(NOW + 201), detail="InternalError")
     ledger.record("g-1", 1, 1, [refused])
-    ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0))
+    ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, is_canary=True))
     sent = Result("copy-1", Outcome.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
     ledger.record("g-1", 1, 2, [sent])
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
@@ -81,6 +91,16 @@ def test_claim_that_its_result_leaves_out_is_in_doubt(archive: Archive) -> None:
 
     assert copy.state == "in_doubt"
     assert [entry.outcome for entry in copy.entries] == ["in_doubt"]
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Outcome) -> None:
+    ledger = Ledger(archive, "p-3")
+    ledger.claim("g-1", 1, 1, claim("other"))
+    ledger.record("g-1", 1, 1, [Result("other", outcome, timestamp(NOW))])
+
+    assert main(["show", "--archive", archive.root, "other"]) == 0
+    assert f"  2023-11-14 22:16:40  {WORDS.get(outcome, outcome)}\n" in capsys.readouterr().out
 
 
 def test_message_that_no_run_touched_is_undecided(archive: Archive) -> None:
@@ -141,7 +161,7 @@ def test_history_reads_like_a_story(archive: Archive, capsys: Capture) -> None:
         "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
         "    plan     p-1, run run-1",
         "    settled  2023-11-14 22:16:41",
-        "  2023-11-14 22:18:20  sent as copy-1b",
+        "  2023-11-14 22:18:20  sent as copy-1b, as a canary",
         "    by       me@here",
         "    why      it is fixed",
         "    to       https://sqs.us-east-1.amazonaws.com/123456789012/main",
