@@ -140,6 +140,18 @@ def test_an_address_that_a_command_line_would_misread_is_refused(key: str) -> No
         stack_of(SparkJobPolicyUri=f"s3://rules/{key}")
 
 
+def test_further_options_are_passed_on() -> None:
+    options = "--max-rate 100 --canary 5% --no-samples"
+
+    assert command_line_of(stack_of(SparkJobOptions=options))[-5:] == options.split()
+
+
+@pytest.mark.parametrize("options", ["--where 'x'", "canary", "--a  b", "--a; rm", '--a "b"', " "])
+def test_options_that_a_command_line_would_misread_are_refused(options: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
+        stack_of(SparkJobOptions=options)
+
+
 def test_acting_needs_a_policy() -> None:
     assert stack_of(SparkJobExecute="true").broken_rules == ["ExecutionNeedsAPolicy"]
     assert stack_of(SparkJobExecute="true", **POLICY).broken_rules == []
@@ -177,6 +189,7 @@ def test_the_job_may_empty_the_parked_queue_and_only_send_to_main(
             "sqs:SendMessage",
             "sqs:GetQueueAttributes",
         },
+        f"arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue{suffix}": {"sqs:GetQueueAttributes"},
     }
 
 

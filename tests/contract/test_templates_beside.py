@@ -19,6 +19,7 @@ GIVEN: Mapping[str, dict[str, str]] = {
     "emr-serverless": {
         "ParkedQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders-parked",
         "MainQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders",
+        "DLQArn": DLQ,
         "BucketName": "orders-archive",
     },
     "nested-application": {
@@ -136,6 +137,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
     queue = "https://sqs.us-east-1.amazonaws.com/123456789012/orders"
     plain = stack_of("emr-serverless")
     acting = stack_of("emr-serverless", PolicyKey="dlq/policy.yaml", Execute="true")
+    careful = stack_of("emr-serverless", JobOptions="--canary 50 --max-rate 100")
 
     assert arguments_of(plain) == [
         "run",
@@ -148,6 +150,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
         *("--policy", "s3://orders-archive/dlq/policy.yaml"),
         *("--execute", "--reason", "schedule of the stack dead-letters"),
     ]
+    assert arguments_of(careful)[-4:] == ["--canary", "50", "--max-rate", "100"]
     assert stack_of("emr-serverless", Execute="true").broken_rules == ["ExecutionNeedsAPolicy"]
 
 
@@ -217,7 +220,7 @@ def test_the_schedule_may_pass_the_job_s_role_to_emr_alone() -> None:
 def test_on_emr_the_job_may_do_what_it_may_do_on_glue() -> None:
     """The queues, the archive, the metrics and the keys; each cluster's own files differ."""
     sids = {"DrainParkedQueue", "RedriveToMainQueue", "ListArchive", "ReadAndWriteArchive"}
-    sids |= {"ReadPolicy", "PublishMetrics", "UseKeysOfQueues"}
+    sids |= {"CountDeadLetters", "ReadPolicy", "PublishMetrics", "UseKeysOfQueues"}
     glue = Stack.of(
         TEMPLATE,
         {
