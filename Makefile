@@ -38,6 +38,9 @@ validate: $(SAM) ## Check the SAM templates
 	@for template in template.yaml templates/*.yaml; do \
 		$(SAM) validate --lint --template "$$template" || exit 1; done
 
+bench: setup ## Measure against what one would use instead; exit 1 below a target [BENCH_OPTIONS=--short]
+	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
+
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
 	@$(SAM) build --template templates/emr-serverless.yaml --build-dir .aws-sam/emr-build

@@ -1,7 +1,7 @@
 """The test's own door to a server in another process, under ``/_world``.
 
 =======================  ===========================================================
-``GET /_world``          latency, number of requests by operation
+``GET /_world``          latency, number of requests by operation, processor time
 ``GET …/requests``       every request that arrived; ``?operation=…&queue=…`` chooses
 ``DELETE …/requests``    forget them
 ``POST …/faults``        a list of rules, fields as in ``faults.Fault``
@@ -12,6 +12,7 @@
 """
 
 import json
+import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -51,7 +52,8 @@ def _act(front: Front, tuning: Tuning, request: HttpRequest) -> object:
     door = f"{request.method} {parts.path.removeprefix(ROOT).strip('/')}".strip()
     if door == "GET":
         counts = Counter(record.operation for record in front.log.records())
-        return {"latency_ms": tuning.latency_ms, "counts": counts}
+        cpu_seconds = time.process_time()
+        return {"latency_ms": tuning.latency_ms, "counts": counts, "cpu_seconds": cpu_seconds}
     if door == "GET requests":
         chosen = {name: values[0] for name, values in parse_qs(parts.query).items()}
         return [asdict(record) for record in front.log.records(**chosen)]

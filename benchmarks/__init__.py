@@ -1,0 +1,23 @@
+"""The product measured against what one would use instead: ``make bench``.
+
+Every benchmark is a module with ``measure(rig) -> list of findings``. A finding is a figure, in
+most cases the ratio of two medians that were measured by turns on one machine, and the target that
+it must reach. README.md beside this file says how to read them.
+
+====================  ==============================================================
+``findings``          a figure, how it spreads, and its target
+``turns``             two programs measured by turns
+``machine``           what it was measured on
+``measuring_server``  the tests' SQS in a process of its own, with latency and a log
+``rig``               what a benchmark is given: server, number of turns, a place to speak
+``letters``           dead letters as Lambda brings them
+``invocation``        a Lambda invocation: JSON in, the handler, JSON out
+``public_app``        baseline (a): one invocation and one SendMessage per dead letter
+``redrive_loop``      baselines (b) and (c): receive, send, delete in turn; SQS's own redrive
+``replay``            the replay function against (a)
+``cold_start``        its start against the start of any program with boto3
+``requests``          SQS requests of drain and redrive
+``report``            the table, and the same as JSON
+``chart``             the picture in the README
+====================  ==============================================================
+"""

@@ -1,0 +1,99 @@
+"""How long the replay function takes to start, against any program that makes an SQS client.
+
+Whole processes, from the start of Python until the program says that it is ready. Both find their
+bytecode beside their source.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.findings import Finding, Side, at_most
+from benchmarks.rig import Rig
+from benchmarks.turns import by_turns
+
+TURNS = 15
+TIME_TARGET = at_most(1.25)
+MEMORY_TARGET = at_most(20)
+
+_ROOT = Path(__file__).parents[1]
+_BASELINE = "import boto3; boto3.client('sqs')"
+_PRODUCT = "import handler as h; h.make_client('sqs', h.client_config(h.CONCURRENT_CALLS))"
+_READY_TO_REPLAY = "import handler; handler.wired_replayer()"
+_SAY_READY = "; import os; os.write(1, b'.')"
+_BYTES_PER_MB = 1e6
+_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One process.
+
+    Attributes:
+        ready_ms: from its start until it was ready.
+        peak_mb: the most memory that it held.
+    """
+
+    ready_ms: float
+    peak_mb: float
+
+
+def measure(rig: Rig) -> list[Finding]:
+    """Start both by turns; compare time and memory."""
+    rig.say("cold start, against import boto3 and a client")
+    with tempfile.TemporaryDirectory(prefix="bench-bytecode-") as bytecode:
+        variables = {**os.environ, **_environment(rig.server.url, bytecode)}
+        for program in (_BASELINE, _PRODUCT, _READY_TO_REPLAY):
+            _start(program, variables)
+        product, baseline = by_turns(
+            lambda: _start(_PRODUCT, variables),
+            lambda: _start(_BASELINE, variables),
+            rig.turns(TURNS),
+        )
+        ready = [_start(_READY_TO_REPLAY, variables) for _ in range(rig.turns(TURNS))]
+    more_mb = [p.peak_mb - b.peak_mb for p, b in zip(product, baseline, strict=True)]
+    return [
+        Finding.of_ratio(
+            "cold start, to the first client",
+            Side("ms", [one.ready_ms for one in product]),
+            Side("ms, boto3 and a client", [one.ready_ms for one in baseline]),
+            TIME_TARGET,
+        ),
+        Finding("cold start, peak memory beyond boto3's", more_mb, "MB", MEMORY_TARGET),
+        Finding("cold start, until three queues are known", [one.ready_ms for one in ready], "ms"),
+    ]
+
+
+def _environment(endpoint: str, bytecode: str) -> dict[str, str]:
+    queues = {
+        name: f"{endpoint}/123456789012/{name.lower()}"
+        for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
+    }
+    folders = (_ROOT / "layers" / "core", _ROOT / "functions" / "replay")
+    return {
+        **queues,
+        "MAX_ATTEMPTS": "20",
+        "BACKOFF_RATE": "10",
+        "BACKOFF_CAP_SECONDS": "900",
+        "LOG_LEVEL": "ERROR",
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "PYTHONPYCACHEPREFIX": bytecode,
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
+
+
+def _start(program: str, variables: dict[str, str]) -> _Start:
+    command = (sys.executable, "-c", program + _SAY_READY)
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables) as process:  # noqa: S603
+        is_ready = process.stdout is not None and process.stdout.read(1) == b"."
+        ready_ms = (time.perf_counter() - began) * 1000
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if not is_ready or process.returncode:
+        raise RuntimeError(f"this program did not start: {program}")
+    return _Start(ready_ms, usage.ru_maxrss * _MAXRSS_BYTES / _BYTES_PER_MB)

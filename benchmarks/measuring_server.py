@@ -1,0 +1,107 @@
+"""The tests' in-memory SQS behind HTTP, in a process of its own.
+
+It adds a latency to every answer, counts requests, and says how much processor time it took
+itself: a server that is busy would be what is measured.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+ROOT = Path(__file__).parents[1]
+REGION = "us-east-1"
+LATENCY_MS = 5.0
+START_SECONDS = 30
+
+
+@dataclass(slots=True)
+class Watch:
+    """What the server did while it was watched.
+
+    Attributes:
+        requests: by operation.
+        processor_share: of one core.
+    """
+
+    requests: Mapping[str, int] = field(default_factory=dict)
+    processor_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringServer:
+    """A running server.
+
+    Attributes:
+        url: where it is.
+    """
+
+    url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What points boto3 at it, in this process or in another."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "measured",
+            "AWS_SECRET_ACCESS_KEY": "measured",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    @contextmanager
+    def watched(self) -> Iterator[Watch]:
+        """Count its requests and its processor time until the block ends."""
+        watch = Watch()
+        before, began = self._state(), time.perf_counter()
+        yield watch
+        seconds, after = time.perf_counter() - began, self._state()
+        watch.processor_share = (after["cpu_seconds"] - before["cpu_seconds"]) / seconds
+        counts = after["counts"]
+        watch.requests = {name: counts[name] - before["counts"].get(name, 0) for name in counts}
+
+    def set_latency(self, milliseconds: float) -> None:
+        """Change what is added to every answer; 0 for setting things up quickly."""
+        body = json.dumps({"ms": milliseconds}).encode()
+        with urlopen(Request(f"{self.url}/_world/latency", body, method="POST")):  # noqa: S310 - ours
+            pass
+
+    def _state(self) -> dict[str, Any]:
+        with urlopen(f"{self.url}/_world") as answer:  # noqa: S310 - ours
+            state: dict[str, Any] = json.load(answer)
+            return state
+
+
+@contextmanager
+def measuring_server() -> Iterator[MeasuringServer]:
+    """Run a server until the block ends.
+
+    Raises:
+        RuntimeError: it did not start.
+    """
+    command = [sys.executable, "-m", "tests.sqs_world.server", "--latency-ms", str(LATENCY_MS)]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "layers" / "core")},
+    ) as process:
+        address = process.stdout.readline().strip() if process.stdout else ""
+        if not address:
+            raise RuntimeError("the measuring server did not start: its own error is above")
+        try:
+            yield MeasuringServer(address)
+        finally:
+            if process.stdin:
+                process.stdin.close()
+            process.wait(timeout=START_SECONDS)

@@ -1,0 +1,49 @@
+"""Baselines (b) and (c) of a bulk redrive.
+
+(b) The classical loop: receive ten, send ten, delete ten, in turn, with one client.
+(c) SQS's own redrive moves 500 messages a second at most (SQSAPI, StartMessageMoveTask); it cannot
+be run here, so its time is arithmetic.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+MOVE_TASK_MESSAGES_PER_SECOND = 500
+
+
+def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count: int) -> int:
+    """Move *count* messages, or all there are; return how many were moved."""
+    moved = 0
+    while moved < count:
+        answer = client.receive_message(
+            QueueUrl=source_url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=1,
+            MessageAttributeNames=["All"],
+        )
+        messages = answer.get("Messages", [])
+        if not messages:
+            break
+        entries: list[Any] = [
+            {
+                "Id": str(index),
+                "MessageBody": message["Body"],
+                "MessageAttributes": message.get("MessageAttributes", {}),
+            }
+            for index, message in enumerate(messages)
+        ]
+        client.send_message_batch(QueueUrl=target_url, Entries=entries)
+        receipts: list[Any] = [
+            {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]}
+            for index, message in enumerate(messages)
+        ]
+        client.delete_message_batch(QueueUrl=source_url, Entries=receipts)
+        moved += len(messages)
+    return moved
+
+
+def move_task_seconds(count: int) -> float:
+    """How long SQS's own redrive takes for *count* messages, at best."""
+    return count / MOVE_TASK_MESSAGES_PER_SECOND

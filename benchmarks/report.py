@@ -1,0 +1,93 @@
+"""The table of all findings, and the same as JSON."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.findings import Finding, Side
+from benchmarks.machine import Machine
+
+_HEADINGS = ("", "median", "lowest to highest", "target", "", "product", "baseline")
+
+
+def write_table(findings: Sequence[Finding], out: TextIO) -> None:
+    """Draw the table in a terminal; write aligned plain lines, the same cells, into a pipe."""
+    is_screen = out.isatty()
+    table = Table(box=box.SIMPLE_HEAD if is_screen else None, pad_edge=False)
+    for index, heading in enumerate(_HEADINGS):
+        table.add_column(heading, justify="left" if index in {0, 4} else "right", no_wrap=True)
+    for finding in findings:
+        table.add_row(*(Text(cell, style=_style(finding)) for cell in row(finding)))
+    Console(file=out, width=None if is_screen else 200).print(table)
+
+
+def row(finding: Finding) -> tuple[str, ...]:
+    """What the table says of one finding."""
+    target = "" if finding.target is None else str(finding.target)
+    verdict = "" if finding.target is None else ("met" if finding.is_met else "MISSED")
+    product, baseline = map(_side, finding.sides) if finding.sides else ("", "")
+    spread = f"{_spell(min(finding.values))} to {_spell(max(finding.values))}"
+    return (
+        finding.what,
+        f"{_spell(finding.figure)} {finding.unit}",
+        spread if len(finding.values) > 1 else "",
+        target,
+        verdict,
+        product,
+        baseline,
+    )
+
+
+def to_json(
+    findings: Sequence[Finding], machine: Machine, *, is_short: bool, seconds: float
+) -> dict[str, Any]:
+    """Everything, every value of every turn included."""
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine.to_json(),
+        "is_short": is_short,
+        "seconds": round(seconds),
+        "findings": [_finding(one) for one in findings],
+    }
+
+
+def write_json(path: Path, results: dict[str, Any]) -> None:
+    """Write *results*; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    return {
+        "what": one.what,
+        "median": one.figure,
+        "unit": one.unit,
+        "values": list(one.values),
+        "target": None if one.target is None else str(one.target),
+        "is_met": one.is_met,
+        "sides": [
+            {"what": side.what, "median": side.median, "values": list(side.values)}
+            for side in one.sides or ()
+        ],
+    }
+
+
+def _side(side: Side) -> str:
+    return f"{_spell(side.median)} {side.what}"
+
+
+def _spell(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
+
+
+def _style(finding: Finding) -> str:
+    if finding.target is None:
+        return "dim"
+    return "" if finding.is_met else "bold red"

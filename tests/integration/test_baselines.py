@@ -1,0 +1,72 @@
+"""The baselines do what they stand for, on the server that measures them."""
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from benchmarks.invocation import invoke
+from benchmarks.letters import event
+from benchmarks.measuring_server import MeasuringServer, measuring_server
+from benchmarks.public_app import PublicApp
+from benchmarks.redrive_loop import move_task_seconds, redrive_by_loop
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MeasuringServer]:
+    with measuring_server() as running:
+        running.set_latency(0)
+        yield running
+
+
+@pytest.fixture
+def client(server: MeasuringServer, monkeypatch: pytest.MonkeyPatch) -> "SQSClient":
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return boto3.client("sqs")
+
+
+def test_the_public_app_s_way_is_one_send_an_invocation(
+    server: MeasuringServer, client: "SQSClient"
+) -> None:
+    url = client.create_queue(QueueName="main")["QueueUrl"]
+    app = PublicApp(client, url, rate=0, cap_seconds=0, log=io.StringIO())
+    with server.watched() as watch:
+        for number in (1, 2):
+            invoke(app, event(range(number, number + 1)))
+    received = client.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+    )["Messages"]
+
+    assert watch.requests["SendMessage"] == 2
+    assert watch.processor_share > 0
+    assert ["3", "3"] == [
+        one["MessageAttributes"]["sqs-dlq-replay-nb"]["StringValue"] for one in received
+    ]
+
+
+def test_the_loop_moves_all_in_three_requests_for_ten(
+    server: MeasuringServer, client: "SQSClient"
+) -> None:
+    source, target = (client.create_queue(QueueName=n)["QueueUrl"] for n in ("from", "to"))
+    for first in range(0, 40, 10):
+        numbers = range(first, first + 10)
+        entries = [{"Id": str(n), "MessageBody": f"body {n}"} for n in numbers]
+        client.send_message_batch(QueueUrl=source, Entries=entries)  # type: ignore[arg-type]
+    with server.watched() as watch:
+        moved = redrive_by_loop(client, source, target, 40)
+
+    assert moved == 40
+    assert {"ReceiveMessage": 4, "SendMessageBatch": 4, "DeleteMessageBatch": 4} == {
+        name: count for name, count in watch.requests.items() if count
+    }
+    assert redrive_by_loop(client, source, target, 10) == 0
+
+
+def test_sqs_s_own_redrive_takes_its_documented_time() -> None:
+    assert move_task_seconds(100_000) == 200
