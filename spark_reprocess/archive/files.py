@@ -49,6 +49,15 @@ class Archive(Protocol):
             ArchiveError: it is there and cannot be read.
         """
 
+    def remove(self, path: str) -> None:
+        """Remove a file for good, with every older version that the place keeps of it.
+
+        Does nothing where there is none, so it may be repeated.
+
+        Raises:
+            ArchiveError: it is still there, or one of its versions.
+        """
+
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 

@@ -60,6 +60,14 @@ class LocalArchive:
             except FileNotFoundError:
                 return None
 
+    def remove(self, path: str) -> None:
+        """See ``Archive``."""
+        target = self._path(path)
+        with _explained(self.root, f"cannot remove {path}"):
+            if target.exists():
+                target.unlink(missing_ok=True)
+                _sync_folder(target.parent)
+
     def list(self, folder: str) -> list[str]:
         """See ``Archive``. Files in the making have hidden names and are left out."""
         root = Path(self.root)

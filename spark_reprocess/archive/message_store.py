@@ -1,15 +1,17 @@
 """Messages in the archive: ``messages/drain_id=<id>/part-*.parquet``, one row per parked copy.
 
-Files are written once and never changed. A crash may leave a message in two of them, so every read
-keeps one row per message id.
+Files are written once and never changed; to erase a message, a file is replaced. A crash may leave
+a message in two of them, so every read keeps one row per message id.
 """
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import ArchiveError, InputError
 
 _ROWS_IN_NAME = re.compile(r"/part-\d+-(?P<rows>\d+)-[^/]+\.parquet$")
 
@@ -41,6 +43,48 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
     path = f"{drain_folder(drain_id)}/{name}"
     archive.write(path, sink.getvalue().to_pybytes())
     return path
+
+
+def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> int:
+    """Replace a file by one without these messages; return how many rows went.
+
+    The new file is durable before the old one is removed, and has the same name each time, so that
+    a repeat after a crash goes on where it was. A file that loses its last row stays as an empty
+    one: plans name their drains.
+
+    Raises:
+        ArchiveError: the old file cannot be read or removed, or the new one cannot be written.
+    """
+    content = archive.read(path)
+    if content is None:
+        return 0
+    table = _decoded(archive, path, content)
+    gone = pc.is_in(table["message_id"], value_set=pa.array(sorted(message_ids), pa.string()))
+    kept = table.filter(pc.invert(gone))
+    erased = int(table.num_rows - kept.num_rows)
+    if erased:
+        sink = pa.BufferOutputStream()
+        pq.write_table(kept, sink, compression="zstd")
+        archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
+        archive.remove(path)
+    return erased
+
+
+def _decoded(archive: Archive, path: str, content: bytes) -> pa.Table:
+    try:
+        return pq.read_table(pa.BufferReader(content))
+    except pa.ArrowException as error:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
+            "somebody changed it: restore it or take it away"
+        ) from error
+
+
+def _name_without(path: str, kept: pa.Table) -> str:
+    folder, name = path.rsplit("/", 1)
+    task = name.split("-")[1] if name.count("-") > 1 else "00000"
+    ids = "\n".join([path, *map(str, kept["message_id"].to_pylist())])
+    return f"{folder}/part-{task}-{kept.num_rows}-{sha256(ids.encode()).hexdigest()[:16]}.parquet"
 
 
 def rows_written(archive: Archive, drain_id: str) -> int:

@@ -129,6 +129,18 @@ class S3Archive:
                     return self._get(path)
             return self._get(path)
 
+    def remove(self, path: str) -> None:
+        """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
+        key = self._key(path)
+        with self._explained("remove", path):
+            pages = self._s3().get_paginator("list_object_versions")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=key):
+                for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                    if version["Key"] == key:
+                        self._s3().delete_object(
+                            Bucket=self.bucket, Key=key, VersionId=version["VersionId"]
+                        )
+
     def list(self, folder: str) -> "list[str]":
         """See ``Archive``. The markers that consoles and Hadoop make for folders are left out."""
         start = f"{self.prefix}{folder}/" if folder else self.prefix
@@ -204,5 +216,8 @@ def _fix(error: ClientError | BotoCoreError) -> str:
         if error.response["Error"].get("Code") == "NoSuchBucket":
             return "make the bucket, or correct the archive's place"
         if _status(error) in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            return "allow s3:GetObject and s3:PutObject below it and s3:ListBucket on the bucket"
+            return (
+                "allow s3:GetObject and s3:PutObject below it and s3:ListBucket on the bucket; to "
+                "erase also s3:DeleteObject, s3:DeleteObjectVersion and s3:ListBucketVersions"
+            )
     return "check the network, the Region and AWS_ENDPOINT_URL, then run again"

@@ -5,9 +5,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_reprocess.command_line.verb import Verb
-from spark_reprocess.command_line.verbs import analyze, drain, redrive, restore, show, status
+from spark_reprocess.command_line.verbs import (
+    analyze,
+    drain,
+    erase,
+    redrive,
+    restore,
+    show,
+    status,
+)
 
-VERBS = (drain.VERB, analyze.VERB, redrive.VERB, restore.VERB, status.VERB, show.VERB)
+VERBS = (
+    drain.VERB,
+    analyze.VERB,
+    redrive.VERB,
+    restore.VERB,
+    erase.VERB,
+    status.VERB,
+    show.VERB,
+)
 
 _ABOUT = """\
 Brings order into a parked queue: move its messages into an archive, see what failed and why,

@@ -1,11 +1,13 @@
 """A plan's messages: the frozen set, checked against the archive, and the fate of each."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
+from spark_reprocess.archive.erasures import erased_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import column_texts, read_archive
 from spark_reprocess.errors import InputError
@@ -16,22 +18,38 @@ from spark_reprocess.spark.conditions import matching
 _ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
 
 
-def frozen_messages(spark: SparkSession, archive: Archive, plan: Plan) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The messages that a plan froze, but for those that were erased since.
+
+    Attributes:
+        notes: who erased how many, a sentence each.
+    """
+
+    messages: DataFrame
+    notes: tuple[str, ...]
+
+
+def frozen_messages(spark: SparkSession, archive: Archive, plan: Plan) -> Frozen:
     """Read exactly the messages that *plan* froze.
 
     Raises:
-        InputError: the archive does not hold that set any more, or never did.
+        InputError: the archive does not hold that set any more, or never did, and erasing does not
+            explain it.
     """
     rows = read_archive(spark, archive, plan.snapshot.drain_ids)
     messages = matching(rows, plan.snapshot.where)
     found = column_texts(messages.select("message_id"))
-    if len(found) != plan.snapshot.messages or digest(found) != plan.snapshot.sha256:
+    snapshot = plan.snapshot
+    gone = erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found)
+    ids = [*found, *(message_id for one in gone for message_id in one.message_ids)]
+    if len(ids) != plan.snapshot.messages or digest(ids) != plan.snapshot.sha256:
         raise InputError(
             f"plan {plan.plan_id}: its drains hold {len(found)} messages, not the "
             f"{plan.snapshot.messages} that it froze, or others; the archive has changed since "
             "or is another one: analyze again"
         )
-    return messages
+    return Frozen(messages, tuple(one.sentence for one in gone))
 
 
 def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:

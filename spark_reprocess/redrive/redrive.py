@@ -65,7 +65,7 @@ def redrive(
         options.canary, options.to_queue_url, queue, make_client
     )
     with weighed(spark, archive, plan, options, facts.editor, progress) as whole:
-        notes = tuple(other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
+        notes = (*whole.notes, *other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
         if options.execute:
             record_edits(archive, facts, time.time())
             sender = Sender(archive, options, make_client, make_sender, progress)

@@ -34,12 +34,14 @@ class Weighed:
         fates: one row per message; see ``selection.with_fates``. Persisted.
         planned: how many messages of each group have which fate.
         hindered: what stands in the way of messages, with the ids of the first few.
+        notes: what else the operator should know, a sentence each.
     """
 
     messages: DataFrame
     fates: DataFrame
     planned: tuple[Tally, ...]
     hindered: tuple[Tally, ...]
+    notes: tuple[str, ...]
 
     @property
     def spark(self) -> SparkSession:
@@ -80,13 +82,15 @@ def weighed(
             do not have, or the operator's SQL fails on one of them.
     """
     with progress("reading the plan's messages", str):
-        messages = frozen_messages(spark, archive, plan)
+        frozen = frozen_messages(spark, archive, plan)
+        messages = frozen.messages
         fates = _fates(messages, archive, plan, options, editor).persist()
     try:
         with progress("weighing each message", str), explained(options.where, _expressions(plan)):
-            planned = _planned(plan, fates)
+            # A group that was erased as a whole is named in the plan and has no message.
+            planned = _counted(fates) if frozen.notes else _planned(plan, fates)
             hindered = (*_hindered(fates, planned), *_unedited(fates, planned))
-        yield Weighed(messages, fates, planned, hindered)
+        yield Weighed(messages, fates, planned, hindered, frozen.notes)
     finally:
         fates.unpersist()
 

@@ -1,6 +1,7 @@
 """What an archive promises, on local disk and on S3 alike."""
 
 import multiprocessing
+import os
 import pickle
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import boto3
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
@@ -55,6 +57,31 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     )
     with pool:
         yield pool
+
+
+def test_removed_file_is_gone_and_may_be_removed_again(archive: Archive) -> None:
+    archive.write("a/b", b"one")
+    archive.write("a/b", b"two")
+    archive.write("a/bc", b"another")
+
+    archive.remove("a/b")
+    archive.remove("a/b")
+
+    assert (archive.read("a/b"), archive.list("a")) == (None, ["a/bc"])
+
+
+def test_no_version_of_a_removed_object_is_left(s3: Archive, bucket: str) -> None:
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL_S3"])
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for content in (b"one", b"two"):
+        s3.write("a/b", content)
+    client.delete_object(Bucket=bucket, Key="dead/letters/a/b")
+    s3.write("a/b", b"three")
+
+    s3.remove("a/b")
+
+    left = client.list_object_versions(Bucket=bucket)
+    assert [*left.get("Versions", []), *left.get("DeleteMarkers", [])] == []
 
 
 def create(archive: Archive, number: int) -> bool:

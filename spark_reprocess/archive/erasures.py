@@ -1,0 +1,138 @@
+"""What was erased from the archive: by whom, when, why, and the ids; never what it was.
+
+``ledger/erasures/<id>.json`` is written before the first file is touched, and
+``ledger/erasures/<id>.done`` when nothing of it is left. With the ids a plan can still be checked:
+what it froze is what the archive holds and what was erased.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import LEDGER
+from spark_reprocess.errors import ArchiveError
+
+_FOLDER = f"{LEDGER}/erasures"
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """One erasure.
+
+    Attributes:
+        time: ISO 8601, UTC.
+        drains: of each erased message, by id, the drains that had brought it.
+        plans: of plans with a condition, by id, the erased messages that they had frozen.
+        groups: which analyses put them into.
+    """
+
+    erase_id: str
+    who: str
+    reason: str
+    time: str
+    drains: Mapping[str, Sequence[str]]
+    plans: Mapping[str, Sequence[str]]
+    groups: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedOfPlan:
+    """The messages of one plan that one erasure took."""
+
+    sentence: str
+    message_ids: tuple[str, ...]
+
+
+def record_erasure(archive: Archive, erasure: Erasure) -> None:
+    """Write down what is about to be erased, durably."""
+    content = {
+        "version": 1,
+        "who": erasure.who,
+        "reason": erasure.reason,
+        "time": erasure.time,
+        "messages": {one: list(drains) for one, drains in erasure.drains.items()},
+        "plans": {one: list(ids) for one, ids in erasure.plans.items()},
+        "groups": list(erasure.groups),
+    }
+    path = f"{_FOLDER}/{erasure.erase_id}.json"
+    archive.write(path, json.dumps(content, indent=1).encode())
+
+
+def mark_done(archive: Archive, erase_id: str) -> None:
+    """Write down that nothing is left of what an erasure named, durably."""
+    archive.write(f"{_FOLDER}/{erase_id}.done", b"")
+
+
+def erasures(archive: Archive) -> list[Erasure]:
+    """Read every erasure, the oldest first.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
+    paths = [path for path in archive.list(_FOLDER) if path.endswith(".json")]
+    return [_read(archive, path) for path in paths]
+
+
+def unfinished(archive: Archive) -> list[Erasure]:
+    """Read the erasures that were begun and not ended."""
+    done = {path for path in archive.list(_FOLDER) if path.endswith(".done")}
+    return [one for one in erasures(archive) if f"{_FOLDER}/{one.erase_id}.done" not in done]
+
+
+def erased_of(
+    archive: Archive,
+    plan_id: str,
+    drain_ids: Collection[str],
+    where: str | None,
+    found: Collection[str],
+) -> list[ErasedOfPlan]:
+    """Tell which messages of a plan have been erased, by erasure.
+
+    Args:
+        archive: where the plan's messages are.
+        plan_id: of the plan.
+        drain_ids: which it froze.
+        where: its condition; whether an erased message met it is known only of plans that lay in
+            the archive when it was erased.
+        found: the ids of its messages that are still there.
+    """
+    seen = set(found)
+    result: list[ErasedOfPlan] = []
+    for one in erasures(archive):
+        ids = [m for m in _of_plan(one, plan_id, drain_ids, where) if m not in seen]
+        seen.update(ids)
+        if ids:
+            sentence = f"{len(ids):,} messages were erased since, by {one.who} at {one.time}"
+            result.append(ErasedOfPlan(f"{sentence} ({one.erase_id})", tuple(ids)))
+    return result
+
+
+def _of_plan(
+    one: Erasure, plan_id: str, drain_ids: Collection[str], where: str | None
+) -> Iterator[str]:
+    if where is not None and plan_id in one.plans:
+        yield from one.plans[plan_id]
+        return
+    wanted = set(drain_ids)
+    yield from (message_id for message_id, drains in one.drains.items() if wanted & {*drains})
+
+
+def _read(archive: Archive, path: str) -> Erasure:
+    try:
+        raw = json.loads(archive.read(path) or b"")
+        erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
+        return Erasure(
+            erase_id=erase_id,
+            who=raw["who"],
+            reason=raw["reason"],
+            time=raw["time"],
+            drains=raw["messages"],
+            plans=raw["plans"],
+            groups=raw["groups"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
+            "changed it: restore it, do not delete it"
+        ) from error

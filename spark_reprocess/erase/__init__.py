@@ -1,0 +1,1 @@
+"""The verb ``erase``: messages leave the archive for good, with what quotes them."""

@@ -1,0 +1,73 @@
+"""The reports of an archive that may quote a message."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.titles import without_titles
+
+_REPORTS = "reports"
+_PLAN = "plan.yaml"
+_ASIDE = "plan.yaml.aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report's folder below the archive.
+
+    Attributes:
+        plan: None where its plan.yaml is missing or has faults; then it may be about anything.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    plan: Plan | None
+
+    def may_quote(self, drain_ids: Collection[str]) -> bool:
+        """Whether it may hold a part of a message that one of these drains brought."""
+        return self.plan is None or not set(drain_ids).isdisjoint(self.plan.snapshot.drain_ids)
+
+
+def reports_of(archive: Archive) -> list[Report]:
+    """Find the archive's own reports; those that were written elsewhere are not known to it."""
+    folders: dict[str, list[str]] = {}
+    for path in archive.list(_REPORTS):
+        parts = path.split("/")
+        folders.setdefault("/".join(parts[:2]), []).append(path)
+    return [
+        Report(folder, tuple(files), _plan(archive, f"{folder}/{_PLAN}"))
+        for folder, files in sorted(folders.items())
+    ]
+
+
+def strip_report(archive: Archive, report: Report, group_ids: Collection[str]) -> None:
+    """Remove all of a report but its plan, and from the plan the titles of these groups.
+
+    Raises:
+        ArchiveError: something of it is still there.
+    """
+    plan_path, aside = f"{report.folder}/{_PLAN}", f"{report.folder}/{_ASIDE}"
+    text = archive.read(plan_path) or archive.read(aside)
+    if text is not None:
+        stripped = without_titles(text.decode("utf-8", "replace"), group_ids).encode()
+        if stripped != text or aside in report.files:
+            # Removed, not overwritten: a versioned bucket would keep the former text. Set aside
+            # first: the plan is somebody's work, and we may die here.
+            archive.write(aside, stripped)
+            archive.remove(plan_path)
+            archive.write(plan_path, stripped)
+    for path in report.files:
+        if path != plan_path:
+            archive.remove(path)
+    archive.remove(aside)
+
+
+def _plan(archive: Archive, path: str) -> Plan | None:
+    text = archive.read(path)
+    try:
+        return None if text is None else read_plan(text.decode("utf-8", "replace"))
+    except InputError:
+        return None

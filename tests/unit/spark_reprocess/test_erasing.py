@@ -1,0 +1,260 @@
+"""What erasing does to files, plans and records, without Spark."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row, to_row
+from spark_reprocess.archive.erasures import (
+    Erasure,
+    erased_of,
+    erasures,
+    mark_done,
+    record_erasure,
+    unfinished,
+)
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
+from spark_reprocess.erase.reports import reports_of, strip_report
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.titles import without_titles
+from tests.builders import NOW, filler, message, queue_url
+
+DRAIN = "20261121T031502Z-ab12cd"
+
+
+@dataclass
+class Dying:
+    """An archive whose process dies before or after its *n*-th change."""
+
+    archive: Archive
+    dies_at: int
+    is_before: bool
+    changes: int = field(default=0)
+
+    @property
+    def root(self) -> str:
+        return self.archive.root
+
+    def read(self, path: str) -> bytes | None:
+        return self.archive.read(path)
+
+    def list(self, folder: str) -> list[str]:
+        return self.archive.list(folder)
+
+    def check_writable(self) -> None:
+        self.archive.check_writable()
+
+    def create(self, path: str, content: bytes) -> bool:
+        return self.archive.create(path, content)
+
+    def write(self, path: str, content: bytes) -> None:
+        with self:
+            self.archive.write(path, content)
+
+    def remove(self, path: str) -> None:
+        with self:
+            self.archive.remove(path)
+
+    def __enter__(self) -> None:
+        self.changes += 1
+        if self.changes == self.dies_at and self.is_before:
+            raise KilledError
+
+    def __exit__(self, *_: object) -> None:
+        if self.changes == self.dies_at and not self.is_before:
+            raise KilledError
+
+
+class KilledError(Exception):
+    pass
+
+
+def rows_in(archive: Archive) -> list[str]:
+    found: list[str] = []
+    for path in archive.list("messages"):
+        table = pq.read_table(pa.BufferReader(archive.read(path) or b""))
+        assert table.schema.equals(ARROW_SCHEMA)
+        found += [from_row(row).message_id for row in table.to_pylist()]
+    return found
+
+
+def fill(archive: Archive, ids: list[str], task: int = 0) -> None:
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+    rows = [
+        to_row(message(one, f"body of {one}", filler(2)), queue_url("p"), drained_at) for one in ids
+    ]
+    write_messages(archive, DRAIN, task, rows)
+
+
+def erase_all(archive: Archive, ids: set[str]) -> None:
+    for path in archive.list("messages"):
+        write_without(archive, path, ids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sets(st.sampled_from("abcdef")), min_size=1, max_size=3),
+    st.sets(st.sampled_from("abcdef")),
+    st.integers(1, 8),
+    st.booleans(),
+)
+def test_killed_anywhere_a_repeat_ends_it_and_nothing_else_is_lost(
+    files: list[set[str]], gone: set[str], dies_at: int, is_before: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        archive = open_archive(folder)
+        for task, ids in enumerate(files):
+            fill(archive, sorted(ids), task)
+        dying = Dying(archive, dies_at, is_before)
+        try:
+            erase_all(dying, gone)
+        except KilledError:
+            # Whatever was to stay is there, wherever it stopped.
+            assert {one for ids in files for one in ids} - gone <= set(rows_in(archive))
+
+        erase_all(archive, gone)
+
+        assert sorted(rows_in(archive)) == sorted(one for ids in files for one in ids - gone)
+        assert drain_ids(archive) == [DRAIN]
+
+
+def test_file_without_such_a_message_stays_as_it_is(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    fill(archive, ["a", "b"])
+    before = archive.list("messages")
+
+    assert write_without(archive, before[0], {"c"}) == 0
+    assert archive.list("messages") == before
+
+
+def test_broken_file_is_an_error_and_stays(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
+    archive.write(path, b"no parquet")
+
+    with pytest.raises(ArchiveError, match="cannot be read as Parquet"):
+        write_without(archive, path, {"a"})
+    assert archive.list("messages") == [path]
+
+
+def test_removing_twice_is_well(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    archive.write("a/b", b"x")
+
+    archive.remove("a/b")
+    archive.remove("a/b")
+
+    assert archive.read("a/b") is None
+
+
+def erasure(erase_id: str, *ids: str, **plans: list[str]) -> Erasure:
+    return Erasure(erase_id, "me@here", "asked to", "2026-11-21T12:00:00+00:00",
+                   {one: [DRAIN] for one in ids}, plans, ["g-1"])  # fmt: skip
+
+
+def test_erasure_is_unfinished_until_it_is_marked(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    record_erasure(archive, erasure("e-1", "a"))
+    record_erasure(archive, erasure("e-2", "b"))
+    mark_done(archive, "e-1")
+
+    assert [one.erase_id for one in unfinished(archive)] == ["e-2"]
+    assert erasures(archive) == [erasure("e-1", "a"), erasure("e-2", "b")]
+
+
+def test_erased_messages_of_a_plan_are_told(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    record_erasure(archive, erasure("e-1", "a", "b", p=["b"]))
+    record_erasure(archive, erasure("e-2", "b", "c"))
+
+    def told(where: str | None, drains: list[str], *found: str) -> list[tuple[str, ...]]:
+        return [one.message_ids for one in erased_of(archive, "p", drains, where, found)]
+
+    assert told(None, [DRAIN]) == [("a", "b"), ("c",)]
+    assert told(None, [DRAIN], "a") == [("b",), ("c",)]
+    assert told(None, ["another"]) == []
+    assert told("x = 1", [DRAIN]) == [("b",), ("c",)]
+    (first, _) = erased_of(archive, "p", [DRAIN], None, [])
+    assert first.sentence == (
+        "2 messages were erased since, by me@here at 2026-11-21T12:00:00+00:00 (e-1)"
+    )
+
+
+def test_record_that_was_changed_is_an_error(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    archive.write("ledger/erasures/e-1.json", b"{}")
+
+    with pytest.raises(ArchiveError, match="somebody changed it"):
+        erasures(archive)
+
+
+def a_plan(title: str = "Jane's order") -> Plan:
+    snapshot = Snapshot((DRAIN,), 1, digest(["a"]))
+    groups = (
+        PlannedGroup("g-1", title, 1, Action.REDRIVE),
+        PlannedGroup("g-2", "KeyError: 'zip'", 1, Action.LEAVE),
+    )
+    return Plan("p-1", "/a", snapshot, groups)
+
+
+@given(st.text(max_size=60))
+def test_title_goes_and_the_rest_of_the_plan_stays(title: str) -> None:
+    text = plan_text(a_plan(title)) + "# my own comment\n"
+
+    stripped = without_titles(text, ["g-1"])
+
+    before, after = yaml.safe_load(text), yaml.safe_load(stripped)
+    assert after["groups"][0].pop("title") == "(erased)"
+    before["groups"][0].pop("title")
+    assert after == before
+    assert stripped.endswith("# my own comment\n")
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "groups: 1", "- x", "groups: [1, {id: g-1}]"])
+def test_text_that_is_no_plan_stays_as_it_is(text: str) -> None:
+    assert without_titles(text, ["g-1"]) == text
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 10), st.booleans())
+def test_report_is_stripped_wherever_it_was_killed(dies_at: int, is_before: bool) -> None:
+    with TemporaryDirectory() as folder:
+        archive = open_archive(folder)
+        for name in ("report.html", "summary.json", "groups.parquet"):
+            archive.write(f"reports/r-1/{name}", b"Jane")
+        archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
+        try:
+            for report in reports_of(archive):
+                strip_report(Dying(archive, dies_at, is_before), report, ["g-1"])
+        except KilledError:
+            pass
+
+        for report in reports_of(archive):
+            strip_report(archive, report, ["g-1"])
+
+        assert archive.list("reports") == ["reports/r-1/plan.yaml"]
+        text = (archive.read("reports/r-1/plan.yaml") or b"").decode()
+        assert "Jane" not in text
+        assert "(erased)" in text
+
+
+def test_report_of_other_drains_may_not_quote(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
+    archive.write("reports/r-2/report.html", b"whose?")
+
+    assert [(one.folder, one.may_quote(["other"])) for one in reports_of(archive)] == [
+        ("reports/r-1", False),
+        ("reports/r-2", True),
+    ]
