@@ -17,10 +17,14 @@ Spark, SQS or disk.
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           what an analysis found, as values
 ``report/``            the page that shows it
+``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``sql/``               Spark SQL's ``sqs`` format: a look without deletion, and a sink
+``canary/``            a sample that goes first: how large, how long to wait, the verdict
 ``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate;
                        ``redrive`` * and ``redrive_task`` * act
+``restore/`` *         the verb: back to the parked queue
+``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``upkeep/`` *          the verbs ``status`` and ``show``
 ``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences
