@@ -1,6 +1,7 @@
 """The operator's desk: the verbs of the Spark job, typed one after another, for all to see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from demo.audit import read_archive
 from demo.errors import DemoError
@@ -9,7 +10,14 @@ from demo.screen import Screen
 from demo.spark import Spark
 from demo.stage import Stage
 
+CANARY_WAIT_SECONDS = 12
+STOPPED_BY_CANARY = 3
+
 _CHANGES_SHOWN = 4
+_CLOSING_LINES = 3
+_HINTS = ("report: ", "next: ")
+
+Take = Callable[[str], object]
 
 
 class Desk:
@@ -23,46 +31,120 @@ class Desk:
         self._screen = screen
         self._spark = spark
         self._archive = ("--archive", str(stage.archive))
-        self._plan = stage.report / "plan.yaml"
+        self._target = ("--to-queue-url", stage.queues.main.url)
+        self._report = stage.report
 
     def drain(self) -> None:
         """Take the parked messages into the archive."""
         if not self._spark.is_ready:
             self._stage.phase = "waiting for Spark to start"
-        self._run("drain", "--parked-queue-url", self._stage.queues.parked.url, *self._archive)
+        parked = self._stage.queues.parked.url
+        self._run(
+            "drain", "--parked-queue-url", parked, *self._archive, take=_till_hints(self._quote)
+        )
         archived = read_archive(self._stage.archive)
         self._stage.archived = frozenset(content.identity for content in archived)
 
     def analyze(self) -> None:
         """Have explained what failed, and a plan written."""
-        self._run("analyze", *self._archive, "--out", str(self._stage.report))
+        # What failed is told in full once; after that its beginning will do.
+        take = _till_hints(self._screen.quote)
+        self._run("analyze", *self._archive, "--out", str(self._report), take=take)
+        page = self._report / "report.html"
+        if page.exists():
+            self._screen.say(f"open it in a browser: {page}", "green")
 
-    def approve_plan(self) -> None:
+    def analyze_again(self) -> None:
+        """Have a plan written for what is left now, beside the first report."""
+        self._report = self._stage.work / "report-again"
+        lines: list[str] = []
+        self._run("analyze", *self._archive, "--out", str(self._report), take=lines.append)
+        for line in lines[:1]:
+            self._quote(line)
+
+    def approve_plan(self, changes_shown: int = _CHANGES_SHOWN) -> None:
         """Edit the plan: every group is to be put back."""
         changes = edit_plan(self._plan)
-        for change in changes[:_CHANGES_SHOWN]:
+        for change in changes[:changes_shown]:
             self._screen.say(f"plan.yaml: {change}", "green")
-        if (more := len(changes) - _CHANGES_SHOWN) > 0:
-            self._screen.say(f"plan.yaml: and {more} more groups", "green")
+        if (more := len(changes) - changes_shown) > 0:
+            groups = "group" if more == 1 else "groups"
+            rest = (
+                f"and {more} more {groups}"
+                if changes_shown
+                else f"leave -> redrive: {more} {groups}"
+            )
+            self._screen.say(f"plan.yaml: {rest}", "green")
 
-    def redrive(self, *options: str, exit_code: int = 0) -> None:
-        """Put back what the plan says; without ``--execute`` among *options* only show it."""
-        is_real = "--execute" in options
-        if is_real:
-            self._stage.journal.begin_redrive()
-        target = ("--to-queue-url", self._stage.queues.main.url)
-        arguments = (*self._archive, "--plan", str(self._plan), *target, *options)
-        remark = "" if is_real else " (dry run)"
-        self._run("redrive", *arguments, remark=remark, exit_code=exit_code)
+    def preview(self, *options: str) -> None:
+        """Ask what a redrive would do; show how its answer ends."""
+        lines: list[str] = []
+        self._redrive(*options, remark=" (dry run)", take=lines.append)
+        for line in lines[-_CLOSING_LINES:]:
+            self._quote(line)
 
-    def _run(self, verb: str, *arguments: str, remark: str = "", exit_code: int = 0) -> None:
+    def redrive(self, reason: str, *options: str, exit_codes: Sequence[int] = (0,)) -> int:
+        """Put back what the plan says; return which of *exit_codes* it ended with."""
+        self._stage.journal.begin_redrive()
+        words = (*options, "--reason", reason, "--execute")
+        return self._redrive(*words, take=self._quote, exit_codes=exit_codes)
+
+    def canary(self) -> tuple[str, ...]:
+        """The options of a redrive that sends a few messages ahead.
+
+        SQS may take a minute and more to give a failed message back, and that is what a canary
+        waits for unless it is told otherwise. Here failures are quicker.
+        """
+        parked = ("--parked-queue-url", self._stage.queues.parked.url)
+        wait = ("--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait")
+        return ("--canary", "10%", *parked, *wait)
+
+    @property
+    def _plan(self) -> Path:
+        return self._report / "plan.yaml"
+
+    def _quote(self, line: str) -> None:
+        self._screen.quote_start(line)
+
+    def _redrive(
+        self, *options: str, take: Take, remark: str = "", exit_codes: Sequence[int] = (0,)
+    ) -> int:
+        words = (*self._archive, "--plan", str(self._plan), *self._target, *options)
+        return self._run("redrive", *words, take=take, remark=remark, exit_codes=exit_codes)
+
+    def _run(
+        self,
+        verb: str,
+        *arguments: str,
+        take: Take,
+        remark: str = "",
+        exit_codes: Sequence[int] = (0,),
+    ) -> int:
         self._stage.phase = f"Spark: {verb}{remark}"
         self._screen.command(_shorten([verb, *arguments], str(self._stage.work)))
-        # What failed is told in full once; after that its beginning will do.
-        quote = self._screen.quote if verb == "analyze" else self._screen.quote_start
-        code = self._spark.run([verb, *arguments], quote)
-        if code != exit_code:
-            raise DemoError(f"{verb} ended with exit code {code}")
+        lines = [""]
+
+        def keep_and_take(line: str) -> None:
+            lines.append(line)
+            take(line)
+
+        code = self._spark.run([verb, *arguments], keep_and_take)
+        if code not in exit_codes:
+            raise DemoError(f"{verb} ended with exit code {code}: {lines[-1]}")
+        return code
+
+
+def _till_hints(take: Take) -> Take:
+    """Leave out where a verb's answer says what to type next: the operator is about to."""
+    is_over = False
+
+    def taking(line: str) -> None:
+        nonlocal is_over
+        is_over = is_over or line.startswith(_HINTS)
+        if not is_over:
+            take(line)
+
+    return taking
 
 
 def _shorten(words: Sequence[str], work: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from demo.event_source import Handler
-from demo.identity import from_record
+from demo.identity import Content, from_record
 from demo.lambda_events import interpret
 from demo.world import MAX_ATTEMPTS
 
@@ -16,8 +16,8 @@ def tell_of_waiting_and_parking(
 ) -> Handler:
     """Wrap *handler* so that *tell* hears what becomes of each message of *numbers*.
 
-    It hears of those that are parked for they have no replay left, and of those that stay in the
-    DLQ, which on FIFO is how they wait.
+    It hears of those that are parked for they have no replay left, of canaries, which have none,
+    and of those that stay in the DLQ, which on FIFO is how they wait.
 
     Args:
         handler: the replay function; event, context and answer pass through untouched.
@@ -34,7 +34,7 @@ def tell_of_waiting_and_parking(
             content = from_record(record)
             if content.identity not in numbers:
                 continue
-            fate = _fate(record, content.replay_count, waiting)
+            fate = _fate(record, content, waiting)
             if fate:
                 tell(f"message {numbers[content.identity]} {fate}")
         return answer
@@ -42,7 +42,10 @@ def tell_of_waiting_and_parking(
     return telling
 
 
-def _fate(record: Record, replay_count: int, waiting: Sequence[Record]) -> str | None:
+def _fate(record: Record, content: Content, waiting: Sequence[Record]) -> str | None:
+    replay_count = content.replay_count
+    if record not in waiting and content.is_canary:
+        return "is a canary that failed: it is parked at once"
     if record not in waiting:
         is_parked = replay_count >= MAX_ATTEMPTS
         fate = f"has failed after {replay_count} replays: it is parked for a human"

@@ -19,6 +19,7 @@ OWN_ATTRIBUTES_FOR_DEMO_ID = 7
 COUNTER = "sqs-dlq-replay-nb"
 CONTEXT = "sqs-dlq-context"
 _PRODUCTS = frozenset({COUNTER, CONTEXT})
+_CANARY_MARK = 1_000_000
 
 Value = str | bytes
 
@@ -65,10 +66,16 @@ class Content:
 
     @property
     def replay_count(self) -> int:
-        """How often the product says it replayed this copy; 0 where it says nothing."""
-        attribute = self.attributes.get(COUNTER)
-        text = str(attribute.value) if attribute else ""
-        return int(text) if text.isascii() and text.isdigit() else 0
+        """How often the product says it replayed this copy; 0 where it says nothing.
+
+        A canary's count is no count but a mark: it was not replayed.
+        """
+        return 0 if self.is_canary else self._counter
+
+    @property
+    def is_canary(self) -> bool:
+        """Whether this copy was sent ahead of a redrive."""
+        return self._counter >= _CANARY_MARK
 
     @property
     def plan_id(self) -> str | None:
@@ -80,6 +87,12 @@ class Content:
             return None
         plan = context.get("plan") if isinstance(context, dict) else None
         return plan if isinstance(plan, str) else None
+
+    @property
+    def _counter(self) -> int:
+        attribute = self.attributes.get(COUNTER)
+        text = str(attribute.value) if attribute else ""
+        return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def from_record(record: Mapping[str, Any]) -> Content:

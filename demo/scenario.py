@@ -1,11 +1,11 @@
-"""The acts of the demo, in order: break and back off, park and explain, put right, account."""
+"""The acts of the demo: break and back off, explain, try too early, put right, account."""
 
 import time
 from typing import Any
 
 from demo.audit import Account, Evidence, account, read_archive, read_queue
 from demo.business import OUTAGE_SECONDS
-from demo.desk import Desk
+from demo.desk import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Desk
 from demo.errors import DemoError
 from demo.producer import Refusal, produce
 from demo.screen import Screen
@@ -119,21 +119,45 @@ def _explain_and_put_right(stage: Stage, screen: Screen, spark: Spark) -> None:
         return
     desk = Desk(stage, screen, spark)
     _explain(screen, desk)
+    _try_too_early(stage, screen, desk)
     _put_right(stage, screen, desk)
 
 
 def _explain(screen: Screen, desk: Desk) -> None:
-    screen.title("2. Spark takes the parked messages into an archive and explains them")
+    screen.title(
+        "2. Spark takes the parked messages into an archive and groups them by what failed"
+    )
     desk.drain()
     desk.analyze()
 
 
-def _put_right(stage: Stage, screen: Screen, desk: Desk) -> None:
-    screen.title("3. A human reads the report, mends what was broken and edits the plan")
-    screen.say(stage.business.mend(), "green")
+def _try_too_early(stage: Stage, screen: Screen, desk: Desk) -> None:
+    screen.title("3. The operator edits the plan and sends a canary, before anything is mended")
+    screen.note(
+        "A canary is a few messages of each group that go ahead; a failure comes straight back."
+        f" In this small\nworld {CANARY_WAIT_SECONDS} s are enough to wait for it; without the"
+        " forced wait it is what SQS may need, 120 s."
+    )
     desk.approve_plan()
-    desk.redrive()
-    desk.redrive("--reason", "bug fixed", "--execute")
+    desk.preview(*desk.canary())
+    desk.redrive("perhaps it works now", *desk.canary(), exit_codes=[STOPPED_BY_CANARY])
+    screen.say("exit code 3: what the canary stopped stays in the archive, unsent", "yellow")
+    stage.phase = "the last canaries come back"
+    _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
+    if depth(stage.client, stage.queues.parked).total:
+        desk.drain()
+
+
+def _put_right(stage: Stage, screen: Screen, desk: Desk) -> None:
+    screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
+    screen.say(stage.business.mend(), "green")
+    desk.analyze_again()
+    desk.approve_plan(changes_shown=0)
+    codes = [0, STOPPED_BY_CANARY]
+    if desk.redrive("bugs fixed", *desk.canary(), exit_codes=codes) == STOPPED_BY_CANARY:
+        # Of a message with no room for the mark, or on a very slow machine, nobody can know.
+        screen.say("where the canary could not tell, the operator knows: nothing is broken now")
+        desk.redrive("bugs fixed")
     stage.phase = "redriven messages are processed"
     _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
 

@@ -121,7 +121,7 @@ def _build_stage(cast: Cast, screen: Screen) -> Stage:
 
 
 def _close(stage: Stage, screen: Screen, account: Account) -> None:
-    screen.title("4. Every message is accounted for")
+    screen.title("5. Every message is accounted for")
     screen.show(account_table(account, stage.sent))
     pages = [stage.report / "report.html", stage.report]
     for page in [page for page in pages if page.exists()][:1]:

@@ -1,11 +1,14 @@
 """What is asked of a canary, and whether it can be told at all. Pure."""
 
+import math
 from dataclasses import dataclass
 
 from spark_reprocess.canary.share import NONE, Share
 from spark_reprocess.canary.vigil import MARGIN_SECONDS, Redelivery
 from spark_reprocess.canary.watch import GRACE_SECONDS
 from spark_reprocess.errors import InputError
+
+_LOOKS_IN_A_WAIT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class CanaryOptions:
         wait_seconds: how long to wait for them, None for the least that tells anything.
         max_return: how many, or what share, of a group's canaries may come back.
         is_wait_forced: take *wait_seconds* though a failure may take longer to come back.
-        poll_seconds: between two looks.
+        poll_seconds: between two looks at most.
         grace_seconds: see ``watch.GRACE_SECONDS``.
     """
 
@@ -29,6 +32,11 @@ class CanaryOptions:
     is_wait_forced: bool = False
     poll_seconds: float = 5.0
     grace_seconds: float = GRACE_SECONDS
+
+    @property
+    def looks_apart_seconds(self) -> float:
+        """Between two looks: ``poll_seconds``, or less so that a short wait has ten of them."""
+        return min(self.poll_seconds, (self.wait_seconds or math.inf) / _LOOKS_IN_A_WAIT)
 
     def wait(self, redelivery: Redelivery, failures_in_a_row: int = 1) -> float:
         """Return the seconds to wait at a queue with this *redelivery*.

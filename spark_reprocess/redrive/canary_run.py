@@ -131,7 +131,7 @@ class CanaryRun:
             now_seconds=time.time,
             pause=is_stopping.wait,
             stopped=lambda: reasons[0] if reasons else "",
-            poll_seconds=self.options.poll_seconds,
+            poll_seconds=self.options.looks_apart_seconds,
             grace_seconds=self.options.grace_seconds,
         )
         with asking_to_stop(stop), self.progress("canary", watch.status):

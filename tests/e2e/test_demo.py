@@ -36,7 +36,7 @@ def dropping(handler):
 sys.exit(main(sys.argv[1:], replay_handler=dropping, with_spark=False))
 """
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(660)]
 
 
 def start(
@@ -54,9 +54,16 @@ def start(
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, dict[str, Any], str]:
-    out, err = process.communicate(timeout=180)
+    out, err = process.communicate(timeout=600)
     last = out.splitlines()[-1] if out else "{}"
     return process.returncode, json.loads(last) if last.startswith("{") else {}, err
+
+
+def canary_verdicts(kept: Path) -> list[set[str]]:
+    """What each canary said of its groups, in the order in which they were sent."""
+    records = sorted(kept.glob("archive/ledger/plan_id=*/canary/*.json"), key=lambda p: p.name)
+    found = [json.loads(record.read_text()) for record in records]
+    return [{group["verdict"] for group in record["groups"]} for record in found]
 
 
 def processes_with(tag: str) -> list[str]:
@@ -83,6 +90,7 @@ def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     assert 3 < numbers["replayed"] < 24
     assert list((tmp_path / "kept" / "archive" / "messages").iterdir())
     assert (tmp_path / "kept" / "report" / "plan.yaml").exists()
+    assert canary_verdicts(tmp_path / "kept") == [{"failed"}, {"passed"}]
 
 
 @pytest.mark.spark
@@ -98,6 +106,9 @@ def test_fifo_demo_loses_nothing_and_keeps_the_order(tmp_path: Path) -> None:
     # What stands behind a broken message in its group may be parked with it.
     assert 3 <= numbers["parked"] == numbers["redriven"]
     assert numbers["parked"] < numbers["replayed"] < 28
+    before_the_fix, after_it = canary_verdicts(tmp_path / "kept")
+    assert "failed" in before_the_fix
+    assert after_it == {"passed"}
 
 
 def test_dropped_message_is_counted_as_lost_and_named(tmp_path: Path) -> None:

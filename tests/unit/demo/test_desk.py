@@ -1,4 +1,5 @@
 import io
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,19 @@ QUEUES = Queues(MAIN, MAIN, Queue("parked", "http://127.0.0.1:1/1/parked", "arn:
 
 
 class FakeSpark:
-    """Notes each command line, prints a line, and ends with the next of its exit codes."""
+    """Notes each command line, prints some lines, and ends with the next of its exit codes."""
 
     is_ready = True
 
-    def __init__(self, *exit_codes: int) -> None:
+    def __init__(self, *exit_codes: int, lines: Sequence[str] = ("done",)) -> None:
         self.exit_codes = list(exit_codes)
-        self.lines: list[list[str]] = []
+        self.lines = lines
+        self.argvs: list[list[str]] = []
 
     def run(self, argv: Sequence[str], take_line: Callable[[str], object]) -> int:
-        self.lines.append(list(argv))
-        take_line("done")
+        self.argvs.append(list(argv))
+        for line in self.lines:
+            take_line(line)
         return self.exit_codes.pop(0) if self.exit_codes else 0
 
 
@@ -51,9 +54,9 @@ def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path)
     spark = FakeSpark()
     operator, out = desk(spark, tmp_path)
     operator.drain()
-    operator.redrive("--reason", "bug fixed", "--execute")
+    operator.redrive("bug fixed")
 
-    assert spark.lines[0] == [
+    assert spark.argvs[0] == [
         "drain",
         "--parked-queue-url",
         QUEUES.parked.url,
@@ -71,6 +74,62 @@ def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path)
 def test_another_exit_code_than_was_expected_is_told(tmp_path: Path) -> None:
     operator, _ = desk(FakeSpark(3, 3), tmp_path)
 
-    operator.redrive("--execute", exit_code=3)
-    with pytest.raises(DemoError, match="redrive ended with exit code 3"):
-        operator.redrive("--execute")
+    assert operator.redrive("perhaps", *operator.canary(), exit_codes=[3]) == 3
+    with pytest.raises(DemoError, match="redrive ended with exit code 3: done"):
+        operator.redrive("perhaps")
+
+
+def test_preview_shows_how_the_answer_ends_and_sends_nothing(tmp_path: Path) -> None:
+    spark = FakeSpark(lines=["group  to send", "g-1  4", "canary: 1", "  12 s", "dry run: 4"])
+    operator, out = desk(spark, tmp_path)
+    operator.preview(*operator.canary())
+
+    assert out.getvalue().splitlines()[-3:] == ["    canary: 1", "      12 s", "    dry run: 4"]
+    assert "g-1" not in out.getvalue()
+    assert "--execute" not in spark.argvs[0]
+
+
+def test_what_to_type_next_is_left_out_for_it_is_typed(tmp_path: Path) -> None:
+    operator, out = desk(FakeSpark(lines=["3 groups", "next: redrive", "  --plan"]), tmp_path)
+    operator.drain()
+
+    assert out.getvalue().splitlines()[1:] == ["    3 groups"]
+
+
+def test_path_of_the_page_is_told_where_there_is_one(tmp_path: Path) -> None:
+    operator, out = desk(FakeSpark(), tmp_path)
+    operator.analyze()
+    assert "browser" not in out.getvalue()
+
+    page = tmp_path / "report" / "report.html"
+    page.parent.mkdir()
+    page.touch()
+    operator.analyze()
+    assert f"open it in a browser: {page}" in out.getvalue()
+
+
+def test_plan_of_the_second_analysis_is_the_one_that_is_done(tmp_path: Path) -> None:
+    spark = FakeSpark(lines=["3 groups", "group  count", "g-1  4"])
+    operator, out = desk(spark, tmp_path)
+    operator.analyze_again()
+    operator.redrive("bug fixed")
+
+    assert "--plan report-again/plan.yaml" in out.getvalue()
+    assert out.getvalue().splitlines()[1:2] == ["    3 groups"]
+    assert spark.argvs[0][-1] == str(tmp_path / "report-again")
+
+
+def test_groups_that_are_put_back_are_told_one_by_one_or_counted(tmp_path: Path) -> None:
+    operator, out = desk(FakeSpark(), tmp_path)
+    plan = tmp_path / "report" / "plan.yaml"
+    plan.parent.mkdir()
+    groups = [{"title": f"t{n}", "count": n, "action": "leave"} for n in range(1, 7)]
+
+    def told(changes_shown: int) -> list[str]:
+        plan.write_text(json.dumps({"groups": groups}))
+        before = len(out.getvalue().splitlines())
+        operator.approve_plan(changes_shown)
+        return [line.split("plan.yaml: ")[1] for line in out.getvalue().splitlines()[before:]]
+
+    assert told(5) == [f"leave -> redrive: {n} of t{n}" for n in range(1, 6)] + ["and 1 more group"]
+    assert told(0) == ["leave -> redrive: 6 groups"]

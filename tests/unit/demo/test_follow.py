@@ -16,6 +16,17 @@ def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
     assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked for a human"]
 
 
+def test_parking_of_a_canary_is_told() -> None:
+    told: list[str] = []
+    handler = tell_of_waiting_and_parking(
+        lambda _event, _context: {}, {BROKEN.identity: 3}, told.append
+    )
+
+    handler(event(BROKEN, replay_count=1_000_000), None)
+
+    assert told == ["message 3 is a canary that failed: it is parked at once"]
+
+
 def answering(*failed_ids: str) -> Handler:
     items = [{"itemIdentifier": message_id} for message_id in failed_ids]
     return lambda _event, _context: {"batchItemFailures": items}

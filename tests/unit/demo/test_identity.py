@@ -112,5 +112,13 @@ def test_counter_and_plan_are_read_where_they_make_sense() -> None:
     assert (nonsense.replay_count, nonsense.plan_id) == (0, None)
 
 
+def test_mark_of_a_canary_is_no_count_of_replays() -> None:
+    canary = Content("b", {COUNTER: Attribute("Number", "1000000")})
+    replayed = Content("b", {COUNTER: Attribute("Number", "999999")})
+
+    assert (canary.replay_count, canary.is_canary) == (0, True)
+    assert (replayed.replay_count, replayed.is_canary) == (999_999, False)
+
+
 def _struct(data_type: str, text: str) -> dict[str, object]:
     return {"data_type": data_type, "string_value": text, "binary_value": None}

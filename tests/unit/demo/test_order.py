@@ -98,6 +98,21 @@ def test_redriven_messages_have_an_order_of_their_own() -> None:
     assert late.broken() == {"g"}
 
 
+def test_canaries_are_in_order_with_what_is_redriven_and_not_with_replays() -> None:
+    world = World()
+    world.dlq("a", "b", "c")
+    world.main("c+1")
+    world.main("a+1000000", "b+1000000")
+    world.dlq("a+1000000", "b+1000000")
+    world.main("a", "b")
+    assert world.broken() == set()
+
+    late = World()
+    late.dlq("a", "b")
+    late.main("b+1000000", "a+1000000")
+    assert late.broken() == {"g"}
+
+
 def test_first_copies_and_further_looks_say_nothing() -> None:
     world = World()
     world.main("b", "a")

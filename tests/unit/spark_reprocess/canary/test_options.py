@@ -44,6 +44,11 @@ def test_queue_that_keeps_its_failures_needs_a_forced_wait() -> None:
     assert options(1000, forced=True).wait(NO_DLQ) == 1000
 
 
+@pytest.mark.parametrize(("asked", "apart"), [(None, 5), (150, 5), (50, 5), (12, 1.2)])
+def test_short_wait_still_has_ten_looks(asked: float | None, apart: float) -> None:
+    assert options(asked, forced=True).looks_apart_seconds == pytest.approx(apart)
+
+
 def test_dlq_is_looked_for_beside_the_destination() -> None:
     arn = "arn:aws:sqs:eu-west-1:123456789012:dlq"
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/main"
