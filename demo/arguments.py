@@ -20,7 +20,7 @@ Watch messages fail, back off, come back, get parked, be explained and be put ri
 
 Starts an SQS server on this machine, sends messages through the real replay Lambda and the real
 Spark job, breaks things on purpose, and accounts for every message at the end. Needs no AWS
-account and touches none. Takes about a minute.
+account and touches none. Takes a minute or two.
 """
 _EPILOG = """\
 examples:
