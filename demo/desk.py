@@ -10,7 +10,7 @@ from demo.screen import Screen
 from demo.spark import Spark
 from demo.stage import Stage
 
-CANARY_WAIT_SECONDS = 12
+CANARY_WAIT_SECONDS = 15
 STOPPED_BY_CANARY = 3
 
 _CHANGES_SHOWN = 4
