@@ -21,6 +21,7 @@ messages cost no more than a thousand; what one run of a few messages does varie
 ``figures``     numbers and times as people write them
 ``braille``     a curve in a terminal
 ``report``      the answer as text
+``growth``      cost by traffic, and where each quota is met
 ``files``       the answer as JSON and CSV
 ``arguments``   the command line
 ==============  ===================================================================

@@ -9,6 +9,7 @@ from dlq_replay.simulate.arguments import Arguments, parse
 from dlq_replay.simulate.bill import bill_of
 from dlq_replay.simulate.files import write_csv, write_json
 from dlq_replay.simulate.flow import simulate
+from dlq_replay.simulate.growth import tables
 from dlq_replay.simulate.jitter import Jitter
 from dlq_replay.simulate.report import ACCEPTED_SHARE, Screen, text_report
 from dlq_replay.simulate.search import smallest_max_attempts
@@ -30,6 +31,9 @@ def _answer(arguments: Arguments) -> None:
     if arguments.is_search:
         enough = smallest_max_attempts(arguments.scenario, ACCEPTED_SHARE)
         _say(f"{enough}" if enough is not None else "no number of replays is enough")
+        return
+    if arguments.form == "growth":
+        _say("\n\n".join(tables()))
         return
     recoveries = {jitter: simulate(arguments.scenario, jitter) for jitter in Jitter}
     bill = bill_of(recoveries[Jitter.FULL])

@@ -12,6 +12,7 @@ from dlq_replay.simulate.scenario import (
     DEFAULT_BACKOFF_RATE,
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_MAX_RECEIVE_COUNT,
+    DEFAULT_MESSAGE_BYTES,
     DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
     Scenario,
     policy_of,
@@ -54,7 +55,7 @@ class Arguments:
     """What was asked for.
 
     Attributes:
-        form: ``text``, ``json`` or ``csv``.
+        form: ``text``, ``json`` or ``csv``; ``growth`` for the tables of docs/growth.md.
         is_search: whether the smallest sufficient number of replays is asked for instead.
     """
 
@@ -103,6 +104,13 @@ def _parser() -> argparse.ArgumentParser:
         "--find",
         action="store_true",
         help="the smallest --max-attempts that parks under 1 in 1,000",
+    )
+    form.add_argument(
+        "--growth",
+        dest="form",
+        action="store_const",
+        const="growth",
+        help="tables of cost and quotas",
     )
     parser.set_defaults(form="text")
     return parser
@@ -179,7 +187,7 @@ def _add_main(group: argparse._ArgumentGroup) -> None:
     add(
         "--message-bytes",
         type=_whole(1, 1_048_576),
-        default=2048,
+        default=DEFAULT_MESSAGE_BYTES,
         metavar="N",
         help="size of a message, for the bill (default: %(default)s)",
     )

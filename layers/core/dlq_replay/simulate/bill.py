@@ -21,10 +21,10 @@ from dlq_replay.simulate.prices import (
 from dlq_replay.simulate.recovery import Recovery
 from dlq_replay.simulate.scenario import Scenario
 
-EVENT_SECONDS = 0.1
-MESSAGE_SECONDS = 0.003
-"""What an invocation takes, and what each of its messages adds, at 256 MB: an estimate from the
-benchmark's processor time and the seventh of a processor that this memory brings."""
+EVENT_SECONDS = 0.05
+MESSAGE_SECONDS = 0.002
+"""What an invocation takes, and what each of its messages adds: an estimate. ``make bench`` takes
+2 ms of a processor for one message and 20 ms for a hundred; 256 MB bring a seventh of one."""
 
 
 @dataclass(frozen=True, slots=True)

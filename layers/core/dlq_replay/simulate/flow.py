@@ -131,7 +131,7 @@ class _Flow:
 
     def _serve(self, step: int) -> None:
         tries = failed = through = 0.0
-        for cohort in self._taken():
+        for cohort in self._taken(step):
             tries += cohort.size
             if step < self.outage_steps:
                 self._fail(step, cohort)
@@ -155,9 +155,11 @@ class _Flow:
         else:
             self._line.append(failed)
 
-    def _taken(self) -> Iterator[_Cohort]:
+    def _taken(self, step: int) -> Iterator[_Cohort]:
         """What the consumer takes from main in one step, oldest first."""
-        left = min(self._capacity, self._max_in_flight - self._in_flight)
+        left = self._capacity
+        if step < self.outage_steps:
+            left = min(left, self._max_in_flight - self._in_flight)
         while self._line and left > 0:
             cohort = self._line.popleft()
             if cohort.size > left:

@@ -20,3 +20,8 @@ SQS_BATCH_ENTRIES = 10
 FUNCTION_GB = 0.25
 EVENT_MESSAGES = 100
 """Of the template: memory of the function, messages in one invocation at most."""
+
+S3_PER_PUT = 0.005e-3
+S3_PER_GB_MONTH = 0.023
+GLUE_PER_DPU_HOUR = 0.308
+"""Glue 6.0: https://aws.amazon.com/about-aws/whats-new/2026/08/aws-glue-6-0-price-reduction-iceberg-v3"""

@@ -15,6 +15,8 @@ DEFAULT_MAX_RECEIVE_COUNT = 5
 DEFAULT_VISIBILITY_TIMEOUT_SECONDS = 30
 """What a queue has that nobody set otherwise: SQSAPI, CreateQueue."""
 
+DEFAULT_MESSAGE_BYTES = 2048
+
 MAX_STEPS = 6000
 """What a simulation is cut into, about; steps are whole seconds."""
 
@@ -60,7 +62,7 @@ class Scenario:
     visibility_timeout_seconds: int = DEFAULT_VISIBILITY_TIMEOUT_SECONDS
     max_receive_count: int = DEFAULT_MAX_RECEIVE_COUNT
     capacity_per_second: float | None = None
-    message_bytes: int = 2048
+    message_bytes: int = DEFAULT_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
         """Raise ValueError where nothing would arrive, or a backlog would never be worked off."""

@@ -1,0 +1,155 @@
+"""How cost grows with traffic, and where each quota is met: the tables of docs/growth.md. Pure.
+
+Below its quotas everything grows in proportion, so one simulated outage tells of every rate.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
+from dlq_replay.simulate.figures import spell_count, spell_dollars, spell_seconds
+from dlq_replay.simulate.flow import MAX_IN_FLIGHT, simulate
+from dlq_replay.simulate.prices import (
+    EVENT_MESSAGES,
+    GLUE_PER_DPU_HOUR,
+    S3_PER_GB_MONTH,
+    S3_PER_PUT,
+    SQS_BATCH_ENTRIES,
+    SQS_STANDARD_PER_REQUEST,
+)
+from dlq_replay.simulate.recovery import Recovery
+from dlq_replay.simulate.scenario import DEFAULT_MESSAGE_BYTES, Scenario
+
+DAY_SECONDS = 86_400
+OUTAGE_SECONDS = 3600
+HEADROOM = 3
+"""A consumer that can do so many times its normal work."""
+
+DAILY_MESSAGES = (1, 1000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
+PARKED_MESSAGES = (1, 1000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+
+MAXIMUM_CONCURRENCY = 5
+"""Of the template: invocations at once."""
+
+LAMBDA_CONCURRENCY = 1000
+"""Of an account, and the most that an event source of SQS takes: LDG, services-sqs-scaling."""
+
+FIFO_REQUESTS_PER_SECOND = 300
+"""Of one FIFO queue for each kind of request, without high throughput: SQSDG, quotas-messages."""
+
+REQUESTS_PER_PARKED_MESSAGE = 0.35
+"""Drain and redrive together: what the benchmark allows."""
+
+DRAINED_PER_FILE = 2000
+REDRIVEN_PER_CHUNK = 100
+PUTS_PER_CHUNK = 2
+"""The archive's files, and the ledger's claims and results."""
+
+GLUE_WORKERS = 2
+CORES_PER_WORKER = 4
+GLUE_START_SECONDS = 60
+MESSAGES_PER_CORE_SECOND = 500
+"""Drained, analyzed and redriven, one after the other: below what the benchmark measures."""
+
+Row = Sequence[str]
+
+
+def tables() -> Iterator[str]:
+    """Every table of the page, in Markdown, in its order."""
+    outages = [_outage(daily / DAY_SECONDS) for daily in DAILY_MESSAGES]
+    yield _table(
+        (
+            *("messages a day", "in the outage", "failed tries", "replays", "SQS requests"),
+            *("SQS", "invocations", "at once", "Lambda"),
+        ),
+        (_outage_row(daily, one) for daily, one in zip(DAILY_MESSAGES, outages, strict=True)),
+    )
+    yield _table(("quota", "met at, messages a second", "a day"), _quota_rows())
+    yield _table(("never succeed", "tries each", "requests each", "a million"), _poison_rows())
+    yield _table(
+        ("parked messages", "SQS requests", "SQS", "S3 requests", "S3, a month", "Glue", "in"),
+        map(_parked_row, PARKED_MESSAGES),
+    )
+
+
+def _outage(rate: float) -> Recovery:
+    return simulate(Scenario(OUTAGE_SECONDS, rate, capacity_per_second=HEADROOM * rate))
+
+
+def _outage_row(daily: int, recovery: Recovery) -> Row:
+    bill = bill_of(recovery)
+    return (
+        f"{daily:,}",
+        spell_count(recovery.scenario.arrived_count),
+        spell_count(recovery.failed_tries),
+        spell_count(recovery.replays),
+        spell_count(bill.replay_requests + bill.consumer_requests),
+        spell_dollars(bill.sqs_dollars),
+        spell_count(bill.invocations),
+        spell_count(bill.peak_concurrency),
+        spell_dollars(bill.lambda_dollars),
+    )
+
+
+def _quota_rows() -> Iterator[Row]:
+    """Scale an outage of one message a second up to where each quota is met."""
+    calm = _outage(1.0)
+    looks = max(calm.steps.looks)
+    tries = max(calm.steps.tries)
+    seconds_per_message = EVENT_SECONDS / EVENT_MESSAGES + MESSAGE_SECONDS
+    fifo_messages = FIFO_REQUESTS_PER_SECOND * SQS_BATCH_ENTRIES
+    for quota, rate in (
+        (f"main, {MAX_IN_FLIGHT:,} in flight", MAX_IN_FLIGHT / calm.peak_in_flight),
+        (f"FIFO main, {fifo_messages:,} a second", fifo_messages / tries),
+        (
+            f"`MaximumConcurrency` {MAXIMUM_CONCURRENCY}",
+            MAXIMUM_CONCURRENCY / seconds_per_message / looks,
+        ),
+        (
+            f"Lambda, {LAMBDA_CONCURRENCY:,} at once",
+            LAMBDA_CONCURRENCY / seconds_per_message / looks,
+        ),
+    ):
+        yield quota, _rounded(rate), _rounded(rate * DAY_SECONDS)
+
+
+def _poison_rows() -> Iterator[Row]:
+    """What messages cost that can never succeed: a day's outage outlasts all their replays."""
+    for count in (1, 100_000):
+        one = simulate(Scenario(DAY_SECONDS, 0, burst_count=count))
+        bill = bill_of(one)
+        requests = (bill.replay_requests + bill.consumer_requests) / count
+        yield (
+            f"{count:,}",
+            spell_count(one.failed_tries / count),
+            spell_count(requests),
+            spell_dollars((bill.sqs_dollars + bill.lambda_dollars) / count * 1e6),
+        )
+
+
+def _parked_row(count: int) -> Row:
+    requests = math.ceil(count * REQUESTS_PER_PARKED_MESSAGE)
+    chunks = math.ceil(count / REDRIVEN_PER_CHUNK)
+    puts = math.ceil(count / DRAINED_PER_FILE) + PUTS_PER_CHUNK * chunks
+    gigabytes = count * DEFAULT_MESSAGE_BYTES / 1e9
+    cores = (GLUE_WORKERS - 1) * CORES_PER_WORKER
+    seconds = GLUE_START_SECONDS + count / (MESSAGES_PER_CORE_SECOND * cores)
+    return (
+        f"{count:,}",
+        spell_count(requests),
+        spell_dollars(requests * SQS_STANDARD_PER_REQUEST),
+        spell_count(puts),
+        spell_dollars(puts * S3_PER_PUT + gigabytes * S3_PER_GB_MONTH),
+        spell_dollars(GLUE_WORKERS * seconds / 3600 * GLUE_PER_DPU_HOUR),
+        spell_seconds(round(seconds)),
+    )
+
+
+def _rounded(number: float) -> str:
+    """Two digits: a quota is met about there."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def _table(headings: Row, rows: Iterable[Row]) -> str:
+    lines = [headings, ["---:"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
