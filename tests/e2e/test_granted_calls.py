@@ -229,6 +229,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     subprocess.run(
         [
             *(Path(sys.executable).with_name("spark-submit"), "--master", "local[2]"),
+            # Ten messages: 200 partitions, Spark's default, would be 200 tasks each time.
+            *("--conf", "spark.sql.shuffle.partitions=2"),
             *("--py-files", tmp_path / "spark_reprocess.zip", script),
             *(queues["MainQueue"].url, queues["ParkedQueue"].url),
         ],
