@@ -1,11 +1,9 @@
 """The report as one HTML file. Pure: findings in, text out.
 
-Three things keep what strangers sent from acting in the page, each sufficient alone:
-
-- the template engine escapes every value, and fails on a name that it does not know;
-- the Content Security Policy runs only the scripts and the style sheet whose hashes it names,
-  and lets no request leave;
-- the scripts move existing elements and set text; they never make markup of a text.
+Two things keep what strangers sent from acting in the page, each sufficient alone: the template
+engine escapes every value, and the Content Security Policy runs only the scripts and the style
+sheet whose hashes it names, and lets no request leave. The scripts set text and never make markup
+of it; the policy forbids them that too.
 """
 
 from collections.abc import Iterable

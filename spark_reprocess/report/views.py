@@ -44,7 +44,7 @@ class GroupView:
     """One group's row and what opens below it.
 
     Attributes:
-        anchor: its id as a part of the page's address.
+        anchor: its element's id, which no element of the page itself has: it starts with ``g-``.
         title: how to call it, also where the analysis has no words for it.
         number: its place by weight, from 1.
         colour: its colour in the chart, from 1; 0 for those that share the grey one.
@@ -88,7 +88,6 @@ class PageView:
     first_sent: datetime | None
     last_sent: datetime | None
     table: list[charts.ArrivalsRow]
-    buckets: int
     without_time: int
     data: dict[str, Any]
     commands: PlanCommands
@@ -105,7 +104,6 @@ def page_view(findings: Findings) -> PageView:
         first_sent=min(starts, default=None),
         last_sent=max(ends, default=None),
         table=charts.arrivals_table(findings) if has_chart else [],
-        buckets=len(findings.bucket_starts),
         without_time=charts.without_time(findings),
         data=charts.chart_data(findings),
         commands=plan_commands(findings),
@@ -130,7 +128,7 @@ def _group_view(
     leads = group.leads if number <= _WHOLE_GROUPS else group.leads[:_LEADS_OF_THE_REST]
     return GroupView(
         found=group,
-        anchor=visible(group.group_id),
+        anchor=_anchor(group.group_id),
         title=group.title.strip() or "(no title)",
         number=number,
         colour=number if number <= charts.COLOURS else 0,
@@ -146,6 +144,11 @@ def _group_view(
         samples_left_out=len(group.samples) - len(samples),
         commands=group_commands(findings, group),
     )
+
+
+def _anchor(group_id: str) -> str:
+    anchor = visible(group_id)
+    return anchor if anchor.startswith("g-") else f"g-{anchor}"
 
 
 def _tally(counts: tuple[tuple[str, int], ...]) -> Tally:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
+
+from spark_reprocess.findings import Findings
+
+Write = Callable[[Findings], Path]
+"""Writes a report's file and says where it is."""
 
 _NAMES = (
     "chromium",

@@ -4,13 +4,22 @@ import re
 import unicodedata
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample
+from spark_reprocess.report import page as page_module
 from spark_reprocess.report.package_files import script, style
 from spark_reprocess.report.page import render_page
-from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, a_sample, some_findings
+from tests.findings_builder import (
+    HOSTILE_TEXTS,
+    a_group,
+    a_lead,
+    a_sample,
+    hostile_findings,
+    some_findings,
+)
 from tests.page_outline import PageOutline
 
 # Whole strings that break out of something, pieces that may together, and anything at all.
@@ -51,9 +60,7 @@ FINDINGS = st.builds(
 )
 
 
-@settings(max_examples=60)
-@given(FINDINGS)
-def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
+def assert_only_our_elements(findings: Findings) -> None:
     page = PageOutline(render_page(findings))
     twin = PageOutline(render_page(harmless(findings)))
 
@@ -61,6 +68,21 @@ def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
     assert all(link.startswith("#") or link == "data:," for link in page.links)
     assert page.text_of("script") == twin.text_of("script")
     assert page.text_of("style") == twin.text_of("style")
+
+
+@settings(max_examples=60)
+@given(FINDINGS)
+def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
+    assert_only_our_elements(findings)
+
+
+def test_the_law_catches_an_engine_that_does_not_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_only_our_elements(hostile_findings())
+    careless = vars(page_module)["_environment"]().overlay(autoescape=False)
+    monkeypatch.setattr(page_module, "_environment", lambda: careless)
+
+    with pytest.raises(AssertionError):
+        assert_only_our_elements(hostile_findings())
 
 
 @settings(max_examples=60)

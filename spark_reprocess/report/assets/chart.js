@@ -2,6 +2,7 @@
 const days = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const daySeconds = 86_400;
+const wholeSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
 class ArrivalsChart {
   constructor(holder) {
@@ -61,7 +62,7 @@ class ArrivalsChart {
           ...axis,
           size: 44,
           space: 36,
-          incrs: [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6, 7].map((power) => step * 10 ** power)).sort((a, b) => a - b),
+          incrs: wholeSteps,
           grid: { stroke: this.colours.rule, width: 1 },
           ticks: { show: false },
           values: (_, splits) => splits.map((value) => compact.format(value)),
@@ -196,30 +197,41 @@ function printChart(chart) {
   });
 }
 
-function startChart() {
-  const holder = find("#chart");
-  if (!holder) return;
-  const chart = new ArrivalsChart(holder);
-  const legend = findAll("#legend button");
+/** Pointing at an entry greys out the others; pressing it filters. */
+function startLegend(chart) {
+  const buttons = findAll("#legend button");
   const pickOf = (button) => (button.dataset.pick === "others" ? "others" : Number(button.dataset.pick));
-  for (const button of legend) {
+  for (const button of buttons) {
     button.addEventListener("click", () => togglePick(pickOf(button)));
     for (const enter of ["mouseenter", "focus"]) button.addEventListener(enter, () => chart.emphasize(pickOf(button)));
     for (const leave of ["mouseleave", "blur"]) button.addEventListener(leave, () => chart.emphasize(null));
   }
-  onFirstOpen.push((group) => {
-    const steps = find(".steps", group);
-    if (!steps) return;
-    const button = make("button", "link", "Show in the chart");
-    button.type = "button";
-    button.addEventListener("click", () => {
-      changeFilters({ picked: new Set([Number(group.dataset.place)]) });
-      holder.scrollIntoView({ block: "center" });
-    });
-    steps.nextElementSibling.append(" ", button);
-  });
   onFilters.push(() => {
-    for (const button of legend) button.setAttribute("aria-pressed", filters.picked.has(pickOf(button)));
+    for (const button of buttons) button.setAttribute("aria-pressed", filters.picked.has(pickOf(button)));
+  });
+}
+
+/** An open group can be shown alone in the large chart. */
+function offerChart(chart, group) {
+  const steps = find(".steps", group);
+  if (!steps) return;
+  const button = make("button", "link", "Show in the chart");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    changeFilters({ picked: new Set([Number(group.dataset.place)]) });
+    chart.holder.scrollIntoView({ block: "center" });
+  });
+  steps.nextElementSibling.append(" ", button);
+}
+
+function startChart() {
+  const holder = find("#chart");
+  if (!holder) return;
+  const chart = new ArrivalsChart(holder);
+  startLegend(chart);
+  onFirstOpen.push((group) => offerChart(chart, group));
+  onFilters.push((change) => {
+    if (!("picked" in change || "range" in change)) return;
     chart.emphasis = null;
     chart.draw();
   });

@@ -1,4 +1,6 @@
-// Which groups the reader wants to see. Each part that depends on it listens to onFilters.
+// Which groups the reader wants to see. Each part that depends on it listens to onFilters, and is
+// told what changed.
+const groupElements = findAll("details.group");
 const filters = {
   words: [],
   picked: new Set(), // groups by their place, or "others" for those without a colour
@@ -8,7 +10,7 @@ const onFilters = [];
 
 function changeFilters(change) {
   Object.assign(filters, change);
-  onFilters.forEach((tell) => tell());
+  onFilters.forEach((tell) => tell(change));
 }
 
 function clearFilters() {
@@ -36,8 +38,6 @@ function rangeText([first, last]) {
 
 const titleOf = (pick) =>
   pick === "others" ? "other groups" : find("h3", groupElements[pick]).textContent;
-
-const groupElements = findAll("details.group");
 
 /** One button for each filter that is on, which turns it off. */
 function showChips() {

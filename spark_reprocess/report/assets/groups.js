@@ -49,7 +49,7 @@ function showGroups() {
 
 function sortGroups(by) {
   const key = orders[by];
-  const sorted = groupRows.toSorted((a, b) => key(b) - key(a) || a.place - b.place);
+  const sorted = [...groupRows].sort((a, b) => key(b) - key(a) || a.place - b.place);
   find("#rows").append(...sorted.map((row) => row.element));
 }
 
@@ -57,10 +57,18 @@ function openAll(open) {
   for (const { element } of groupRows) if (!element.hidden) element.open = open;
 }
 
-/** Open the group that the address names. */
+/** The group that the address names; anybody can write one that names none, or nothing at all. */
+function addressed() {
+  try {
+    return groupElements.find((element) => element.id === decodeURIComponent(location.hash.slice(1)));
+  } catch {
+    return undefined;
+  }
+}
+
 function followAddress() {
-  const element = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (!element?.matches("details.group")) return;
+  const element = addressed();
+  if (!element) return;
   if (element.hidden) clearFilters();
   element.open = true;
   find("summary", element).focus({ preventScroll: true });
