@@ -19,7 +19,7 @@ from spark_reprocess.analysis.analyze import AnalysisSummary, AnalyzeOptions, an
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import write_messages
-from spark_reprocess.clients import sqs_client
+from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.builders import NOW, context, counter, message, queue_url, text
@@ -65,6 +65,16 @@ class ClientAt:
     def __call__(self, queue_url: str) -> "SQSClient":
         region = os.environ["AWS_DEFAULT_REGION"]
         return boto3.client("sqs", endpoint_url=self.endpoint, region_name=region)
+
+
+def sender_at(endpoint: str, queue_url: str) -> "SQSClient":
+    """A client for the server at *endpoint*, whatever the worker's environment says."""
+    usual = os.environ.get("AWS_ENDPOINT_URL", "")
+    os.environ["AWS_ENDPOINT_URL"] = endpoint
+    try:
+        return sqs_sender(queue_url)
+    finally:
+        os.environ["AWS_ENDPOINT_URL"] = usual
 
 
 def dying_before_delete(queue_url: str) -> "SQSClient":
@@ -127,7 +137,13 @@ def planned(spark: "SparkSession", archive: Archive, action: str = "redrive") ->
 
 
 def executed(
-    spark: "SparkSession", archive: Archive, plan: str, url: str, **options: Any
+    spark: "SparkSession",
+    archive: Archive,
+    plan: str,
+    url: str,
+    make_sender: ClientFactory = sqs_sender,
+    **options: Any,
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2}
-    return redrive(spark, RedriveOptions(archive.root, plan, url, **{**fixed, **options}))
+    chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
+    return redrive(spark, chosen, make_sender=make_sender)

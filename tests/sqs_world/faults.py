@@ -19,6 +19,8 @@ class Effect(StrEnum):
     """Answered with HTTP 500; nothing was done."""
     UNAVAILABLE = "unavailable"
     """Answered with HTTP 503; nothing was done."""
+    REFUSE = "refuse"
+    """Refused with the rule's *code*; nothing was done."""
     CLOSE = "close"
     """The connection breaks; nothing was done."""
     LOSE = "lose"
@@ -58,7 +60,8 @@ class Fault:
         times: how often at most.
         after: for delay, kill and call: once it is done, before the answer.
         entries: 0-based places in a batch; empty means all.
-        code: of failed entries; ``InternalError`` counts as the service's fault.
+        code: of failed entries, where ``InternalError`` counts as the service's fault, and of
+            requests that are refused.
     """
 
     effect: Effect
@@ -92,6 +95,8 @@ class Fault:
 
     def refusal(self) -> SqsError | None:
         """The error to answer with, if that is the effect."""
+        if self.effect is Effect.REFUSE:
+            return SqsError(self.code, "Invented by a fault.", status=403)
         refuse = _REFUSALS.get(self.effect)
         return refuse() if refuse else None
 

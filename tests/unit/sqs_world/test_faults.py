@@ -27,6 +27,14 @@ def test_refused_request_changes_nothing(
     assert queue.counts() == (0, 0, 0)
 
 
+def test_refusal_can_have_any_code(sqs: Driver, front: Front) -> None:
+    queue = sqs.queue()
+    front.faults.add(Fault(Effect.REFUSE, "SendMessage", code="ExpiredToken"))
+
+    assert refusal_code(queue.send) == "ExpiredToken"
+    assert queue.counts() == (0, 0, 0)
+
+
 def test_broken_connection_changes_nothing(sqs: Driver, front: Front) -> None:
     queue = sqs.queue()
     front.faults.add(Fault(Effect.CLOSE, "SendMessage"))

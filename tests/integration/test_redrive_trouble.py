@@ -1,0 +1,210 @@
+"""``redrive`` while things go wrong: SQS refuses, falls silent, loses its queue; the disk fills."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Ledger, Outcome, attempt_names
+from spark_reprocess.redrive.redrive_values import RedriveSummary
+from tests.integration.spark_world import (
+    archive_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+    sender_at,
+)
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEND = "SendMessageBatch"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An operator's: one archive, one approved plan, one queue to send to."""
+
+    spark: "SparkSession"
+    world: ServedWorld
+    archive: Archive
+    plan: str
+    destination: SqsQueue
+    sent: Sequence[Message]
+
+    def redrive(self, **options: Any) -> RedriveSummary:
+        sender = partial(sender_at, self.world.url)
+        url = self.destination.url
+        return executed(self.spark, self.archive, self.plan, url, make_sender=sender, **options)
+
+    def at_send(self, number: int, act: Callable[[], None]) -> None:
+        """Do something when that many calls have been made, before the next is carried out."""
+        self.world.front.faults.add(Fault(Effect.CALL, SEND, nth=number, callback=act))
+
+    def meet(self, effect: Effect, **fields: Any) -> None:
+        self.world.front.faults.add(Fault(effect, SEND, **fields))
+
+    def recorded(self, outcome: Outcome) -> set[str]:
+        """The messages of which some result says so."""
+        attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
+        results = [r for a in attempts if a for r in a.results or ()]
+        return {r.message_id for r in results if r.outcome is outcome}
+
+    def arrived(self) -> Counter[str]:
+        """How often each message arrived, by the id of its archived copy."""
+        ids = {one.body: one.message_id for one in self.sent}
+        return Counter(ids[one.body] for one in receive_all(self.destination))
+
+
+MakeDesk = Callable[..., Desk]
+
+
+@pytest.fixture
+def make_desk(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MakeDesk]:
+    with serve_in_thread() as world:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
+
+        def make(messages: Sequence[Message], name: str = "main") -> Desk:
+            client = boto3.client("sqs")
+            fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith(".fifo") else {}
+            queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
+            archive = archive_of(tmp_path, messages)
+            return Desk(spark, world, archive, planned(spark, archive), queue, messages)
+
+        yield make
+
+
+def standard(count: int) -> list[Message]:
+    return [parked(2 * n) for n in range(count)]
+
+
+def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(600))
+    arrived = Counter[str]()
+
+    def delete() -> None:
+        arrived.update(desk.arrived())
+        desk.destination.client.delete_queue(QueueUrl=desk.destination.url)
+
+    desk.at_send(15, delete)
+    summary = desk.redrive()
+
+    assert "NonExistentQueue" in summary.stopped_by
+    assert summary.count("sent") + summary.count("failed", "not_reached") == 600
+    assert summary.count("failed") <= 2 * 100
+    assert summary.is_unfinished
+    assert set(arrived) <= desk.recorded(Outcome.SENT)
+
+
+def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk(standard(600))
+    desk.at_send(15, lambda: desk.meet(Effect.REFUSE, code="ExpiredToken"))
+
+    stopped = desk.redrive()
+    desk.world.front.faults.clear()
+    rest = desk.redrive()
+
+    assert "ExpiredToken" in stopped.stopped_by
+    assert stopped.count("not_reached") > 0
+    assert stopped.count("in_doubt") == 0
+    assert stopped.count("sent") + rest.count("sent") == 600
+    assert set(desk.arrived().values()) == {1}
+
+
+def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(600))
+    desk.at_send(15, lambda: desk.meet(Effect.CLOSE))
+
+    summary = desk.redrive()
+
+    assert "messages in a row were not taken" in summary.stopped_by
+    assert 0 < summary.count("in_doubt") <= 2 * 100
+    assert set(desk.arrived()) == desk.recorded(Outcome.SENT)
+
+
+def test_throttling_delays_and_loses_nothing(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(200))
+    desk.meet(Effect.THROTTLE, probability=0.2, seed=7)
+    desk.meet(Effect.FAIL_ENTRIES, probability=0.2, seed=8, entries=(0, 3), code="InternalError")
+
+    assert desk.redrive().count("sent") == 200
+    assert desk.arrived() == Counter({one.message_id: 1 for one in desk.sent})
+
+
+def test_lost_answers_are_named_and_only_those_can_arrive_twice(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(200))
+    desk.meet(Effect.LOSE, probability=0.2, seed=3)
+
+    first = desk.redrive()
+    in_doubt = desk.recorded(Outcome.IN_DOUBT)
+    desk.world.front.faults.clear()
+    second = desk.redrive(send_in_doubt=True)
+
+    assert first.count("in_doubt") == len(in_doubt) > 0
+    assert first.count("sent") + len(in_doubt) == 200
+    assert second.count("sent") == len(in_doubt)
+    assert desk.arrived() == Counter({m.message_id: 1 for m in desk.sent}) + Counter(in_doubt)
+
+
+def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
+    groups = [parked(2 * n, MessageGroupId=f"g-{n % 9}", SequenceNumber=str(n)) for n in range(120)]
+    desk = make_desk(groups, "main.fifo")
+    desk.meet(Effect.LOSE, probability=0.2, seed=3)
+    desk.meet(Effect.THROTTLE, probability=0.1, seed=4)
+
+    assert desk.redrive().count("sent") == 120
+    arrived = [one.body for one in receive_all(desk.destination)]
+    for number in range(9):
+        in_order = [one.body for one in desk.sent if one.message_group_id == f"g-{number}"]
+        assert [body for body in arrived if body in in_order] == in_order
+
+
+def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(600))
+    ledger = Path(desk.archive.root, "ledger")
+    aside = Path(desk.archive.root, "aside")
+
+    def lose_the_disk() -> None:
+        ledger.rename(aside)
+        ledger.write_bytes(b"")
+
+    desk.at_send(15, lose_the_disk)
+    summary = desk.redrive(claim_ttl_seconds=60)
+    ledger.unlink()
+    aside.rename(ledger)
+
+    assert "cannot write ledger/" in summary.stopped_by
+    assert 0 < summary.count("in_doubt") <= 2 * 100
+    sent = desk.recorded(Outcome.SENT)
+    assert len(sent) == summary.count("sent")
+    assert sent <= set(desk.arrived())
+
+
+def test_ten_seconds_never_hold_more_than_the_rate(make_desk: MakeDesk) -> None:
+    """Most messages lie in one chunk's task, and some calls take long: the server's own times."""
+    desk = make_desk([*standard(230), parked(1), parked(3)])
+    desk.meet(Effect.DELAY, probability=0.1, seed=5, seconds=1.0)
+    desk.meet(Effect.THROTTLE, probability=0.1, seed=6)
+
+    summary = desk.redrive(max_rate=20.0)
+
+    calls = desk.world.front.log.records(SEND)
+    assert summary.count("sent") == 232
+    for first in calls:
+        window = [c for c in calls if first.at_ms <= c.at_ms < first.at_ms + 10_000]
+        assert sum(call.entry_count for call in window) <= 210
