@@ -24,7 +24,7 @@ import secrets
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -61,9 +61,10 @@ class _Ask:
 class Conductor:
     """Answers tasks while the block of ``conducting`` lasts."""
 
-    def __init__(self, pace: Pace | None) -> None:
-        """Keep to *pace*; None lets everybody send at any time."""
+    def __init__(self, pace: Pace | None, trouble: Callable[[], str]) -> None:
+        """Keep to *pace*, None for none; stop once *trouble* says why."""
         self._pace = pace
+        self._trouble = trouble
         self._permits = Permits[_Ask](pace)
         self._token = secrets.token_hex(16)
         self._lines: set[_Line] = set()
@@ -105,6 +106,8 @@ class Conductor:
     async def _serve(self, listener: socket.socket) -> None:
         server = await asyncio.start_server(self._meet, sock=listener)
         while not self._is_over.is_set():
+            if why := self._trouble():
+                self._stop(why)
             for line in self._lines:
                 line.say("beat")
             with suppress(TimeoutError):
@@ -182,9 +185,16 @@ async def _read(reader: asyncio.StreamReader) -> list[Any]:
 
 @contextmanager
 def conducting(
-    messages_per_second: float | None, host: str = "127.0.0.1"
+    messages_per_second: float | None,
+    host: str = "127.0.0.1",
+    trouble: Callable[[], str] = lambda: "",
 ) -> Iterator[tuple[Conductor, Address]]:
-    """Answer tasks until the block ends; they know this machine as *host*.
+    """Answer tasks until the block ends, or stop them before.
+
+    Args:
+        messages_per_second: over all tasks together; None for no limit.
+        host: how tasks know this machine.
+        trouble: asked every second, at once answered with why the run must stop, or nothing.
 
     Raises:
         InputError: *host* is no address of this machine.
@@ -196,7 +206,7 @@ def conducting(
             f"spark.driver.host {host}: cannot be listened to: {error.strerror or error}; set it "
             "to an address of this machine that the executors reach"
         ) from error
-    conductor = Conductor(Pace(messages_per_second) if messages_per_second else None)
+    conductor = Conductor(Pace(messages_per_second) if messages_per_second else None, trouble)
     port = listener.getsockname()[1]
     thread = threading.Thread(target=conductor.run, args=(listener,), name="conductor", daemon=True)
     thread.start()

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -39,21 +39,24 @@ def execute(
     archive: Archive,
     facts: RunFacts,
     *,
-    max_rate: float | None,
+    trouble: Callable[[], str],
     make_sender: ClientFactory,
     progress: Progress,
 ) -> Executed:
     """Settle *rows*, of which there are as many as *planned* says, each chunk in one task.
 
-    Ctrl-C, a queue that is gone, a disk that is full: calls that are open come to their end,
-    results are written, and the rest is counted as not reached.
+    Ctrl-C, a queue that is gone, a disk that is full, a *trouble* that says why: calls that are
+    open come to their end, results are written, and the rest is counted as not reached.
     """
     work = [tally for tally in planned if tally.word in WORK]
     total = sum(tally.count for tally in work)
     if not total:
         return Executed((), "")
     host = driver_host(rows.sparkSession)
-    with conducting(max_rate, host) as (conductor, address), asking_to_stop(conductor.stop):
+    with (
+        conducting(facts.max_rate, host, trouble) as (conductor, address),
+        asking_to_stop(conductor.stop),
+    ):
         task = RedriveTask(archive, facts, address, make_sender)
         headway = Headway(total, lambda: conductor.counts, time.monotonic)
         with progress("redriving", headway):

@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
+from spark_reprocess.archive.turns import taking_turns
 from spark_reprocess.canary.drawn import Drawn, recommended
 from spark_reprocess.canary.surroundings import Surroundings
 from spark_reprocess.canary.vigil import Redelivery
@@ -50,7 +52,7 @@ def redrive(
 
     Raises:
         InputError: the options, the plan, the archive or the queue do not fit together; the plan's
-            faults are all named. Nothing was sent.
+            faults are all named. Or another plan is being carried out. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
@@ -58,17 +60,20 @@ def redrive(
     archive = open_archive(options.archive)
     plan = read_plan(_read_file(options.plan), expression_faults(spark))
     queue = require_queue("--to-queue-url", options.to_queue_url, make_client)
-    if options.execute:
-        archive.check_writable()
     facts = _facts(plan, options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
     surroundings = options.canary and Surroundings.check(
         options.canary, options.to_queue_url, queue, make_client
     )
-    with weighed(spark, archive, plan, options, facts.editor, progress) as whole:
+    with ExitStack() as stack:
+        if options.execute:
+            archive.check_writable()
+            # Before anything is weighed: what another plan decides after that would not be seen.
+            turn = stack.enter_context(taking_turns(archive, facts.run, options.claim_ttl_seconds))
+        whole = stack.enter_context(weighed(spark, archive, plan, options, facts.editor, progress))
         notes = (*whole.notes, *other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
         if options.execute:
             record_edits(archive, facts, time.time())
-            sender = Sender(archive, options, make_client, make_sender, progress)
+            sender = Sender(archive, options, turn.trouble, make_client, make_sender, progress)
             if surroundings:
                 return replace(sender.after_canary(plan, facts, whole, surroundings), notes=notes)
             return replace(sender.at_once(plan, facts, whole), notes=notes)
@@ -123,4 +128,5 @@ def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFa
         keep_counter=options.keep_counter,
         max_message_bytes=max_message_bytes,
         edits=plan.edits,
+        max_rate=options.max_rate,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.turns import Run
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
 
@@ -19,6 +20,7 @@ class RunFacts:
         send_in_doubt: whether messages in doubt are sent again.
         max_message_bytes: the destination's limit.
         edits: how messages are changed on their way, by group id.
+        max_rate: messages a second over all tasks, None for no limit.
         is_canary: whether messages go ahead, to come back at once where they fail.
         is_restore: whether messages go back to the parked queue, as they are.
     """
@@ -34,6 +36,7 @@ class RunFacts:
     keep_counter: bool
     max_message_bytes: int
     edits: Mapping[str, Edit] = field(default_factory=dict)
+    max_rate: float | None = None
     is_canary: bool = False
     is_restore: bool = False
 
@@ -55,6 +58,13 @@ class RunFacts:
             keep_counter=self.keep_counter,
             max_message_bytes=self.max_message_bytes,
         )
+
+    @property
+    def run(self) -> Run:
+        """The run, as others see it who want to act on the same archive."""
+        # A FIFO queue's chunks are cut otherwise, so the two kinds do not share claims.
+        kind = "in order" if self.to_fifo else "by group"
+        return Run(self.run_id, f"{self.plan_id} {kind}", f"plan {self.plan_id}", self.who)
 
     @property
     def confirmed(self) -> Outcome:

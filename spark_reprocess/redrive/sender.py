@@ -1,6 +1,6 @@
 """A weighed plan is carried out: at once, or behind a canary."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
@@ -24,10 +24,15 @@ from spark_reprocess.redrive.weighing import Weighed
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Carries out what was weighed."""
+    """Carries out what was weighed.
+
+    Attributes:
+        trouble: asked now and then; says why the run must stop, or nothing.
+    """
 
     archive: Archive
     options: RedriveOptions
+    trouble: Callable[[], str]
     make_client: ClientFactory
     make_sender: ClientFactory
     progress: Progress
@@ -85,7 +90,7 @@ class Sender:
             planned,
             self.archive,
             facts,
-            max_rate=self.options.max_rate,
+            trouble=self.trouble,
             make_sender=self.make_sender,
             progress=self.progress,
         )

@@ -6,7 +6,8 @@ decided: it is in the parked queue again, and comes back with the next drain und
 """
 
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,8 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.archive.message_store import MESSAGES, new_id, read_archive
+from spark_reprocess.archive.turns import taking_turns
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -88,21 +90,25 @@ def restore(
         A summary whose groups are the archive's drains.
 
     Raises:
-        InputError: the options, the archive or the queue do not fit together. Nothing was sent.
+        InputError: the options, the archive or the queue do not fit together, or a redrive or
+            another restore is going on. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     if options.execute and not options.reason.strip():
         raise InputError("--execute needs --reason: one sentence on why, for the ledger")
     archive = open_archive(options.archive)
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
-    if options.execute:
-        archive.check_writable()
     facts = _facts(options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
-    messages = read_archive(spark, archive)
-    with progress("weighing each message", str), explained(options.where):
-        fates = _fates(messages, archive, facts, options).persist()
-        rows = fates.groupBy("group_id", "fate").count().orderBy("group_id").collect()
-    try:
+    with ExitStack() as stack:
+        if options.execute:
+            archive.check_writable()
+            run = replace(facts.run, claims=f"{facts.run.claims} {_files(archive)}")
+            turn = stack.enter_context(taking_turns(archive, run, options.claim_ttl_seconds))
+        messages = read_archive(spark, archive)
+        with progress("weighing each message", str), explained(options.where):
+            fates = _fates(messages, archive, facts, options).persist()
+            stack.callback(fates.unpersist)
+            rows = fates.groupBy("group_id", "fate").count().orderBy("group_id").collect()
         planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
         hindered = _hindered(fates, planned)
         executed = Executed((), "")
@@ -115,12 +121,10 @@ def restore(
                 planned,
                 archive,
                 facts,
-                max_rate=options.max_rate,
+                trouble=turn.trouble,
                 make_sender=make_sender,
                 progress=progress,
             )
-    finally:
-        fates.unpersist()
     kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
     return summarize(
         _plan(archive, facts, planned),
@@ -145,8 +149,14 @@ def _facts(options: RestoreOptions, max_message_bytes: int) -> RunFacts:
         send_in_doubt=options.send_in_doubt,
         keep_counter=True,
         max_message_bytes=max_message_bytes,
+        max_rate=options.max_rate,
         is_restore=True,
     )
+
+
+def _files(archive: Archive) -> str:
+    """What the chunks are cut from: runs that saw other files do not share their claims."""
+    return digest(archive.list(MESSAGES))[:12]
 
 
 def _fates(
