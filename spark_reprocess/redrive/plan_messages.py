@@ -68,12 +68,16 @@ def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:
 
 
 def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bool) -> DataFrame:
-    """The messages that make work, each chunk whole and in order in one partition."""
+    """The messages that make work, each chunk whole and in order in one partition.
+
+    With *in_order* each unit is, so that its chunks follow each other in one task.
+    """
     work = fates.where(F.col("fate").isin(*WORK)).select(
         "message_id", "group_id", "fate", *POSITION
     )
     rows = messages.join(work, on="message_id", how="inner")
-    spread = rows.repartition(1) if in_order else rows.repartition(tasks, "unit", "chunk")
+    together = ["unit"] if in_order else ["unit", "chunk"]
+    spread = rows.repartition(tasks, *together)
     return spread.sortWithinPartitions(*POSITION)
 
 

@@ -14,7 +14,14 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 
-HINDERED = (Fate.FOREIGN, Fate.NO_GROUP, Fate.IN_DOUBT, Fate.BUSY, Fate.WAITS)
+HINDERED = (
+    Fate.FOREIGN,
+    Fate.NO_GROUP,
+    Fate.SPLIT_GROUP,
+    Fate.IN_DOUBT,
+    Fate.BUSY,
+    Fate.WAITS,
+)
 """What stands in the way of a message before anything is sent, and needs no further reason."""
 
 PROBLEMS = (*HINDERED, Fate.EDIT_FAILED, Outcome.FAILED, Fate.NOT_REACHED)

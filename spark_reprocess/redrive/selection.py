@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 CHUNK_MESSAGES = 100
-IN_ORDER = "in-order"
-"""The unit that holds all messages of a plan when they go to a FIFO queue."""
+_UNIT_MESSAGES = 1000
+_MOST_UNITS = 64
 
 POSITION = ("unit", "chunk", "place")
 
@@ -32,6 +32,7 @@ class Fate(StrEnum):
     FOREIGN = "foreign_source"
     NO_GROUP = "no_group"
     EDIT_FAILED = "edit_failed"
+    SPLIT_GROUP = "split_group"
     WAITS = "waits"
     NOT_REACHED = "not_reached"
     AFTER_CANARY = "after_canary"
@@ -43,16 +44,23 @@ WORK = (Fate.SEND, Fate.DISCARD)
 _IN_THE_WAY = (Fate.BUSY, Fate.IN_DOUBT, Fate.EDIT_FAILED, Fate.STOPPED)
 
 
-def number_chunks(grouped: DataFrame, *, to_fifo: bool) -> DataFrame:
+def in_order_units(messages: int) -> int:
+    """How many units a plan of so many messages has for a FIFO queue: 1 to 64."""
+    return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
+
+
+def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
     """Add ``unit, chunk, place``: where each message stands in the plan, the same in every run.
 
-    Messages stand in the order in which SQS got them, 100 to a chunk. A unit is a group; for a
-    FIFO queue it is the whole plan, because a message group may be spread over several groups.
+    Within a unit messages stand in the order in which SQS got them, 100 to a chunk. With *units*
+    None a unit is a group. For a FIFO queue, where a message group may be spread over several
+    groups of the plan, there are so many units, and each is a share of the message groups, by a
+    hash of their ids. It goes to one task, so that their order is kept.
     """
     order = Window.partitionBy("unit").orderBy(
         F.length("sequence_number"), "sequence_number", "sent_at", "message_id"
     )
-    unit = F.lit(IN_ORDER) if to_fifo else F.col("group_id")
+    unit = F.col("group_id") if units is None else _in_order_unit(units)
     return (
         grouped.withColumn("unit", unit)
         .withColumn("place", F.row_number().over(order) - 1)
@@ -102,15 +110,6 @@ def with_fates(
     return with_waiting(fates) if to_fifo else fates
 
 
-def limited(fates: DataFrame, limit: int) -> DataFrame:
-    """Let only the first *limit* messages of the plan's order make work."""
-    is_work = F.col("fate").isin(*WORK)
-    rank = F.sum(is_work.cast("int")).over(Window.orderBy(*POSITION))
-    return fates.withColumn(
-        "fate", F.when(is_work & (rank > limit), Fate.OVER_LIMIT).otherwise(F.col("fate"))
-    )
-
-
 def with_waiting(fates: DataFrame) -> DataFrame:
     """Let what stands behind a message of its message group that is still to go wait for it."""
     earlier = (
@@ -124,6 +123,11 @@ def with_waiting(fates: DataFrame) -> DataFrame:
         "fate",
         F.when(is_blocked & (F.col("fate") == Fate.SEND), Fate.WAITS).otherwise(F.col("fate")),
     )
+
+
+def _in_order_unit(units: int) -> Column:
+    group = F.coalesce("message_group_id", F.lit("")).cast("binary")
+    return F.format_string("in-order-%02d", F.crc32(group) % units)
 
 
 def _is_foreign() -> Column:

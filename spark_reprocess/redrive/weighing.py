@@ -19,9 +19,10 @@ from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
 from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import first_ids, frozen_messages, grouped_messages
 from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, RedriveOptions, Tally
-from spark_reprocess.redrive.selection import Fate, limited, number_chunks, with_fates
+from spark_reprocess.redrive.selection import Fate, in_order_units, number_chunks, with_fates
 from spark_reprocess.spark.conditions import explained
 
 
@@ -108,7 +109,8 @@ def _fates(
 ) -> DataFrame:
     to_fifo = require_queue_url("--to-queue-url", options.to_queue_url).is_fifo
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
-    numbered = number_chunks(grouped_messages(messages, options.where), to_fifo=to_fifo)
+    grouped = grouped_messages(messages, options.where)
+    numbered = number_chunks(grouped, in_order_units(plan.snapshot.messages) if to_fifo else None)
     fates = with_fates(
         with_edit_faults(numbered, messages, editor),
         ledger_states(spark, archive, time.time(), ttl).select("message_id", "state"),
@@ -117,7 +119,9 @@ def _fates(
         send_in_doubt=options.send_in_doubt,
         include_foreign=options.include_foreign,
     )
-    return fates if options.limit is None else limited(fates, options.limit)
+    if to_fifo and options.where is not None:
+        fates = keep_groups_whole(fates)
+    return fates if options.limit is None else limited(fates, options.limit, to_fifo=to_fifo)
 
 
 def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:

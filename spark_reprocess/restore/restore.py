@@ -17,7 +17,8 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import MESSAGES, new_id, read_archive
+from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.archive.reading import MESSAGES
 from spark_reprocess.archive.turns import taking_turns
 from spark_reprocess.clients import (
     ClientFactory,
@@ -31,6 +32,7 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, dige
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes
 from spark_reprocess.redrive.execution import Executed, execute
+from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import first_ids, work_rows
 from spark_reprocess.redrive.redrive_values import (
     EXAMPLES,
@@ -40,10 +42,11 @@ from spark_reprocess.redrive.redrive_values import (
     summarize,
 )
 from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import WORK, limited, number_chunks, with_fates
+from spark_reprocess.redrive.selection import WORK, number_chunks, with_fates
 from spark_reprocess.spark.conditions import explained, matching
 from spark_reprocess.who import who
 
+_IN_ORDER_UNITS = 8
 _COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at", "parked_reason")
 
 
@@ -164,7 +167,8 @@ def _fates(
 ) -> DataFrame:
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(*_COLUMNS, F.col("drain_id").alias("group_id"))
-    numbered = number_chunks(slim, to_fifo=facts.to_fifo).withColumn(FAULT, F.lit(None))
+    units = _IN_ORDER_UNITS if facts.to_fifo else None
+    numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
     chosen = matching(messages, options.where).select(
         "message_id",
         F.lit(True).alias("selected"),  # noqa: FBT003 - a value
@@ -185,7 +189,11 @@ def _fates(
         send_in_doubt=options.send_in_doubt,
         include_foreign=True,
     )
-    return fates if options.limit is None else limited(fates, options.limit)
+    if facts.to_fifo and options.where is not None:
+        fates = keep_groups_whole(fates)
+    if options.limit is None:
+        return fates
+    return limited(fates, options.limit, to_fifo=facts.to_fifo)
 
 
 def _hindered(fates: DataFrame, planned: list[Tally]) -> list[Tally]:

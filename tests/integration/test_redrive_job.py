@@ -56,7 +56,9 @@ def test_fifo_group_waits_behind_a_message_in_doubt(
     )
     plan = planned(spark, archive)
     dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000",))
-    Ledger(archive, yaml.safe_load(Path(plan).read_text())["plan_id"]).claim("in-order", 1, 1, dead)
+    Ledger(archive, yaml.safe_load(Path(plan).read_text())["plan_id"]).claim(
+        "in-order-00", 1, 1, dead
+    )
 
     summary = executed(spark, archive, plan, destination.url)
 

@@ -12,6 +12,7 @@ _LEFT = (
     Fate.LEAVE,
     Fate.NOT_SELECTED,
     Fate.OVER_LIMIT,
+    Fate.SPLIT_GROUP,
     Fate.FOREIGN,
     Fate.NO_GROUP,
     Fate.EDIT_FAILED,
@@ -23,6 +24,8 @@ _PROBLEMS: dict[str, str] = {
     "theirs, add --include-foreign",
     Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
     Fate.EDIT_FAILED: "left: the plan's edit does not fit them",
+    Fate.SPLIT_GROUP: "left: --where takes only a part of their message group, which goes whole or "
+    "not at all on a FIFO queue",
     Fate.IN_DOUBT: "in doubt: they may have been sent and no answer came; look for them, then "
     "send them again with --in-doubt send",
     Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "

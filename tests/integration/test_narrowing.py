@@ -1,0 +1,126 @@
+"""What ``--where`` and ``--limit`` leave of a plan's work, against a model in plain Python."""
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
+from spark_reprocess.redrive.selection import WORK, Fate, number_chunks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Row(NamedTuple):
+    message_id: str
+    message_group_id: str | None
+    unit: str
+    chunk: int
+    place: int
+    fate: str
+
+
+SCHEMA = (
+    "message_id string, message_group_id string, unit string, chunk long, place int, fate string"
+)
+FATES = [Fate.SEND, Fate.SEND, Fate.DISCARD, Fate.SENT_BEFORE, Fate.LEAVE, Fate.NOT_SELECTED]
+
+
+def some_rows(seed: int, groups: int) -> list[Row]:
+    """Units of chunks of five; each message group lies in one unit."""
+    random = Random(seed)
+    rows = []
+    for unit in range(3):
+        for place in range(random.randint(0, 23)):
+            number = random.randrange(groups)
+            group = None if number == 0 else f"{unit}-{number}"
+            fate = random.choice(FATES)
+            rows.append(Row(f"{unit}-{place:02d}", group, f"u-{unit}", place // 5, place, fate))
+    return rows
+
+
+def fates_of(frame: "DataFrame") -> dict[str, str]:
+    return {row["message_id"]: row["fate"] for row in frame.select("message_id", "fate").collect()}
+
+
+def changed(rows: list[Row], ids: set[str], fate: Fate) -> dict[str, str]:
+    return {row.message_id: fate if row.message_id in ids else row.fate for row in rows}
+
+
+def frame_of(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+@pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
+def test_limit_takes_the_first_of_the_plans_order(
+    spark: "SparkSession", seed: int, limit: int
+) -> None:
+    rows = some_rows(seed, 4)
+    ids = [row.message_id for row in sorted(rows, key=lambda row: (row.unit, row.place))]
+    work = [one for one in ids if {r.message_id: r.fate for r in rows}[one] in WORK]
+
+    found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=False))
+
+    over = set(work[limit:])
+    assert found == {
+        r.message_id: Fate.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+    }
+
+
+@pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
+def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limit: int) -> None:
+    rows = some_rows(seed, 6)
+    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.fate in WORK]
+    sizes = Counter(row.message_group_id or row.message_id for row in work)
+    taken, within = 0, set()
+    for group in dict.fromkeys(row.message_group_id or row.message_id for row in work):
+        if sizes[group] <= limit:
+            taken += sizes[group]
+            within |= {group} if taken <= limit else set()
+
+    found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=True))
+
+    over = {r.message_id for r in work if (r.message_group_id or r.message_id) not in within}
+    assert found == {
+        r.message_id: Fate.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+    }
+    assert sum(fate in WORK for fate in found.values()) <= limit
+
+
+def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSession") -> None:
+    rows = some_rows(5, 6)
+    split = {r.message_group_id for r in rows if r.fate == Fate.NOT_SELECTED} - {None}
+
+    found = fates_of(keep_groups_whole(frame_of(spark, rows)))
+
+    parts = {r.message_id for r in rows if r.fate in WORK and r.message_group_id in split}
+    assert found == changed(rows, parts, Fate.SPLIT_GROUP)
+
+
+def test_message_groups_are_spread_over_units_and_each_lies_in_one(spark: "SparkSession") -> None:
+    rows = [(f"m-{n:04d}", f"g-{n % 50}", str(n), None, "g") for n in range(400)]
+    schema = (
+        "message_id string, message_group_id string, sequence_number string, sent_at timestamp, "
+        "group_id string"
+    )
+    frame = spark.createDataFrame(rows, schema)
+
+    first, second = (
+        sorted(
+            tuple(row)
+            for row in number_chunks(given, 4)
+            .select("unit", "chunk", "place", "message_id", "message_group_id")
+            .collect()
+        )
+        for given in (frame, frame.repartition(3).orderBy("message_id", ascending=False))
+    )
+
+    assert first == second
+    units = {(unit, group) for unit, _, _, _, group in first}
+    assert len(units) == 50
+    assert {unit for unit, _ in units} == {f"in-order-{n:02d}" for n in range(4)}
+    for unit in range(4):
+        ids = [row[3] for row in first if row[0] == f"in-order-{unit:02d}"]
+        assert ids == sorted(ids)
