@@ -1,0 +1,260 @@
+"""SIGKILL to the job, driver or workers, at a request that SQS chooses; then again until done.
+
+``KILL_POINTS=20`` tries more points.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.analysis.signature import signature_of
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.plan_text import plan_text
+from tests.e2e.processes import Family, Process, send_signal
+from tests.integration.spark_world import DRAIN_ID, archive_of, parked, receive_all
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+SEND = "SendMessageBatch"
+MESSAGES = 1000
+TASKS = 2
+CHUNK = 100
+TTL_SECONDS = 5
+"""Of claims: shorter than a session takes to start, so that the next run finds them in doubt."""
+
+Choice = Callable[[list[Process]], list[Process]]
+
+
+def driver(family: list[Process]) -> list[Process]:
+    return [one for one in family if "tests.e2e.redrive_process" in one.command]
+
+
+def jvm(family: list[Process]) -> list[Process]:
+    return [one for one in family if one.command[0].endswith("java")]
+
+
+def workers(family: list[Process]) -> list[Process]:
+    forks = [one for one in family if "pyspark.daemon" in one.command]
+    return [one for one in forks if one.parent in {parent.pid for parent in forks}]
+
+
+def everybody(family: list[Process]) -> list[Process]:
+    return family
+
+
+@dataclass(frozen=True)
+class Point:
+    """Who is killed, at which request, and whether SQS has carried it out by then."""
+
+    victims: Choice
+    request: int
+    after: bool
+
+    def __str__(self) -> str:
+        when = "after" if self.after else "before"
+        return f"{self.victims.__name__} {when} request {self.request}"
+
+
+def points(count: int) -> list[Point]:
+    """The first five are fixed: each victim, early and late, before and after."""
+    fixed = [
+        Point(driver, 1, after=True),
+        Point(jvm, 30, after=False),
+        Point(workers, 45, after=True),
+        Point(everybody, 60, after=True),
+        Point(driver, 85, after=False),
+    ]
+    draw = random.Random(20)
+    kinds = (driver, jvm, workers, everybody)
+    more = [
+        Point(kinds[n % 4], draw.randint(1, 95), after=draw.random() < 0.5) for n in range(count)
+    ]
+    return [*fixed, *more][:count]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan over a thousand messages, and what may be known of its runs from outside."""
+
+    world: ServedWorld
+    archive: Archive
+    destination: SqsQueue
+    plan: Path
+    ids: dict[str, str]
+    family: Family = field(default_factory=Family)
+
+    def start(self, **options: Any) -> "subprocess.Popen[str]":
+        given = {
+            "archive": self.archive.root,
+            "plan": str(self.plan),
+            "to_queue_url": self.destination.url,
+            "claim_ttl_seconds": TTL_SECONDS,
+            "execute": True,
+            "reason": "it is fixed",
+            "tasks": TASKS,
+            **options,
+        }
+        environment = {
+            **os.environ,
+            **self.family.environment,
+            "AWS_ENDPOINT_URL": self.world.url,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+            # A task that fails is tried three times more, as on a cluster.
+            "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS},4] "
+            "--conf spark.sql.codegen.wholeStage=false pyspark-shell",
+            # Small inputs: what takes time is the compilers.
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.redrive_process", json.dumps(given)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, **options: Any) -> Counter[str]:
+        """Run to the end; return the counts by fate and outcome."""
+        with self.start(**options) as process:
+            output, _ = process.communicate()
+        assert process.returncode == 0
+        return Counter(json.loads(output.splitlines()[-1])["counts"])
+
+    def attempts(self) -> list[Attempt]:
+        found = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
+        return [attempt for attempt in found if attempt]
+
+    def abandoned(self) -> list[Attempt]:
+        """Claims without a result: their task was killed."""
+        return [attempt for attempt in self.attempts() if attempt.results is None]
+
+    def sent(self) -> Counter[str]:
+        """How often the ledger calls each message sent."""
+        return self._of_outcome(Outcome.SENT)
+
+    def in_doubt(self) -> Counter[str]:
+        """How often each message was left in doubt."""
+        lost = Counter(m for attempt in self.abandoned() for m in attempt.claim.message_ids)
+        return lost + self._of_outcome(Outcome.IN_DOUBT)
+
+    def _of_outcome(self, outcome: Outcome) -> Counter[str]:
+        results = [r for attempt in self.attempts() for r in attempt.results or ()]
+        return Counter(r.message_id for r in results if r.outcome is outcome)
+
+    def arrived(self) -> Counter[str]:
+        return Counter(self.ids[one.body] for one in receive_all(self.destination))
+
+    def strike(self, victims: Choice) -> None:
+        send_signal(signal.SIGKILL, victims(self.family.alive()))
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    messages = [parked(2 * n) for n in range(MESSAGES)]
+    archive = archive_of(tmp_path / "archive", messages)
+    group_id = signature_of(messages[0].body, "attempts_exhausted", None, None).group_id
+    ids = [one.message_id for one in messages]
+    plan = Plan(
+        "p-1",
+        archive.root,
+        Snapshot((DRAIN_ID,), MESSAGES, digest(ids)),
+        (PlannedGroup(group_id, "", MESSAGES, Action.REDRIVE),),
+    )
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan_text(plan))
+    with serve_in_thread(latency_ms=5) as world:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
+        client = boto3.client("sqs")
+        destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
+        job = Job(world, archive, destination, path, {m.body: m.message_id for m in messages})
+        yield job
+        job.strike(everybody)
+
+
+@pytest.mark.parametrize("point", points(int(os.environ.get("KILL_POINTS", "5"))), ids=str)
+def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
+    job: Job, point: Point
+) -> None:
+    faults = job.world.front.faults
+    faults.add(
+        Fault(Effect.LOSE, SEND, probability=0.03, seed=1),
+        Fault(Effect.THROTTLE, SEND, probability=0.05, seed=2),
+        Fault(Effect.FAIL_ENTRIES, SEND, probability=0.05, seed=3, entries=(1, 7)),
+        Fault(
+            Effect.CALL,
+            SEND,
+            nth=point.request,
+            after=point.after,
+            callback=lambda: job.strike(point.victims),
+        ),
+    )
+    job.start().communicate()
+    wait_until(lambda: not job.family.alive())
+    arrived = job.arrived()
+    abandoned, sent, in_doubt = job.abandoned(), job.sent(), job.in_doubt()
+
+    assert len(abandoned) <= TASKS
+    assert set(sent) <= set(arrived) <= set(sent) | set(in_doubt)
+    assert set(arrived.values()) == {1}
+
+    time.sleep(TTL_SECONDS)
+    job.run(send_in_doubt=True)
+    faults.clear()
+    counts = job.run(send_in_doubt=True)
+    arrived += job.arrived()
+
+    assert counts["sent"] + counts["sent_before"] == MESSAGES
+    assert set(arrived) == set(job.ids.values())
+    twice = arrived - Counter(dict.fromkeys(arrived, 1))
+    assert twice <= job.in_doubt()
+
+
+def test_worker_whose_driver_is_gone_stops_in_good_order(job: Job) -> None:
+    """The JVM is frozen, so that nothing but the line to the driver can tell the workers."""
+
+    def orphan() -> None:
+        family = job.family.alive()
+        send_signal(signal.SIGSTOP, jvm(family))
+        send_signal(signal.SIGKILL, driver(family))
+
+    job.world.front.faults.add(Fault(Effect.CALL, SEND, nth=20, callback=orphan))
+    job.start().communicate()
+    wait_until(lambda: not job.abandoned())
+    calls = job.world.front.log.count(SEND)
+    time.sleep(2)
+    orphans = workers(job.family.alive())
+    job.strike(everybody)
+
+    assert job.world.front.log.count(SEND) == calls < MESSAGES / 10
+    assert len(orphans) >= TASKS
+    assert set(job.sent()) == set(job.arrived())
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to pass"
+        time.sleep(0.1)
