@@ -63,11 +63,12 @@ def how_far(done: int, total: int | None, seconds: float) -> str:
         rate = done / seconds
         parts.append(f"{rate:,.0f}/s")
         if total is not None and total > done:
-            parts.append(f"about {_duration((total - done) / rate)} left")
+            parts.append(f"about {spell_seconds((total - done) / rate)} left")
     return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def spell_seconds(seconds: float) -> str:
+    """Spell a duration as people say it: ``40 s``, ``2 min 5 s``, ``3 h 20 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

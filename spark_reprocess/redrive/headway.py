@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.progress import spell_seconds
 from spark_reprocess.redrive.selection import Fate
 
 _RATE_SECONDS = 15.0
@@ -54,11 +55,3 @@ def spell_rate(messages_per_second: float) -> str:
     if messages_per_second < 10:  # noqa: PLR2004 - two digits
         return f"{messages_per_second:.1f}"
     return f"{messages_per_second:,.0f}"
-
-
-def spell_seconds(seconds: float) -> str:
-    """Spell a duration as people say it: ``40 s``, ``12 min``, ``3 h 20 min``."""
-    if seconds < 90:  # noqa: PLR2004 - a minute and a half still reads well in seconds
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

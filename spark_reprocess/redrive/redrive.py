@@ -80,7 +80,7 @@ def redrive(
         samples = _samples(whole, facts.editor, masks) if options.has_samples else ()
         drawn = _drawn(whole, facts, options, Redelivery.of(queue))
     summary = summarize(plan, "", options.to_queue_url, whole.planned, whole.hindered)
-    return replace(summary, samples=samples, notes=notes, drawn=drawn)
+    return replace(summary, samples=samples, notes=notes, drawn=drawn, max_rate=options.max_rate)
 
 
 def _drawn(

@@ -141,6 +141,7 @@ class RedriveSummary:
         notes: what else the operator should know, a sentence each.
         drawn: in a dry run, the canary that would go ahead, or is recommended.
         canary: the verdict of the canary that went ahead.
+        max_rate: messages a second, None for no limit.
     """
 
     plan_id: str
@@ -153,6 +154,7 @@ class RedriveSummary:
     notes: tuple[str, ...] = ()
     drawn: Drawn | None = None
     canary: CanaryReport | None = None
+    max_rate: float | None = None
 
     def count(self, *words: str) -> int:
         """How many messages met one of these fates or outcomes."""

@@ -5,6 +5,7 @@ from spark_reprocess.command_line.answers.canary import print_drawn, print_verdi
 from spark_reprocess.command_line.answers.edits import print_edits
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.progress import spell_seconds
 from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
@@ -88,9 +89,16 @@ def _closing(summary: RedriveSummary) -> str:
         return "dry run: the plan leaves every group; edit its actions first"
     return (
         f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
-        f"{summary.destination}, {summary.count(Fate.DISCARD):,} would be discarded; "
-        "to do it, add --execute --reason 'why'"
+        f"{summary.destination}{_time(summary)}, {summary.count(Fate.DISCARD):,} would be "
+        "discarded; to do it, add --execute --reason 'why'"
     )
+
+
+def _time(summary: RedriveSummary) -> str:
+    if summary.max_rate is None:
+        return " as fast as it goes (--max-rate R spares the consumer)"
+    seconds = summary.count(Fate.SEND) / summary.max_rate
+    return f" in about {spell_seconds(seconds)} at {summary.max_rate:g} a second"
 
 
 def problem_sentence(problem: Problem) -> str:

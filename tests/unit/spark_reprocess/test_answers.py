@@ -109,6 +109,14 @@ def test_dry_run_says_what_it_would_do(capsys: Capture) -> None:
     assert "--execute --reason" in shown
 
 
+def test_dry_run_says_how_long_it_takes(capsys: Capture) -> None:
+    print_redrive(replace(redriven({"send": 1200}), max_rate=2.5))
+
+    assert (
+        "1,200 would go to https://q in about 8 min 0 s at 2.5 a second" in capsys.readouterr().out
+    )
+
+
 def test_dry_run_of_an_unedited_plan_says_so(capsys: Capture) -> None:
     print_redrive(redriven({"leave": 3}, action="leave"))
 
@@ -130,6 +138,8 @@ def test_run_says_what_it_sent(capsys: Capture) -> None:
         ("busy", "7 busy: another run claimed them"),
         ("waits", "7 waiting: an earlier message of their group is not confirmed"),
         ("failed", "7 failed: not sent; run again to retry [TooLong]: m-1, m-2, …"),
+        ("split_group", "7 left: --where takes only a part of their message group"),
+        ("not_reached", "7 not reached: nothing of them was sent; run again to go on"),
     ],
 )
 def test_every_problem_has_a_sentence_and_ids(word: str, sentence: str, capsys: Capture) -> None:
