@@ -1,51 +1,52 @@
 """The verb ``analyze``: undecided messages, grouped by failure; a report and a plan."""
 
-import json
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.analysis.examination import examined, leads_among
+from spark_reprocess.analysis.finding import group_finding, group_parts
 from spark_reprocess.analysis.grouping import with_groups
-from spark_reprocess.analysis.groups import summarize_groups
-from spark_reprocess.analysis.mask import compile_masks, mask, shorten
-from spark_reprocess.analysis.signature import PARKED_BY_SQS, SIGNATURE_VERSION
+from spark_reprocess.analysis.groups import (
+    SLIM_COLUMNS,
+    Totals,
+    group_rows,
+    largest,
+    tallies,
+    totals_of,
+)
+from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.outputs import GROUPS_SCHEMA, groups_parquet, summary_json
+from spark_reprocess.analysis.plan_notes import plan_notes
+from spark_reprocess.analysis.sampling import picked, sampling_rates
+from spark_reprocess.analysis.signature import PARKED_BY_SQS
+from spark_reprocess.analysis.trend import Buckets, buckets_between
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, read_archive
+from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.findings import Findings
+from spark_reprocess.plan.frozen_set import count_and_digest
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.conditions import explained, matching
 
-SAMPLE_CHARACTERS = 300
-REPORTS = "reports"
+__all__ = ["GROUPS_SCHEMA", "AnalyzeOptions", "analyze"]
 
-_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("group_id", pa.string()),
-    pa.field("title", pa.string()),
-    pa.field("count", pa.int64()),
-    pa.field("share", pa.float64()),
-    pa.field("first_sent_at", pa.timestamp("us", tz="UTC")),
-    pa.field("last_sent_at", pa.timestamp("us", tz="UTC")),
-    pa.field("reasons", pa.map_(pa.string(), pa.int64())),
-    pa.field("replay_count_min", pa.int64()),
-    pa.field("replay_count_max", pa.int64()),
-    pa.field("body_bytes_min", pa.int64()),
-    pa.field("body_bytes_max", pa.int64()),
-    pa.field("sources", pa.list_(pa.string())),
-    pa.field("samples", pa.list_(pa.string())),
-]
-_GROUPS_SCHEMA = pa.schema(_FIELDS)
+REPORTS = "reports"
+LISTED_GROUPS = 1000
+"""Smaller groups are counted, and left by the plan."""
+
+_GROUPS_WITH_ALL_SAMPLES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class AnalyzeOptions:
         archive: the folder that a drain filled.
         out: a folder for the report, None for ``<archive>/reports/<id>``.
         where: a Spark SQL condition over the archive's columns, None for all messages.
-        masks: regular expressions of what samples and titles must not show, besides our own.
-        has_samples: whether the report shows (masked, shortened) bodies at all.
+        masks: what nothing may show, besides our own masks: regular expressions, and fields
+            (``body.customer.name``, ``attribute.tenant``).
+        has_samples: whether the report shows (masked, shortened) bodies and values at all.
     """
 
     archive: str
@@ -67,46 +69,9 @@ class AnalyzeOptions:
     has_samples: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """One failure and its numbers; *share* is of the undecided messages, 0 to 1."""
-
-    group_id: str
-    title: str
-    count: int
-    share: float
-    first_sent_at: datetime | None
-    last_sent_at: datetime | None
-    reasons: tuple[tuple[str, int], ...]
-    replay_count_min: int | None
-    replay_count_max: int | None
-    body_bytes_min: int
-    body_bytes_max: int
-    sources: tuple[str, ...]
-    samples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisSummary:
-    """What was found and where it was written.
-
-    Attributes:
-        messages: distinct messages that the plan freezes.
-        decided: how many of them were sent or discarded before; they are in no group.
-    """
-
-    plan_id: str
-    archive: str
-    folder: str
-    plan_path: str
-    messages: int
-    decided: int
-    groups: tuple[GroupSummary, ...]
-
-
 def analyze(
     spark: SparkSession, options: AnalyzeOptions, *, progress: Progress = silent
-) -> AnalysisSummary:
+) -> Findings:
     """Group the messages that nobody has decided about yet; write report and plan.
 
     Raises:
@@ -114,94 +79,128 @@ def analyze(
         ArchiveError: the archive cannot be read, or the report cannot be written.
     """
     archive = open_archive(options.archive)
-    masks = _compile(options.masks)
+    masks = _compile(options)
     plan_id = new_id(time.time())
     reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     drains = drain_ids(archive)
-    with progress("analysing", lambda: f"{len(drains)} drains"), explained(options.where):
-        messages = matching(read_archive(spark, archive, drains), options.where)
-        message_ids = column_texts(messages.select("message_id"))
-        ids = _decided(spark, archive)
-        decided = messages.select("message_id").join(ids, "message_id", "left_semi").count()
-        rows = _group_rows(messages, ids)
-    undecided = len(message_ids) - decided
-    summary = AnalysisSummary(
-        plan_id=plan_id,
-        archive=archive.root,
-        folder=reports.root,
-        plan_path=f"{reports.root}/plan.yaml",
-        messages=len(message_ids),
-        decided=decided,
-        groups=tuple(_group(row, undecided, masks, options.has_samples) for row in rows),
-    )
-    snapshot = Snapshot(tuple(drains), len(message_ids), digest(message_ids), options.where)
-    _write(reports, summary, snapshot)
-    return summary
+    analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
+    with explained(options.where):
+        findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
+    snapshot = Snapshot(tuple(drains), findings.messages, digest, options.where)
+    _write(reports, findings, snapshot)
+    return findings
 
 
-def _compile(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+def _compile(options: AnalyzeOptions) -> Masks:
     try:
-        return compile_masks(patterns)
+        return compile_masks(options.masks, shows_values=options.has_samples)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
 
 
-def _decided(spark: SparkSession, archive: Archive) -> DataFrame:
-    states = ledger_states(spark, archive, time.time(), claim_ttl_seconds=0)
-    return states.where(F.col("state").isin(*DECIDED)).select("message_id")
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    spark: SparkSession
+    archive: Archive
+    options: AnalyzeOptions
+    masks: Masks
+    now: datetime
+    progress: Progress
+
+    def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, str]:
+        with self.progress("reading the archive", lambda: f"{len(drains)} drains"):
+            rows = read_archive(self.spark, self.archive, drains)
+            messages = matching(rows, self.options.where)
+        slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
+        groups = group_rows(slim.where("NOT is_decided")).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with self.progress("grouping", str):
+                count, digest = count_and_digest(slim)
+                totals = totals_of(groups)
+                listed = largest(groups, LISTED_GROUPS)
+            found = self._found(messages, slim.where("NOT is_decided"), listed, totals)
+        finally:
+            groups.unpersist()
+            slim.unpersist()
+        groups_found, buckets, sampled = found
+        findings = Findings(
+            plan_id=plan_id,
+            archive=self.archive.root,
+            plan_path=plan_path,
+            analyzed_at=self.now,
+            messages=count,
+            decided=count - totals.messages,
+            bucket_starts=buckets.starts,
+            bucket_seconds=float(buckets.width_seconds),
+            groups=groups_found,
+            unlisted_groups=totals.groups - len(groups_found),
+            unlisted_messages=totals.messages - sum(group.count for group in groups_found),
+            where=self.options.where,
+            sampled=sampled,
+        )
+        return findings, digest
+
+    def _slim(self, messages: DataFrame) -> DataFrame:
+        states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)
+        decided = states.where(F.col("state").isin(*DECIDED)).select(
+            "message_id",
+            F.lit(True).alias("is_decided"),  # noqa: FBT003 - a value
+        )
+        has_error = F.coalesce("error_type", "error_message").isNotNull()
+        grouped = with_groups(
+            messages.withColumn("has_error", has_error), (*SLIM_COLUMNS, "has_error")
+        )
+        is_decided = F.coalesce("is_decided", F.lit(False))  # noqa: FBT003 - a value
+        return grouped.join(decided, "message_id", "left").withColumn("is_decided", is_decided)
+
+    def _found(
+        self, messages: DataFrame, slim: DataFrame, listed: list[dict[str, Any]], totals: Totals
+    ) -> tuple[tuple[Any, ...], Buckets, int]:
+        buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+        if not listed:
+            return (), buckets, 0
+        counts = {row["group_id"]: row["count"] for row in listed}
+        place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
+        with self.progress("counting", str):
+            tallied = tallies(slim, list(counts), PARKED_BY_SQS, place).to_pylist()
+        rates, other_rate = sampling_rates(counts, totals)
+        shown = [one for row in _with_fewer_shown(listed) for one in row["shown"]]
+        picks = picked(slim, rates, other_rate, shown)
+        looked_at = examined(picks, messages, self.masks, has_samples=self.options.has_samples)
+        looked_at = looked_at.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with self.progress("looking for leads", str):
+                leads = leads_among(looked_at, counts, other_rate).toArrow().to_pylist()
+                sampled = looked_at.where("traits IS NOT NULL").count()
+                examples = looked_at.where("title IS NOT NULL").drop("traits", "shape")
+                parts = group_parts(tallied, examples.toArrow().to_pylist(), leads, self.masks)
+        finally:
+            looked_at.unpersist()
+        findings = tuple(
+            group_finding(row, parts, totals.messages, buckets, self.now) for row in listed
+        )
+        return findings, buckets, sampled
 
 
-def _group_rows(messages: DataFrame, decided: DataFrame) -> list[dict[str, Any]]:
-    undecided = messages.drop("attributes").join(decided, "message_id", "left_anti")
-    rows = summarize_groups(with_groups(undecided), PARKED_BY_SQS).toArrow().to_pylist()
-    return [dict(row) for row in rows]
+def _with_fewer_shown(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of small groups one message shows enough: a report must not grow without bound."""
+    for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
+        row["shown"] = row["shown"][:1]
+    return listed
 
 
-def _group(
-    row: dict[str, Any], total: int, masks: Sequence[re.Pattern[str]], has_samples: bool
-) -> GroupSummary:
-    samples = row.pop("samples") if has_samples else []
-    return GroupSummary(
-        group_id=row["group_id"],
-        title=mask(row["title"], masks),
-        count=row["count"],
-        share=row["count"] / total,
-        first_sent_at=row["first_sent_at"],
-        last_sent_at=row["last_sent_at"],
-        reasons=tuple(row["reasons"]),
-        replay_count_min=row["replay_count_min"],
-        replay_count_max=row["replay_count_max"],
-        body_bytes_min=row["body_bytes_min"],
-        body_bytes_max=row["body_bytes_max"],
-        sources=tuple(row["sources"]),
-        samples=tuple(shorten(mask(one, masks), SAMPLE_CHARACTERS) for one in samples),
-    )
-
-
-def _write(reports: Archive, summary: AnalysisSummary, snapshot: Snapshot) -> None:
+def _write(reports: Archive, findings: Findings, snapshot: Snapshot) -> None:
     """Write the plan last: where it stands, the rest is there too."""
-    groups = [asdict(group) for group in summary.groups]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(groups, schema=_GROUPS_SCHEMA), sink, compression="zstd")
-    reports.write("groups.parquet", sink.getvalue().to_pybytes())
-    reports.write("summary.json", _summary_json(summary, groups).encode())
+    reports.write("groups.parquet", groups_parquet(findings))
+    reports.write("summary.json", summary_json(findings).encode())
+    reports.write("report.html", render_page(findings).encode())
     plan = Plan(
-        plan_id=summary.plan_id,
-        archive=summary.archive,
+        plan_id=findings.plan_id,
+        archive=findings.archive,
         snapshot=snapshot,
         groups=tuple(
-            PlannedGroup(g.group_id, g.title, g.count, Action.LEAVE) for g in summary.groups
+            PlannedGroup(g.group_id, g.title, g.count, Action.LEAVE) for g in findings.groups
         ),
     )
-    reports.write("plan.yaml", plan_text(plan).encode())
-
-
-def _summary_json(summary: AnalysisSummary, groups: list[dict[str, Any]]) -> str:
-    content = {
-        "version": 1,
-        "signature": SIGNATURE_VERSION,
-        **{k: v for k, v in asdict(summary).items() if k not in ("groups", "folder", "plan_path")},
-        "groups": [{**group, "reasons": dict(group["reasons"])} for group in groups],
-    }
-    return json.dumps(content, indent=1, default=datetime.isoformat)
+    reports.write("plan.yaml", plan_text(plan, plan_notes(findings)).encode())

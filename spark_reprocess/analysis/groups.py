@@ -1,84 +1,141 @@
 """DataFrame to DataFrame: the groups of failures and their numbers. Pure; imports pyspark only.
 
-Everything is summed twice, by group and reason and then by group, so that one pass over the
-messages gives both the totals and the counts by reason.
+Works on slim rows, one per undecided message, without bodies.
 """
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-_SAMPLE_CHARACTERS = 4000
-"""Kept of a sample until it is masked; more than is ever shown, so no secret is cut in two."""
+SLIM_COLUMNS = (
+    "message_id",
+    "sent_at",
+    "first_seen_at",
+    "replay_count",
+    "parked_reason",
+    "source_arn",
+    "body_bytes",
+)
 
-_LEAST = ("first_sent_at", "replay_count_min", "body_bytes_min", "_first", "_other")
-_GREATEST = ("last_sent_at", "replay_count_max", "body_bytes_max", "_last")
+_ACCURACY = 500
+_QUANTILES = (0.05, 0.5, 0.95)
+_VALUES = 100
 
 
-def summarize_groups(grouped: DataFrame, unnamed_reason: str) -> DataFrame:
-    """One row per group, the largest first.
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """All undecided messages together."""
+
+    messages: int
+    groups: int
+    body_bytes: int
+    first_sent_at: datetime | None
+    last_sent_at: datetime | None
+
+
+def chance() -> Column:
+    """A number of each message in [0, 1) that its id alone decides."""
+    return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
+
+
+def group_rows(slim: DataFrame) -> DataFrame:
+    """One row per group: its numbers, and the ids of the messages that show it best.
 
     Args:
-        grouped: messages of the archive with ``group_id`` and ``title``.
-        unnamed_reason: what to call the reason of a message that has none.
+        slim: ``SLIM_COLUMNS``, ``group_id`` and ``has_error`` of each message.
 
     Returns:
-        ``group_id, title, count, first_sent_at, last_sent_at, reasons`` (map of reason to count),
-        ``replay_count_min, replay_count_max, body_bytes_min, body_bytes_max, sources`` (ARNs of
-        the queues that SQS moved them from) and ``samples`` (up to three bodies: the first, the
-        last, and one that only its message id chose; cut to 4,000 characters, not masked).
+        ``group_id, count, has_error, body_bytes_sum``; least, greatest and three quantiles of
+        ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
+        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the first sent, the
+        last, the shortest, the longest, and one by chance.
     """
-    return _by_group(_by_reason(_columns(grouped, unnamed_reason)))
-
-
-def _columns(grouped: DataFrame, unnamed_reason: str) -> DataFrame:
-    sample = F.substring("body", 1, _SAMPLE_CHARACTERS)
-    by_time = F.struct("sent_at", "message_id", sample.alias("sample"))
-    by_chance = F.struct(F.xxhash64("message_id"), "message_id", sample.alias("sample"))
-    return grouped.select(
-        "group_id",
-        "title",
-        F.coalesce("parked_reason", F.lit(unnamed_reason)).alias("reason"),
-        "source_arn",
-        F.col("sent_at").alias("first_sent_at"),
-        F.col("sent_at").alias("last_sent_at"),
-        F.col("replay_count").alias("replay_count_min"),
-        F.col("replay_count").alias("replay_count_max"),
-        F.col("body_bytes").alias("body_bytes_min"),
-        F.col("body_bytes").alias("body_bytes_max"),
-        by_time.alias("_first"),
-        by_time.alias("_last"),
-        by_chance.alias("_other"),
-    )
-
-
-def _by_reason(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("group_id", "reason").agg(
-        F.min("title").alias("title"),
-        F.count("*").alias("count"),
-        F.collect_set("source_arn").alias("sources"),
-        *_extremes(),
-    )
-
-
-def _by_group(parts: DataFrame) -> DataFrame:
-    counted = F.sort_array(F.collect_list(F.struct("reason", "count")))
-    groups = parts.groupBy("group_id").agg(
-        F.min("title").alias("title"),
-        F.sum("count").alias("count"),
-        F.map_from_entries(counted).alias("reasons"),
-        F.array_sort(F.array_distinct(F.flatten(F.collect_list("sources")))).alias("sources"),
-        *_extremes(),
-    )
-    samples = F.array_distinct(F.array("_first.sample", "_last.sample", "_other.sample"))
+    failed_at = F.least("first_seen_at", "sent_at").cast("double")
+    by_time = F.struct("sent_at", "message_id")
+    by_size = F.struct("body_bytes", "message_id")
+    by_chance = F.struct(chance(), "message_id")
+    shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
     return (
-        groups.withColumn("samples", samples)
-        .drop("_first", "_last", "_other")
-        .orderBy(F.desc("count"), "group_id")
+        slim.withColumn("failed_at", failed_at)
+        .groupBy("group_id")
+        .agg(
+            F.count("*").alias("count"),
+            F.max("has_error").alias("has_error"),
+            F.sum("body_bytes").alias("body_bytes_sum"),
+            F.min("sent_at").alias("first_sent_at"),
+            F.max("sent_at").alias("last_sent_at"),
+            *_spread("body_bytes"),
+            *_spread("failed_at"),
+            F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
+        )
     )
 
 
-def _extremes() -> list[Column]:
+def _spread(name: str) -> list[Column]:
     return [
-        *(F.min(name).alias(name) for name in _LEAST),
-        *(F.max(name).alias(name) for name in _GREATEST),
+        F.min(name).cast("double").alias(f"{name}_least"),
+        F.max(name).cast("double").alias(f"{name}_greatest"),
+        F.percentile_approx(F.col(name).cast("double"), list(_QUANTILES), _ACCURACY).alias(
+            f"{name}_quantiles"
+        ),
     ]
+
+
+def totals_of(groups: DataFrame) -> Totals:
+    """Sum up what ``group_rows`` returned."""
+    row = groups.agg(
+        F.coalesce(F.sum("count"), F.lit(0)).alias("messages"),
+        F.count("*").alias("groups"),
+        F.coalesce(F.sum("body_bytes_sum"), F.lit(0)).alias("body_bytes"),
+        F.min("first_sent_at").alias("first_sent_at"),
+        F.max("last_sent_at").alias("last_sent_at"),
+    )
+    return Totals(**row.toArrow().to_pylist()[0])
+
+
+def largest(groups: DataFrame, most: int) -> list[dict[str, Any]]:
+    """Bring the largest groups to the driver, the largest first."""
+    return groups.orderBy(F.desc("count"), "group_id").limit(most).toArrow().to_pylist()
+
+
+def tallies(
+    slim: DataFrame, group_ids: Sequence[str], unnamed_reason: str, bucket: Column
+) -> pa.Table:
+    """Count the messages of some groups by several columns in one pass.
+
+    Args:
+        slim: as for ``group_rows``.
+        group_ids: the groups.
+        unnamed_reason: what to call the reason of a message that has none.
+        bucket: of each message the number of the time bucket that it was sent in.
+
+    Returns:
+        ``group_id, column, value`` (as text, null where a message has none) and ``count``, at most
+        100 values of a column in each group; the columns are ``reason``, ``source``,
+        ``replay_count`` and ``bucket``.
+    """
+    values = {
+        "reason": F.coalesce("parked_reason", F.lit(unnamed_reason)),
+        "source": F.col("source_arn"),
+        "replay_count": F.col("replay_count").cast("string"),
+        "bucket": bucket.cast("string"),
+    }
+    wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
+    together = (
+        slim.join(F.broadcast(wanted), "group_id")
+        .groupBy("group_id", *(value.alias(name) for name, value in values.items()))
+        .count()
+    )
+    pairs = [F.struct(F.lit(name).alias("column"), F.col(name).alias("value")) for name in values]
+    apart = together.select("group_id", "count", F.explode(F.array(*pairs)).alias("pair"))
+    counted = apart.groupBy("group_id", "pair.column", "pair.value").agg(
+        F.sum("count").alias("count")
+    )
+    rank = Window.partitionBy("group_id", "column").orderBy(F.desc("count"), "value")
+    kept = counted.withColumn("_rank", F.row_number().over(rank)).where(F.col("_rank") <= _VALUES)
+    return kept.drop("_rank").toArrow()

@@ -20,6 +20,10 @@ from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.spark.conditions import explained
+
+_FEW_IDS = 100_000
+"""So many message ids every task can take along: about 10 MB."""
 
 _ROWS_IN_NAME = re.compile(r"/part-\d+-(?P<rows>\d+)-[^/]+\.parquet$")
 
@@ -104,10 +108,12 @@ def read_archive(
 ) -> DataFrame:
     """Read the messages of the drains *wanted*, or of all; one row per message id.
 
-    Of several rows of one message the one drained first is kept, always the same.
+    Of several rows of one message the one drained first is kept, always the same. Looks at all
+    message ids right away, so that bodies need to be moved for those alone that have several rows.
 
     Raises:
         InputError: the archive has no messages, or lacks one of the drains.
+        ArchiveError: a file of the archive is broken.
     """
     existing = drain_ids(archive)
     if not existing:
@@ -115,7 +121,13 @@ def read_archive(
     missing = sorted(set(wanted or ()) - set(existing))
     if missing:
         raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
-    return _one_row_per_message(archive_rows(spark, archive, wanted or existing))
+    drains = wanted or existing
+    rows = archive_rows(spark, archive, drains)
+    copies = archive_rows(spark, archive, drains, ["message_id"]).groupBy("message_id").count()
+    repeated = copies.where("count > 1").select("message_id")
+    with explained(None):
+        how_many = repeated.count()
+    return _one_row_per_message(rows, repeated, how_many) if how_many else rows
 
 
 def column_texts(column: DataFrame) -> list[str]:
@@ -123,6 +135,11 @@ def column_texts(column: DataFrame) -> list[str]:
     return [str(text) for text in column.toArrow().column(0).to_pylist()]
 
 
-def _one_row_per_message(rows: DataFrame) -> DataFrame:
+def _one_row_per_message(rows: DataFrame, repeated: DataFrame, how_many: int) -> DataFrame:
+    ids = F.broadcast(repeated) if how_many <= _FEW_IDS else repeated
+    once = rows.join(ids, "message_id", "left_anti")
     order = Window.partitionBy("message_id").orderBy("drained_at", "drain_id", "receive_count")
-    return rows.withColumn("_copy", F.row_number().over(order)).where("_copy = 1").drop("_copy")
+    copies = rows.join(ids, "message_id", "left_semi")
+    ranked = copies.withColumn("_copy", F.row_number().over(order))
+    first = ranked.where("_copy = 1").drop("_copy")
+    return once.unionByName(first).select(*rows.columns)

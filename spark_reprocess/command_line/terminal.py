@@ -113,7 +113,7 @@ def _align(
     numeric: Sequence[bool],
     stream: TextIO,
 ) -> None:
-    lines = [list(columns), *cells]
+    lines = [[" ".join(cell.splitlines()) for cell in line] for line in (columns, *cells)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         parts = [

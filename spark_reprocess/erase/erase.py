@@ -193,7 +193,7 @@ def _erasure(
         time=timestamp(time.time()),
         drains=victims,
         plans=plans,
-        groups=column_texts(with_groups(gone.select(*_COLUMNS)).select("group_id").distinct()),
+        groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
     )
 
 

@@ -3,10 +3,8 @@
 ``plan_text`` writes it with comments that teach; ``reading`` reads it with every fault named.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 
 from spark_reprocess.editing.edit import Edit
 
@@ -28,7 +26,7 @@ class Snapshot:
     Attributes:
         drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
-        sha256: ``digest`` of their ids.
+        sha256: ``frozen_set.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
     """
 
@@ -77,8 +75,3 @@ class Plan:
     def actions(self) -> dict[str, Action]:
         """The action by group id; a group that is not named is left."""
         return {group.group_id: group.action for group in self.groups}
-
-
-def digest(message_ids: Iterable[str]) -> str:
-    """SHA-256 over the sorted ids, one per line: the same for the same set."""
-    return sha256("\n".join(sorted(message_ids)).encode()).hexdigest()

@@ -1,5 +1,6 @@
 """A plan as the text of plan.yaml, with comments that say what to do with it. Pure."""
 
+from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
@@ -36,10 +37,14 @@ _HEAD = """\
 """
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> str:
     """Spell *plan* so that ``read_plan`` reads it back as it is.
 
     Every value goes through YAML's own writer: titles hold what strangers sent.
+
+    Args:
+        plan: the plan.
+        notes: by group id, lines to stand as comments above the group.
     """
     snapshot: dict[str, Any] = {
         "drain_ids": list(plan.snapshot.drain_ids),
@@ -50,11 +55,12 @@ def plan_text(plan: Plan) -> str:
         snapshot["where"] = plan.snapshot.where
     head = {"version": PLAN_VERSION, "plan_id": plan.plan_id, "archive": plan.archive}
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
-    groups = "\n".join(_group(group) for group in plan.groups)
+    known = notes or {}
+    groups = "\n".join(_group(group, known.get(group.group_id, ())) for group in plan.groups)
     return "\n".join([*parts, f"groups:\n{groups}" if groups else "groups: []\n"])
 
 
-def _group(group: PlannedGroup) -> str:
+def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
     values = {
         "id": group.group_id,
         "title": group.title,
@@ -62,7 +68,13 @@ def _group(group: PlannedGroup) -> str:
         "action": group.action.value,
     }
     lines = indent(_yaml(values) + _edit(group.edit), "    ")
-    return f"  - {lines[4:]}"
+    comments = "".join(f"  # {_comment(note)}\n" for note in notes)
+    return f"{comments}  - {lines[4:]}"
+
+
+def _comment(note: str) -> str:
+    """One line of printable characters: a value must not end the comment that it stands in."""
+    return "".join(c if c.isprintable() else " " for c in note)
 
 
 def _edit(edit: Edit | None) -> str:

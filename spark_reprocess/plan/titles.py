@@ -1,6 +1,6 @@
-"""A plan.yaml without the titles of some groups, and otherwise as somebody wrote it. Pure.
+"""A plan.yaml without the titles and leads of some groups, else as somebody wrote it. Pure.
 
-A title may quote what a message said.
+A title, and a lead in the comment above a group, may quote what a message said.
 """
 
 from collections.abc import Collection, Iterator
@@ -8,10 +8,14 @@ from collections.abc import Collection, Iterator
 import yaml
 
 ERASED_TITLE = "(erased)"
+LEAD_MARKS = ("# lead:", "# --where")
+"""How the lines of a comment begin that tell a group's lead."""
 
 
 def without_titles(text: str, group_ids: Collection[str]) -> str:
-    """Replace the titles of these groups; comments, actions and edits stay where they are.
+    """Replace the titles of these groups and take their leads away.
+
+    Everything else, comments of others included, stays as it is.
 
     A text that is no YAML comes back as it is.
     """
@@ -19,18 +23,31 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
         return text
-    for title in reversed(list(_titles(root, group_ids))):
-        start, end = title.start_mark.index, title.end_mark.index
-        text = f"{text[:start]}{ERASED_TITLE}{text[end:]}"
+    for group in reversed(list(_groups(root, group_ids))):
+        title = _fields(group).get("title")
+        if title:
+            start, end = title.start_mark.index, title.end_mark.index
+            text = f"{text[:start]}{ERASED_TITLE}{text[end:]}"
+        text = _without_leads(text, group.start_mark.index)
     return text
 
 
-def _titles(root: yaml.Node | None, group_ids: Collection[str]) -> Iterator[yaml.Node]:
+def _without_leads(text: str, start: int) -> str:
+    """Take the lead's lines out of the comment that ends where a group starts."""
+    lines = text[:start].splitlines(keepends=True)
+    first = len(lines) - 1
+    while first > 0 and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    kept = [one for one in lines[first:] if not one.lstrip().startswith(LEAD_MARKS)]
+    return "".join([*lines[:first], *kept]) + text[start:]
+
+
+def _groups(root: yaml.Node | None, group_ids: Collection[str]) -> Iterator[yaml.Node]:
     groups = _fields(root).get("groups")
     for group in groups.value if isinstance(groups, yaml.SequenceNode) else []:
         fields = _fields(group)
-        if "id" in fields and fields["id"].value in group_ids and "title" in fields:
-            yield fields["title"]
+        if "id" in fields and fields["id"].value in group_ids:
+            yield group
 
 
 def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:

@@ -4,8 +4,7 @@ Both sides are masked before they are compared, so nothing that a mask hides sho
 difference either.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 
@@ -13,7 +12,7 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from spark_reprocess.analysis.mask import mask, shorten
+from spark_reprocess.analysis.mask import Masks, shorten
 from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 
 PREVIEW_SAMPLES = 3
@@ -34,9 +33,7 @@ class EditSample:
     lines: tuple[str, ...]
 
 
-def edit_sample(
-    group_id: str, before: Message, after: Message, masks: Sequence[re.Pattern[str]]
-) -> EditSample:
+def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) -> EditSample:
     """Show what changed between the two, masked and shortened."""
     old, new = list(_lines(before, masks)), list(_lines(after, masks))
     found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
@@ -55,16 +52,17 @@ def shorten_line(line: str) -> str:
     return line[: len(line) - len(bare)] + shorten(bare, _LINE_CHARACTERS)
 
 
-def _lines(message: Message, masks: Sequence[re.Pattern[str]]) -> Iterator[str]:
-    yield from mask(_readable(message.body), masks).splitlines()
+def _lines(message: Message, masks: Masks) -> Iterator[str]:
+    yield from masks.text(_readable(message.body, masks)).splitlines()
     for name, attribute in sorted(message.attributes.items()):
         if name not in _OURS:
-            yield mask(f"attribute {name} ({attribute.data_type}): {_spelled(attribute)}", masks)
+            shown = masks.value(f"attribute.{name}", _spelled(attribute))
+            yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"
 
 
-def _readable(body: str) -> str:
+def _readable(body: str, masks: Masks) -> str:
     try:
-        return INDENTED.spell(read_json(body))
+        return INDENTED.spell(masks.tree("body", read_json(body)))
     except JsonTextError:
         return body
 

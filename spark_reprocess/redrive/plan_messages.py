@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
-from spark_reprocess.archive.erasures import erased_of
+from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import column_texts, read_archive
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan, digest
+from spark_reprocess.plan.frozen_set import count_and_digest
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.selection import POSITION, WORK
 from spark_reprocess.spark.conditions import matching
 
@@ -39,17 +41,32 @@ def frozen_messages(spark: SparkSession, archive: Archive, plan: Plan) -> Frozen
     """
     rows = read_archive(spark, archive, plan.snapshot.drain_ids)
     messages = matching(rows, plan.snapshot.where)
-    found = column_texts(messages.select("message_id"))
-    snapshot = plan.snapshot
-    gone = erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found)
-    ids = [*found, *(message_id for one in gone for message_id in one.message_ids)]
-    if len(ids) != plan.snapshot.messages or digest(ids) != plan.snapshot.sha256:
+    gone = _erased_since(archive, plan, messages)
+    erased = [message_id for one in gone for message_id in one.message_ids]
+    ids = messages.select("message_id").union(_ids(spark, erased))
+    count, sha256 = count_and_digest(ids)
+    if (count, sha256) != (plan.snapshot.messages, plan.snapshot.sha256):
         raise InputError(
-            f"plan {plan.plan_id}: its drains hold {len(found)} messages, not the "
+            f"plan {plan.plan_id}: its drains hold {count - len(erased)} messages, not the "
             f"{plan.snapshot.messages} that it froze, or others; the archive has changed since "
             "or is another one: analyze again"
         )
     return Frozen(messages, tuple(one.sentence for one in gone))
+
+
+def _erased_since(archive: Archive, plan: Plan, messages: DataFrame) -> list[ErasedOfPlan]:
+    """Who erased which of the plan's messages. Brings those ids alone to the driver."""
+    of_plan = (archive, plan.plan_id, plan.snapshot.drain_ids, plan.snapshot.where)
+    erased = [message_id for one in erased_of(*of_plan, ()) for message_id in one.message_ids]
+    if not erased:
+        return []
+    ids = F.broadcast(_ids(messages.sparkSession, erased))
+    still_there = column_texts(messages.select("message_id").join(ids, "message_id", "left_semi"))
+    return erased_of(*of_plan, still_there)
+
+
+def _ids(spark: SparkSession, message_ids: Sequence[str]) -> DataFrame:
+    return spark.createDataFrame(pa.table({"message_id": pa.array(message_ids, pa.string())}))
 
 
 def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:
@@ -58,8 +75,7 @@ def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:
     Raises:
         InputError: *where* is no condition over the archive's columns.
     """
-    columns = dict.fromkeys((*_ORDER_COLUMNS, *SIGNATURE_INPUTS))
-    slim = with_groups(messages.select(*columns)).drop("body", "error_type", "error_message")
+    slim = with_groups(messages, (*_ORDER_COLUMNS, "parked_reason"))
     if where is None:
         return slim.withColumn("selected", F.lit(True))  # noqa: FBT003 - a value
     chosen = matching(messages, where).select("message_id", F.lit(True).alias("selected"))  # noqa: FBT003

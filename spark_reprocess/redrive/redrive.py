@@ -1,6 +1,5 @@
 """The verb ``redrive``: what a plan says, done to exactly the messages that it froze."""
 
-import re
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -8,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
@@ -92,16 +91,14 @@ def _drawn(
         return sample.drawn
 
 
-def _masks(options: RedriveOptions) -> tuple[re.Pattern[str], ...]:
+def _masks(options: RedriveOptions) -> Masks:
     try:
         return compile_masks(options.masks)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
 
 
-def _samples(
-    whole: Weighed, editor: Editor, masks: tuple[re.Pattern[str], ...]
-) -> tuple[EditSample, ...]:
+def _samples(whole: Weighed, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
     return tuple(
         edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
         for row in whole.first_edited(editor, PREVIEW_SAMPLES)

@@ -28,7 +28,8 @@ from spark_reprocess.clients import (
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.frozen_set import digest
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes
 from spark_reprocess.redrive.execution import Executed, execute

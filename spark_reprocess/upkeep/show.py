@@ -1,11 +1,10 @@
 """The verb ``show``: the whole history of one message, without Spark."""
 
-import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from spark_reprocess.analysis.mask import compile_masks, mask
+from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import FoundRow, find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_store import drain_ids
@@ -46,9 +45,9 @@ def show(options: ShowOptions) -> DeadLetterHistory:
     rows = _rows_of_dead_letter(archive, options.message_id)
     attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
     history = history_of(options.message_id, rows, attempts, time.time(), options.claim_ttl_seconds)
-    masks = () if options.is_unmasked else compile_masks(())
+    mask = str if options.is_unmasked else compile_masks(()).text
     shows_body = options.has_body or options.is_unmasked
-    copies = tuple(_shown(copy, masks, shows_body) for copy in history.copies)
+    copies = tuple(_shown(copy, mask, shows_body) for copy in history.copies)
     return replace(history, copies=copies)
 
 
@@ -67,13 +66,13 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
     return find_rows(archive, first_ids | {found.row["message_id"] for found in rows})
 
 
-def _shown(copy: ArchivedCopy, masks: Sequence[re.Pattern[str]], shows_body: bool) -> ArchivedCopy:
+def _shown(copy: ArchivedCopy, mask: Callable[[str], str], shows_body: bool) -> ArchivedCopy:
     error = copy.error_message
     return replace(
         copy,
-        error_message=None if error is None else mask(error, masks),
-        body=mask(copy.body or "", masks) if shows_body else None,
-        values={name: mask(value, masks) for name, value in (copy.values or {}).items()}
+        error_message=None if error is None else mask(error),
+        body=mask(copy.body or "") if shows_body else None,
+        values={name: mask(value) for name, value in (copy.values or {}).items()}
         if shows_body
         else None,
     )

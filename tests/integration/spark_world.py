@@ -15,11 +15,12 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.analysis.analyze import AnalysisSummary, AnalyzeOptions, analyze
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
+from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.builders import NOW, context, counter, message, queue_url, text
@@ -128,7 +129,7 @@ def approve(plan: Path, action: str = "redrive") -> Path:
     return plan
 
 
-def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> AnalysisSummary:
+def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> Findings:
     return analyze(spark, AnalyzeOptions(archive.root, **options))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
 from spark_reprocess.command_line.cli import main
 from tests.builders import message
 from tests.integration.spark_world import (
@@ -24,34 +25,35 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     secret = message("m-x", "mail bob@example.com", SentTimestamp="1700000000123")
     archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old"), secret])
 
-    summary = analyzed(spark, archive, masks=("Order",))
+    findings = analyzed(spark, archive, masks=("Order",))
 
-    groups = {group.title: group for group in summary.groups}
+    groups = {group.title: group for group in findings.groups}
     assert list(groups) == [
         "TimeoutError: order <n> after <n> s",
         "attempts_exhausted: JSON type=*** {id:number, type:string}",
-        "parked_by_sqs: text mail ***",
+        "parked_by_sqs: text mail <email>",
     ]
     errors = groups["TimeoutError: order <n> after <n> s"]
     assert (errors.count, errors.share) == (3, 0.5)
     assert errors.reasons == (("attempts_exhausted", 2), ("too_old", 1))
-    assert (errors.replay_count_min, errors.replay_count_max) == (5, 5)
-    assert all('"type": "***"' in sample for sample in errors.samples)
-    assert groups["parked_by_sqs: text mail ***"].samples == ("mail ***",)
-    folder = Path(summary.folder)
+    assert errors.replay_counts == ((5, 3),)
+    assert all('"type": "***"' in sample.body for sample in errors.samples)
+    assert [one.body for one in groups["parked_by_sqs: text mail <email>"].samples] == ["mail ***"]
+    folder = Path(findings.plan_path).parent
+    assert pq.read_table(folder / "groups.parquet").schema.equals(GROUPS_SCHEMA)
     assert pq.read_table(folder / "groups.parquet").num_rows == 3
     written = json.loads((folder / "summary.json").read_text())
     assert [group["count"] for group in written["groups"]] == [3, 2, 1]
     assert written["groups"][2]["first_sent_at"] == "2023-11-14T22:13:20.123000+00:00"
-    assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yj]*"))
+    assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yjh]*"))
 
 
 def test_report_without_samples_shows_no_body(spark: "SparkSession", tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "archive", [parked(1)])
 
-    summary = analyzed(spark, archive, has_samples=False, out=str(tmp_path / "out"))
+    findings = analyzed(spark, archive, has_samples=False, out=str(tmp_path / "out"))
 
-    assert summary.groups[0].samples == ()
+    assert findings.groups[0].samples == ()
     assert (tmp_path / "out" / "plan.yaml").exists()
 
 

@@ -1,45 +1,62 @@
-"""The answer of ``analyze``."""
+"""The answer of ``analyze``: the report's heads as a table. No body is ever printed here."""
 
 import shlex
-from datetime import datetime
+from collections.abc import Sequence
 
-from spark_reprocess.analysis.analyze import AnalysisSummary
+from spark_reprocess.analysis.lead_words import lead_words
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.findings import Findings, GroupFinding
+
+_GROUPS = 30
+_TREND_CHARACTERS = 12
+_BARS = "▁▂▃▄▅▆▇█"
 
 
-def print_analysis(summary: AnalysisSummary) -> None:
+def print_analysis(findings: Findings) -> None:
     """Say which failures there are, where the report lies, and what to type next."""
-    undecided = summary.messages - summary.decided
+    listed = len(findings.groups)
+    groups = listed + findings.unlisted_groups
     say(
-        f"{summary.messages:,} messages, {summary.decided:,} decided before, "
-        f"{undecided:,} undecided in {len(summary.groups):,} groups"
+        f"{findings.messages:,} messages, {findings.decided:,} decided before, "
+        f"{findings.undecided:,} undecided in {groups:,} {'group' if groups == 1 else 'groups'}"
     )
-    if not summary.groups:
-        say(f"nothing is left to decide; report: {summary.folder}")
+    folder = findings.plan_path.removesuffix("/plan.yaml")
+    if not findings.groups:
+        say(f"nothing is left to decide; report: {folder}")
         return
     print_table(
-        ("group", "count", "share", "first sent", "last sent", "parked", "failure"),
-        [
-            (
-                group.group_id,
-                group.count,
-                f"{group.share:.1%}",
-                _minute(group.first_sent_at),
-                _minute(group.last_sent_at),
-                ", ".join(f"{reason} {count:,}" for reason, count in group.reasons),
-                group.title,
-            )
-            for group in summary.groups
-        ],
+        ("group", "count", "share", "trend", "what failed, and what sets it apart"),
+        [_row(group) for group in findings.groups[:_GROUPS]],
     )
-    say(f"report: {summary.folder}")
-    say(f"next: edit the actions in {summary.plan_path}, then look at what would happen:")
+    if groups > _GROUPS:
+        rest = findings.undecided - sum(group.count for group in findings.groups[:_GROUPS])
+        where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
+        say(f"… and {groups - _GROUPS:,} smaller groups with {rest:,} messages; {where}")
+    say(f"report: {folder}/report.html")
+    say(f"next: edit the actions in {findings.plan_path}, then look at what would happen:")
     say(
-        f"  {COMMAND} redrive --archive {shlex.quote(summary.archive)} "
-        f"--plan {shlex.quote(summary.plan_path)} --to-queue-url URL"
+        f"  {COMMAND} redrive --archive {shlex.quote(findings.archive)} "
+        f"--plan {shlex.quote(findings.plan_path)} --to-queue-url URL"
     )
 
 
-def _minute(time: datetime | None) -> str:
-    return f"{time:%Y-%m-%d %H:%M}" if time else "unknown"
+def _row(group: GroupFinding) -> tuple[object, ...]:
+    lead = f"\n↳ {lead_words(group.leads[0])}" if group.leads else ""
+    return (
+        group.group_id,
+        group.count,
+        f"{group.share:.1%}",
+        f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
+        f"{group.title}{lead}",
+    )
+
+
+def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> str:
+    """Draw arrivals as a row of bars, the highest at full height; none of any is a space."""
+    if not any(arrivals):
+        return ""
+    per_bar = -(-len(arrivals) // characters)
+    sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
+    highest = max(sums)
+    return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)

@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_reprocess.analysis.analyze import AnalysisSummary, GroupSummary
 from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.answers.drain import print_drain
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 
@@ -25,22 +25,40 @@ DRAINED = DrainSummary(
     faults=(),
     stopped_by=(),
 )
-GROUP = GroupSummary(
+NOW = datetime(2026, 11, 21, 3, 15, tzinfo=UTC)
+UNKNOWN = Spread(None, None, None, None)
+LEAD = Lead("body.tenant", "acme", 0.874, 0.021, 3.4, "get_json_object(body, '$.tenant') = 'acme'")
+GROUP = GroupFinding(
     group_id="g-1",
     title="TimeoutError",
     count=3,
     share=0.75,
-    first_sent_at=datetime(2026, 11, 21, 3, 15, tzinfo=UTC),
+    first_sent_at=NOW,
     last_sent_at=None,
+    arrivals=(0, 1, 4, 8),
+    trend="rising",
     reasons=(("parked_by_sqs", 1), ("too_old", 2)),
-    replay_count_min=None,
-    replay_count_max=None,
-    body_bytes_min=1,
-    body_bytes_max=2,
     sources=(),
-    samples=("a body",),
+    replay_counts=((None, 3),),
+    body_bytes=Spread(1, 1, 2, 2),
+    age_seconds=UNKNOWN,
+    leads=(LEAD,),
+    samples=(Sample("m-1", NOW, "a body"),),
 )
-ANALYZED = AnalysisSummary("p-1", "/a", "/a/r", "/a/r/plan.yaml", 5, 1, (GROUP,))
+ANALYZED = Findings(
+    plan_id="p-1",
+    archive="/a",
+    plan_path="/a/r/plan.yaml",
+    analyzed_at=NOW,
+    messages=5,
+    decided=1,
+    bucket_starts=(NOW,),
+    bucket_seconds=60.0,
+    groups=(GROUP,),
+    unlisted_groups=0,
+    unlisted_messages=0,
+    where=None,
+)
 
 
 def redriven(
@@ -84,15 +102,30 @@ def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:
     assert "next:" not in capsys.readouterr().out
 
 
-def test_analysis_shows_groups_but_no_body(capsys: Capture) -> None:
+def test_analysis_shows_groups_with_leads_but_no_body(capsys: Capture) -> None:
     print_analysis(ANALYZED)
 
+    assert capsys.readouterr().out.splitlines() == [
+        "5 messages, 1 decided before, 4 undecided in 1 group",
+        "group  count  share  trend        what failed, and what sets it apart",
+        (
+            "g-1        3  75.0%   ▁▄█ rising  TimeoutError "
+            "↳ body.tenant = acme: 87 % here, 2 % of all others"
+        ),
+        "report: /a/r/report.html",
+        "next: edit the actions in /a/r/plan.yaml, then look at what would happen:",
+        "  python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml --to-queue-url URL",
+    ]
+
+
+def test_analysis_counts_the_groups_that_it_does_not_show(capsys: Capture) -> None:
+    many = replace(ANALYZED, groups=(GROUP,) * 40, messages=200, decided=0, unlisted_groups=7)
+
+    print_analysis(many)
+
     shown = capsys.readouterr().out
-    assert "5 messages, 1 decided before, 4 undecided in 1 groups" in shown
-    assert "75.0%  2026-11-21 03:15  unknown" in shown
-    assert "parked_by_sqs 1, too_old 2" in shown
-    assert "redrive --archive /a --plan /a/r/plan.yaml --to-queue-url URL" in shown
-    assert "a body" not in shown
+    assert shown.count("TimeoutError") == 30
+    assert "… and 17 smaller groups with 110 messages; the report lists 40" in shown
 
 
 def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:

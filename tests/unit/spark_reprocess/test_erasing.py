@@ -25,7 +25,8 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
 from spark_reprocess.erase.reports import reports_of, strip_report
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.frozen_set import digest
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.titles import without_titles
 from tests.builders import NOW, filler, message, queue_url
@@ -219,6 +220,18 @@ def test_title_goes_and_the_rest_of_the_plan_stays(title: str) -> None:
     before["groups"][0].pop("title")
     assert after == before
     assert stripped.endswith("# my own comment\n")
+
+
+def test_lead_goes_and_other_comments_stay() -> None:
+    notes = {"g-1": ["3 messages", "lead: body.name = Jane", "--where \"body.name = 'Jane'\""]}
+    text = plan_text(a_plan(), notes)
+
+    stripped = without_titles(text, ["g-1"])
+
+    assert "Jane" in text
+    assert "Jane" not in stripped
+    assert "  # 3 messages\n  - id: g-1\n" in stripped
+    assert yaml.safe_load(stripped)["snapshot"] == yaml.safe_load(text)["snapshot"]
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "groups: 1", "- x", "groups: [1, {id: g-1}]"])

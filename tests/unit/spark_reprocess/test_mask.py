@@ -1,6 +1,6 @@
 import pytest
 
-from spark_reprocess.analysis.mask import compile_masks, mask, shorten
+from spark_reprocess.analysis.mask import compile_masks, shorten
 
 
 @pytest.mark.parametrize(
@@ -11,16 +11,16 @@ from spark_reprocess.analysis.mask import compile_masks, mask, shorten
         ("card 4111-1111-1111-1111", "card ***"),
         ("Authorization: Bearer abc.def-ghi_123", "Authorization: ***"),
         ("jwt eyJhbGciOi.eyJzdWIiOi.c2ln", "jwt ***"),
-        ('{"password": "hunter2", "user": "bob"}', '{"***, "user": "bob"}'),
+        ('{"password": "hunter2", "user": "bob"}', '{"password": "***", "user": "bob"}'),
         ("order 4711 of 2026-11-21", "order 4711 of 2026-11-21"),
     ],
 )
 def test_what_looks_secret_is_hidden(text: str, masked: str) -> None:
-    assert mask(text, compile_masks([])) == masked
+    assert compile_masks([]).text(text) == masked
 
 
 def test_caller_adds_patterns_of_its_own() -> None:
-    assert mask("customer C-77 left", compile_masks([r"C-\d+"])) == "customer *** left"
+    assert compile_masks([r"C-\d+"]).text("customer C-77 left") == "customer *** left"
 
 
 def test_wrong_pattern_is_named_with_its_fault() -> None:

@@ -1,3 +1,4 @@
+import base64
 import json
 import subprocess
 import sys
@@ -6,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.signature import Signature, mask_error, shape_of, signature_of
+from spark_reprocess.analysis.shape import shape_of
+from spark_reprocess.analysis.signature import Signature, signature_of
+from spark_reprocess.analysis.varying import mask_error
 
 
 @pytest.mark.parametrize(
@@ -52,30 +55,30 @@ def test_error_keeps_words_and_masks_the_rest(text: str, masked: str) -> None:
         ("{}", "JSON {}"),
         ("[]", "JSON array of nothing"),
         ('[{"a": 1}, 2, "x"]', "JSON array of number or object or string"),
-        ('"text"', "JSON string"),
+        ('"text"', "JSON string of text text"),
         ("12", "JSON number"),
         ("null", "JSON null"),
         ("order 12 failed", "text order <n> failed"),
         ("{not json", "text {not json"),
         ("x " * 200, f"text {('x ' * 40).strip()}"),
-        ("QUJD" * 100, "encoded bytes, up to 1 KiB"),
-        ("QUJD" * 10_000, "encoded bytes, up to 256 KiB"),
+        (base64.b64encode(bytes(range(256))).decode(), "base64 of bytes, up to 1 KiB"),
+        (base64.b64encode(bytes(200_000)).decode(), "base64 of bytes, up to 256 KiB"),
         ("\x00\x01\x02binary", "encoded bytes, up to 1 KiB"),
     ],
 )
 def test_payload_is_known_by_its_shape(body: str, shape: str) -> None:
-    assert shape_of(body) == shape
+    assert shape_of(body).title == shape
 
 
 def test_wide_object_is_cut_to_fifty_keys() -> None:
     body = json.dumps({f"{a}{b}": 1 for a in "abcdefgh" for b in "abcdefgh"})
 
-    assert shape_of(body).count(":number") == 50
-    assert shape_of(body).endswith(", …}")
+    assert shape_of(body).title.count(":number") == 50
+    assert shape_of(body).title.endswith(", …}")
 
 
 def test_deeply_nested_json_is_only_text() -> None:
-    assert shape_of("[" * 100_000).startswith(("text", "encoded", "JSON"))
+    assert shape_of("[" * 100_000).title.startswith(("text", "encoded", "JSON"))
 
 
 def test_recorded_error_outweighs_payload_and_reason() -> None:

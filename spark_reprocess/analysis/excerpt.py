@@ -1,0 +1,122 @@
+"""A body as a sample shows it: masked, and cut so that its structure can still be seen. Pure.
+
+JSON is cut inside (long texts, long arrays, deep objects), never across, so that it stays JSON.
+What is masked is masked before it is cut: half a secret would pass every pattern.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_reprocess.analysis.json_text import NOT_JSON, parse, parse_container
+from spark_reprocess.analysis.mask import MASKED, Masks, shorten
+from spark_reprocess.analysis.payload import in_base64
+
+SAMPLE_CHARACTERS = 1500
+_MASKED_CHARACTERS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How much of a value is shown."""
+
+    levels: int
+    fields: int
+    elements: int
+    characters: int
+
+
+_CUTS = (
+    _Cut(12, 200, 20, 400),
+    _Cut(6, 60, 5, 200),
+    _Cut(4, 30, 3, 100),
+    _Cut(3, 15, 2, 60),
+    _Cut(2, 12, 2, 60),
+    _Cut(2, 6, 1, 40),
+    _Cut(1, 30, 1, 40),
+    _Cut(1, 8, 1, 40),
+)
+_SHRINKS = 4
+"""A cut leaves about a fourth of what the one before it leaves of a large body."""
+
+
+def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
+    """Return *body* masked and in at most so many characters."""
+    value = parse(body)
+    if value is not NOT_JSON:
+        return _json_excerpt(value, masks, characters, len(body))
+    packed = in_base64(body)
+    if packed is None:
+        return shorten(masks.text(body[:_MASKED_CHARACTERS]), characters)
+    word, held = packed
+    if isinstance(held, bytes):
+        return f"{word} {len(held):,} bytes"
+    return f"{word} {excerpt(held, masks, characters - len(word) - 1)}"
+
+
+def _json_excerpt(value: object, masks: Masks, characters: int, size: int) -> str:
+    first = sum(size > characters * _SHRINKS**power for power in range(1, 4))
+    for cut in _CUTS[first:]:
+        shown = _Shortener(masks, cut).value(value, "body", 0)
+        text = json.dumps(shown, ensure_ascii=False)
+        if len(text) <= characters:
+            return text
+    return shorten(text, characters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortener:
+    masks: Masks
+    cut: _Cut
+
+    def value(self, value: object, field: str, level: int) -> object:
+        if field and self.masks.hides(field):
+            return MASKED
+        match value:
+            case str():
+                return self._text(value, field, level)
+            case dict():
+                return self._object(value, field, level)
+            case list():
+                return self._array(value, field, level)
+            case bool() | None:
+                return value
+        shown = self.masks.text(str(value))
+        return value if shown == str(value) else shown
+
+    def _text(self, text: str, field: str, level: int) -> str:
+        if (container := parse_container(text)) is not NOT_JSON:
+            return json.dumps(self.value(container, field, level), ensure_ascii=False)
+        if (secret := self._secret_inside(text, field, level)) is not None:
+            return secret
+        masked = self.masks.text(text[:_MASKED_CHARACTERS])
+        most = self.cut.characters
+        return masked if len(masked) <= most else f"{masked[: most - 1]}…"
+
+    def _secret_inside(self, text: str, field: str, level: int) -> str | None:
+        """What base64 in a field holds, where it must not be shown as it is."""
+        word, held = in_base64(text) or ("", b"")
+        if isinstance(held, bytes):
+            return None
+        shown = self._text(held, field, level)
+        return None if shown == held else f"{word} {shown}"
+
+    def _object(self, value: Mapping[str, Any], field: str, level: int) -> object:
+        if value and level >= self.cut.levels:
+            return "{…}"
+        shown: dict[str, object] = {}
+        for name, inside in list(value.items())[: self.cut.fields]:
+            key = shorten(self.masks.text(name[:_MASKED_CHARACTERS]), 80)
+            shown[key] = self.value(inside, f"{field}.{name}", level + 1)
+        if len(value) > self.cut.fields:
+            shown["…"] = f"{len(value) - self.cut.fields} more"
+        return shown
+
+    def _array(self, value: list[Any], field: str, level: int) -> object:
+        if value and level >= self.cut.levels:
+            return "[…]"
+        shown = [self.value(one, f"{field}[]", level + 1) for one in value[: self.cut.elements]]
+        if len(value) > self.cut.elements:
+            shown.append(f"… {len(value) - self.cut.elements} more")
+        return shown

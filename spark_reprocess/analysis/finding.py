@@ -1,0 +1,119 @@
+"""The values of ``findings`` made of what Spark's tasks return. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_reprocess.analysis.claims import Sort
+from spark_reprocess.analysis.lead_text import lead_of
+from spark_reprocess.analysis.leads import FoundLead
+from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.trend import Buckets, trend_of
+from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """What is known of the groups, each in its own table, by group id.
+
+    Attributes:
+        tallies: group id, column, value and count, as ``groups.tallies`` returns them.
+        shown: messages to show, each with its group's title.
+        leads: the strongest first.
+    """
+
+    tallies: Mapping[str, Mapping[str, Mapping[str | None, int]]]
+    shown: Mapping[str, Sequence[Row]]
+    leads: Mapping[str, Sequence[Lead]]
+
+
+def group_parts(
+    tallies: Iterable[Row], shown: Iterable[Row], leads: Iterable[Row], masks: Masks
+) -> GroupParts:
+    """Sort what Spark returned by group."""
+    by_column: defaultdict[str, defaultdict[str, dict[str | None, int]]]
+    by_column = defaultdict(lambda: defaultdict(dict))
+    for row in tallies:
+        by_column[row["group_id"]][row["column"]][row["value"]] = row["count"]
+    by_group: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in shown:
+        by_group[row["group_id"]].append(row)
+    found: defaultdict[str, list[Lead]] = defaultdict(list)
+    for row in leads:
+        fields = {name: value for name, value in row.items() if name != "group_id"}
+        lead = FoundLead(**{**fields, "sort": Sort[row["sort"]]})
+        found[row["group_id"]].append(lead_of(lead, masks))
+    return GroupParts(by_column, by_group, found)
+
+
+def group_finding(
+    row: Row, parts: GroupParts, undecided: int, buckets: Buckets, now: datetime
+) -> GroupFinding:
+    """Put a group together.
+
+    Args:
+        row: its numbers, as ``groups.group_rows`` returns them.
+        parts: the rest.
+        undecided: messages of all groups.
+        buckets: what ``arrivals`` counts by.
+        now: what ages are counted to.
+    """
+    group_id = row["group_id"]
+    tallies, shown = parts.tallies[group_id], parts.shown[group_id]
+    by_id = {one["message_id"]: one for one in shown}
+    in_order = [
+        by_id[one] for one in row["shown"] if one in by_id and by_id[one]["body"] is not None
+    ]
+    arrivals = _arrivals(tallies.get("bucket", {}), buckets)
+    return GroupFinding(
+        group_id=group_id,
+        title=shown[0]["title"] if shown else group_id,
+        count=row["count"],
+        share=row["count"] / undecided,
+        first_sent_at=row["first_sent_at"],
+        last_sent_at=row["last_sent_at"],
+        arrivals=arrivals,
+        trend=trend_of(arrivals),
+        reasons=_by_count(tallies.get("reason", {})),
+        sources=_by_count(tallies.get("source", {})),
+        replay_counts=_replay_counts(tallies.get("replay_count", {})),
+        body_bytes=_spread(row, "body_bytes"),
+        age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
+        leads=tuple(parts.leads.get(group_id, ())),
+        samples=tuple(_sample(one) for one in in_order),
+    )
+
+
+def _arrivals(counts: Mapping[str | None, int], buckets: Buckets) -> tuple[int, ...]:
+    return tuple(counts.get(str(place), 0) for place in range(buckets.number))
+
+
+def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
+    known = [(value, count) for value, count in counts.items() if value is not None]
+    return tuple(sorted(known, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _replay_counts(counts: Mapping[str | None, int]) -> tuple[tuple[int | None, int], ...]:
+    numbers = [(None if value is None else int(value), count) for value, count in counts.items()]
+    return tuple(sorted(numbers, key=lambda pair: (pair[0] is not None, pair[0] or 0)))
+
+
+def _spread(row: Row, name: str) -> Spread:
+    quantiles = row[f"{name}_quantiles"] or (None, None, None)
+    return Spread(row[f"{name}_least"], quantiles[1], quantiles[2], row[f"{name}_greatest"])
+
+
+def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -> Spread:
+    """Ages of moments: the earliest is the oldest."""
+    early, median = (quantiles[0], quantiles[1]) if quantiles else (None, None)
+    moments = (failed_at.greatest, median, early, failed_at.least)
+    return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
+
+
+def _sample(row: Row) -> Sample:
+    attributes = tuple((one["name"], one["text"]) for one in row["attributes"] or ())
+    return Sample(row["message_id"], row["sent_at"], row["body"], attributes)

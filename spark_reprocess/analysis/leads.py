@@ -1,0 +1,196 @@
+"""The search for leads: which claims set a group apart, and say something new each. Pure; numpy.
+
+What passes ``significance`` is ranked by what it tells. What only repeats the shape by which the
+group is known counts for less than what does not. A further lead must still hold among messages
+that agree on the leads before it, so that five fields that say the same give one lead.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_reprocess.analysis.claims import Claims, Held, Sort
+from spark_reprocess.analysis.comparison import (
+    Comparison,
+    Comparisons,
+    Others,
+    SampledGroup,
+    Scope,
+)
+from spark_reprocess.analysis.lead_choice import Candidate, choose, plainness
+from spark_reprocess.analysis.significance import (
+    Floats,
+    bits,
+    evidence,
+    greatest_evidence,
+    threshold,
+)
+from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
+
+_LEAST_SHARE = 0.05
+_LEAST_MESSAGES = 3
+_LEAST_OTHERS = 10.0
+_LEAST_BITS = 0.1
+_CANDIDATES = 40
+_ALWAYS = 0.99
+_REPEATED = 0.1
+"""What a lead that the group's own title says already counts for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLead:
+    """A lead before it is worded.
+
+    Attributes:
+        way: of its field, as ``traits`` builds it.
+        tag: of its trait; empty unless *sort* is TAG.
+        others_alike: whether *other_share* is of messages that are like the group.
+    """
+
+    sort: Sort
+    way: str
+    tag: str
+    group_share: float
+    other_share: float
+    score: float
+    others_alike: bool
+
+
+def find_leads(
+    table: TraitTable,
+    groups: Sequence[SampledGroup],
+    wanted: Iterable[str],
+    shapes: Ints,
+    names: Sequence[str],
+) -> dict[str, tuple[FoundLead, ...]]:
+    """Return the leads of the groups with ids *wanted*, the strongest first, at most five.
+
+    Args:
+        table: the traits of all sampled messages.
+        groups: every sampled message is in one.
+        wanted: ids of groups; those that are not in the sample are left out.
+        shapes: of each message the shape of its payload, a place in *names*.
+        names: what the shapes are called.
+    """
+    by_id = {group.group_id: group for group in groups}
+    search = _Search(
+        table, Claims(table, shapes), Comparisons(table, groups, shapes, names), 2 * len(groups)
+    )
+    return {one: search.leads(by_id[one]) for one in wanted if one in by_id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    table: TraitTable
+    claims: Claims
+    comparisons: Comparisons
+    families: int
+
+    def leads(self, group: SampledGroup) -> tuple[FoundLead, ...]:
+        candidates: dict[int, Candidate] = {}
+        odd: set[int] = set()
+        for comparison in self.comparisons.of(group):
+            for candidate in self._candidates(group, comparison, odd):
+                candidates.setdefault(candidate.claim, candidate)
+        ranked = sorted(candidates.values(), key=lambda one: -one.score)[:_CANDIDATES]
+        chosen = choose(self.claims, group, ranked, self.families * _CANDIDATES)
+        return tuple(self._found(one) for one in chosen)
+
+    def _candidates(
+        self, group: SampledGroup, comparison: Comparison, odd: set[int]
+    ) -> Iterator[Candidate]:
+        claims, size = self.claims, float(len(group.messages))
+        own = claims.held(self.table.counts(group.messages), size)
+        theirs = claims.held(comparison.others.counts, comparison.others.weight)
+        score = self._scores(own, size, comparison, theirs)
+        odd.update(claims.field(int(one)) for one in np.flatnonzero((score > 0) & claims.is_type))
+        for claim in self._distinct(score, own, theirs):
+            share = own.had[claim] / size
+            # A value of a field whose very type is odd is that defect again.
+            is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
+            is_repeated = group.is_by_shape and share >= _ALWAYS
+            is_repeated = is_repeated and bool(is_defect or claims.is_fixed[claim])
+            yield Candidate(
+                claim=claim,
+                comparison=comparison,
+                group_share=float(share),
+                other_share=float(theirs.had[claim] / comparison.others.weight),
+                score=float(score[claim]) * (_REPEATED if is_repeated else 1.0),
+                is_defect=is_defect,
+            )
+
+    def _distinct(self, score: Floats, own: Held, theirs: Held) -> Iterable[int]:
+        """The best claims, and of those that hold equally often only the plainest.
+
+        What holds for the same number of messages, here and elsewhere, nearly always holds for the
+        same ones: an id and a name, or the hundred fields that one more object brings.
+        """
+        plainest: dict[tuple[float, float], int] = {}
+        for claim in map(int, np.argsort(-score, kind="stable")):
+            key = (float(own.had[claim]), round(float(theirs.had[claim]), 6))
+            if score[claim] <= 0 or len(plainest) >= _CANDIDATES:
+                break
+            known = plainest.setdefault(key, claim)
+            if plainness(self.claims, claim) < plainness(self.claims, known):
+                plainest[key] = claim
+        return plainest.values()
+
+    def _scores(self, own: Held, size: float, comparison: Comparison, theirs: Held) -> Floats:
+        """What each claim tells in this comparison, 0 where it is no lead."""
+        claims, others, nearest = self.claims, comparison.others, comparison.nearest
+        needed = self._needed(own, theirs, others)
+        score = _told(own, size, theirs, others, needed)
+        if nearest is not None:
+            near = claims.held(nearest.counts, nearest.weight)
+            score = np.maximum(score, _told(own, size, near, nearest, needed))
+            score = score * _lasts(own, theirs, near)
+        in_scope = {
+            Scope.EVERYTHING: claims.is_claim,
+            Scope.FIXED: claims.is_claim & claims.is_fixed,
+            Scope.FREE: claims.is_claim & ~claims.is_fixed,
+        }
+        return np.asarray(score * in_scope[comparison.scope], np.float64)
+
+    def _needed(self, own: Held, theirs: Held, others: Others) -> float:
+        """The evidence that a lead needs, given how many claims could reach it."""
+        enough = theirs.could * (others.effective / others.weight)
+        together = own.had + _share(theirs) * enough
+        could_be = self.claims.is_claim & (together >= _LEAST_MESSAGES)
+        greatest = greatest_evidence(together[could_be], own.could[could_be], enough[could_be])
+        return threshold(greatest, self.families)
+
+    def _found(self, one: Candidate) -> FoundLead:
+        return FoundLead(
+            *self.claims.said(one.claim),
+            one.group_share,
+            one.other_share,
+            one.score,
+            one.comparison.are_alike,
+        )
+
+
+def _told(own: Held, size: float, theirs: Held, others: Others, needed: float) -> Floats:
+    enough = theirs.could * (others.effective / others.weight)
+    share, their_share = _share(own), _share(theirs)
+    is_looked_at = own.had >= max(_LEAST_MESSAGES, _LEAST_SHARE * size)
+    is_looked_at &= (enough >= _LEAST_OTHERS) & (share > their_share)
+    chosen = np.flatnonzero(is_looked_at)
+    counts = share[chosen], own.could[chosen], their_share[chosen], enough[chosen]
+    told = bits(*counts) * own.could[chosen] / size
+    holds = (evidence(*counts) >= needed) & (told >= _LEAST_BITS)
+    score = np.zeros(len(own.had))
+    score[chosen] = np.where(holds, told, 0.0)
+    return score
+
+
+def _lasts(own: Held, theirs: Held, near: Held) -> Flags:
+    """Whether at least half of the difference is still there against the nearest messages."""
+    share = _share(own)
+    return np.asarray(
+        (near.could <= 0) | (share - _share(near) >= (share - _share(theirs)) / 2), bool
+    )
+
+
+def _share(held: Held) -> Floats:
+    return np.clip(held.had / np.maximum(held.could, 1e-9), 0.0, 1.0)

@@ -1,0 +1,95 @@
+"""What an analysis writes for machines: ``groups.parquet`` and ``summary.json``. Pure."""
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reprocess.analysis.signature import SIGNATURE_VERSION
+from spark_reprocess.findings import Findings, GroupFinding
+
+SUMMARY_VERSION = 1
+
+_TIME = pa.timestamp("us", tz="UTC")
+_SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
+_LEAD = pa.struct(
+    [
+        ("field", pa.string()),
+        ("value", pa.string()),
+        ("group_share", pa.float64()),
+        ("other_share", pa.float64()),
+        ("score", pa.float64()),
+        ("condition", pa.string()),
+        ("compared_with", pa.string()),
+    ]
+)
+_SAMPLE = pa.struct(
+    [
+        ("message_id", pa.string()),
+        ("sent_at", _TIME),
+        ("body", pa.string()),
+        ("attributes", pa.map_(pa.string(), pa.string())),
+    ]
+)
+_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("group_id", pa.string(), nullable=False),
+    pa.field("title", pa.string(), nullable=False),
+    pa.field("count", pa.int64(), nullable=False),
+    pa.field("share", pa.float64(), nullable=False),
+    pa.field("first_sent_at", _TIME),
+    pa.field("last_sent_at", _TIME),
+    pa.field("arrivals", pa.list_(pa.int64())),
+    pa.field("trend", pa.string()),
+    pa.field("reasons", pa.map_(pa.string(), pa.int64())),
+    pa.field("sources", pa.map_(pa.string(), pa.int64())),
+    pa.field(
+        "replay_counts",
+        pa.list_(pa.struct([("replay_count", pa.int64()), ("messages", pa.int64())])),
+    ),
+    pa.field("body_bytes", _SPREAD),
+    pa.field("age_seconds", _SPREAD),
+    pa.field("leads", pa.list_(_LEAD)),
+    pa.field("samples", pa.list_(_SAMPLE)),
+]
+GROUPS_SCHEMA = pa.schema(_FIELDS)
+"""The columns of ``groups.parquet``: one row per listed group."""
+
+
+def groups_parquet(findings: Findings) -> bytes:
+    """Spell the groups as a Parquet file."""
+    rows = [_row(group) for group in findings.groups]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def summary_json(findings: Findings) -> str:
+    """Spell everything that was found as JSON; times in ISO 8601."""
+    content = {
+        "version": SUMMARY_VERSION,
+        "signature": SIGNATURE_VERSION,
+        **asdict(findings),
+        "undecided": findings.undecided,
+        "groups": [_json_group(group) for group in findings.groups],
+    }
+    return json.dumps(content, indent=1, default=datetime.isoformat)
+
+
+def _json_group(group: GroupFinding) -> dict[str, Any]:
+    row = _row(group)
+    samples = [{**one, "attributes": dict(one["attributes"])} for one in row["samples"]]
+    return {
+        **row,
+        "reasons": dict(group.reasons),
+        "sources": dict(group.sources),
+        "samples": samples,
+    }
+
+
+def _row(group: GroupFinding) -> dict[str, Any]:
+    names = ("replay_count", "messages")
+    counts = [dict(zip(names, pair, strict=True)) for pair in group.replay_counts]
+    return {**asdict(group), "replay_counts": counts}

@@ -1,0 +1,76 @@
+"""What changes from one occurrence of a failure to the next, and is taken out of texts. Pure."""
+
+import re
+from functools import lru_cache
+
+EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+
+_TIME_AND_UUID = (
+    (
+        re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
+        "<time>",
+    ),
+    (re.compile(r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
+)
+_IDS = (
+    (re.compile(r"(?i)\b0x[0-9a-f]+\b"), "<hex>"),
+    (re.compile(r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b"), "<hex>"),
+    (re.compile(r"\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"), "<id>"),
+)
+_QUOTED = (
+    (re.compile(r'"[^"]*"'), '"<text>"'),
+    (re.compile(r"(?<!\w)'[^'\n]*'(?!\w)"), "'<text>'"),
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGIT = re.compile(r"\d")
+_ERROR_CHARACTERS = 500
+_NAME_CHARACTERS = 64
+
+
+def mask_error(text: str) -> str:
+    """Return an error's message with everything masked that varies between its occurrences.
+
+    Times, UUIDs, e-mail addresses, quoted texts, long ids and numbers; at most 500 characters.
+    """
+    text = text[: _ERROR_CHARACTERS * 2]
+    has_digits = _DIGIT.search(text) is not None
+    if has_digits:
+        text = _replace(_TIME_AND_UUID, text)
+    if "'" in text or '"' in text:
+        text = _replace(_QUOTED, text)
+    if "@" in text:
+        text = EMAIL.sub("<email>", text)
+    if has_digits:
+        text = mask_numbers(_replace(_IDS, text))
+    return one_line(text)[:_ERROR_CHARACTERS]
+
+
+@lru_cache(maxsize=20_000)
+def mask_name(name: str) -> str:
+    """Return a key with ids and numbers masked: one that holds an id must not stand for itself."""
+    return mask_numbers(mask_ids(name[:_NAME_CHARACTERS]))
+
+
+def mask_ids(text: str) -> str:
+    """Return *text* on one line with times, UUIDs, addresses and long ids masked."""
+    if _DIGIT.search(text):
+        text = _replace(_IDS, _replace(_TIME_AND_UUID, text))
+    return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
+
+
+def mask_numbers(text: str) -> str:
+    """Return *text* with its numbers masked."""
+    return _NUMBER.sub("<n>", text)
+
+
+def one_line(text: str) -> str:
+    """Printable characters only: a title must not move the cursor or the reader's eye."""
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _replace(masks: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
+    for pattern, replacement in masks:
+        text = pattern.sub(replacement, text)
+    return text
