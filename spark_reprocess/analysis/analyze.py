@@ -1,7 +1,7 @@
 """The verb ``analyze``: undecided messages, grouped by failure; a report and a plan."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,8 +22,14 @@ from spark_reprocess.analysis.groups import (
     totals_of,
 )
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.outputs import GROUPS_SCHEMA, groups_parquet, summary_json
+from spark_reprocess.analysis.outputs import (
+    GROUPS_SCHEMA,
+    groups_parquet,
+    groups_table,
+    summary_json,
+)
 from spark_reprocess.analysis.plan_notes import plan_notes
+from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.analysis.sampling import picked, sampling_rates
 from spark_reprocess.analysis.signature import PARKED_BY_SQS
 from spark_reprocess.analysis.trend import Buckets, buckets_between
@@ -36,6 +42,7 @@ from spark_reprocess.findings import Findings
 from spark_reprocess.plan.frozen_set import count_and_digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.conditions import explained, matching
@@ -60,6 +67,8 @@ class AnalyzeOptions:
         masks: what nothing may show, besides our own masks: regular expressions, and fields
             (``body.customer.name``, ``attribute.tenant``).
         has_samples: whether the report shows (masked, shortened) bodies and values at all.
+        policy: rules that fill in the plan's actions; None leaves every group. Its conditions
+            must have been checked.
     """
 
     archive: str
@@ -67,6 +76,7 @@ class AnalyzeOptions:
     where: str | None = None
     masks: tuple[str, ...] = ()
     has_samples: bool = True
+    policy: Policy | None = None
 
 
 def analyze(
@@ -88,8 +98,13 @@ def analyze(
     with explained(options.where):
         findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
     snapshot = Snapshot(tuple(drains), findings.messages, digest, options.where)
-    _write(reports, findings, snapshot)
+    rules = _rules(spark, options.policy, findings)
+    _write(reports, findings, snapshot, rules)
     return findings
+
+
+def _rules(spark: SparkSession, policy: Policy | None, findings: Findings) -> dict[str, Rule]:
+    return {} if policy is None else rules_by_group(spark, policy, groups_table(findings))
 
 
 def _compile(options: AnalyzeOptions) -> Masks:
@@ -190,7 +205,9 @@ def _with_fewer_shown(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return listed
 
 
-def _write(reports: Archive, findings: Findings, snapshot: Snapshot) -> None:
+def _write(
+    reports: Archive, findings: Findings, snapshot: Snapshot, rules: Mapping[str, Rule]
+) -> None:
     """Write the plan last: where it stands, the rest is there too."""
     reports.write("groups.parquet", groups_parquet(findings))
     reports.write("summary.json", summary_json(findings).encode())
@@ -200,7 +217,20 @@ def _write(reports: Archive, findings: Findings, snapshot: Snapshot) -> None:
         archive=findings.archive,
         snapshot=snapshot,
         groups=tuple(
-            PlannedGroup(g.group_id, g.title, g.count, Action.LEAVE) for g in findings.groups
+            PlannedGroup(g.group_id, g.title, g.count, _action(rules.get(g.group_id)))
+            for g in findings.groups
         ),
     )
-    reports.write("plan.yaml", plan_text(plan, plan_notes(findings)).encode())
+    notes = {
+        group_id: [*lines, *_rule_note(rules.get(group_id))]
+        for group_id, lines in plan_notes(findings).items()
+    }
+    reports.write("plan.yaml", plan_text(plan, notes).encode())
+
+
+def _action(rule: Rule | None) -> Action:
+    return Action.LEAVE if rule is None else rule.action
+
+
+def _rule_note(rule: Rule | None) -> list[str]:
+    return [] if rule is None else [f"by the policy's rule: {rule.name}"]

@@ -58,11 +58,15 @@ GROUPS_SCHEMA = pa.schema(_FIELDS)
 """The columns of ``groups.parquet``: one row per listed group."""
 
 
+def groups_table(findings: Findings) -> pa.Table:
+    """Lay the groups out as the rows of ``groups.parquet``."""
+    return pa.Table.from_pylist([_row(group) for group in findings.groups], schema=GROUPS_SCHEMA)
+
+
 def groups_parquet(findings: Findings) -> bytes:
     """Spell the groups as a Parquet file."""
-    rows = [_row(group) for group in findings.groups]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA), sink, compression="zstd")
+    pq.write_table(groups_table(findings), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 

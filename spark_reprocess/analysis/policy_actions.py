@@ -4,10 +4,27 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.policy import Policy, Rule, policy_faults
+from spark_reprocess.plan.policy import Policy, Rule, policy_faults, read_policy
 from spark_reprocess.spark.conditions import matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
+
+
+def load_policy(spark: SparkSession, location: str, schema: pa.Schema) -> Policy:
+    """Read a policy's file, on disk or on S3, and check it whole.
+
+    Raises:
+        InputError: there is no such file, or it has faults; all are named by line.
+        ArchiveError: S3 does not let us read it.
+    """
+    try:
+        text = read_text(location)
+    except InputError as error:
+        raise InputError(f"--policy {error}") from error
+    policy = read_policy(text)
+    check_conditions(spark, policy, schema)
+    return policy
 
 
 def check_conditions(spark: SparkSession, policy: Policy, schema: pa.Schema) -> None:

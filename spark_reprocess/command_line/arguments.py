@@ -11,6 +11,7 @@ from spark_reprocess.command_line.verbs import (
     erase,
     redrive,
     restore,
+    run,
     show,
     status,
 )
@@ -19,6 +20,7 @@ VERBS = (
     drain.VERB,
     analyze.VERB,
     redrive.VERB,
+    run.VERB,
     restore.VERB,
     erase.VERB,
     status.VERB,

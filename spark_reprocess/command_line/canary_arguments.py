@@ -17,8 +17,8 @@ _NAMES = (
 )
 
 
-def add_canary(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+def add_canary(parser: argparse.ArgumentParser, *, needs_parked_queue: bool = False) -> None:
+    """Add them; a verb that works on the parked queue anyway needs its URL without a canary too."""
     group = parser.add_argument_group("canary")
     add = group.add_argument
     add(
@@ -27,7 +27,14 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
         metavar="N|P%",
         help="send so many messages ahead, over all groups by size, at least one of each",
     )
-    add("--parked-queue-url", metavar="URL", help="where failures come back; emptied meanwhile")
+    (parser if needs_parked_queue else group).add_argument(
+        "--parked-queue-url",
+        required=needs_parked_queue,
+        metavar="URL",
+        help="the queue to empty"
+        if needs_parked_queue
+        else "where failures come back; emptied meanwhile",
+    )
     add(
         "--canary-wait",
         type=above_zero,

@@ -1,9 +1,11 @@
 """``analyze``: archive to report and plan."""
 
 import argparse
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
+from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.argument_types import WHERE
 from spark_reprocess.command_line.exit_codes import DONE
@@ -14,13 +16,27 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Groups the archive's undecided messages by what failed, and writes a report (groups.parquet,
-summary.json) and a plan (plan.yaml) in which every group's action is "leave". Touches no queue."""
+summary.json) and a plan (plan.yaml) in which every group's action is "leave",
+unless a rule of a policy says otherwise. Touches no queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for; a policy can only be checked once Spark runs."""
+
+    options: AnalyzeOptions
+    policy: str | None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", metavar="FOLDER", help="the report's folder (default: FOLDER/reports/ID)")
     add("--where", metavar="SQL", help=WHERE)
+    add(
+        "--policy",
+        metavar="FILE",
+        help="rules that fill in the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
+    )
     add(
         "--mask",
         dest="masks",
@@ -38,13 +54,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make_options(*, masks: list[str], **values: object) -> AnalyzeOptions:
+def _make_options(*, masks: list[str], **values: object) -> _Asked:
     make: Callable[..., AnalyzeOptions] = AnalyzeOptions
-    return make(masks=tuple(masks), **values)
+    policy = values.pop("policy")
+    return _Asked(make(masks=tuple(masks), **values), None if policy is None else str(policy))
 
 
-def _run(options: AnalyzeOptions) -> int:
-    print_analysis(analyze(start_spark(), options, progress=progress_here()))
+def _run(asked: _Asked) -> int:
+    spark, options = start_spark(), asked.options
+    if asked.policy:
+        options = replace(options, policy=load_policy(spark, asked.policy, GROUPS_SCHEMA))
+    print_analysis(analyze(spark, options, progress=progress_here()))
     return DONE
 
 

@@ -1,0 +1,125 @@
+"""``run``: what a schedule starts."""
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+import boto3
+
+from dlq_replay.addresses import QueueAddress
+from spark_reprocess.clients import region_of
+from spark_reprocess.command_line.answers.run import print_run
+from spark_reprocess.command_line.argument_types import above_zero
+from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
+from spark_reprocess.command_line.exit_codes import (
+    BAD_INPUT,
+    DONE,
+    NOT_ALL_SENT,
+    STOPPED_BY_CANARY,
+)
+from spark_reprocess.command_line.terminal import complain
+from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.measures import publish_undecided
+from spark_reprocess.run.run import run
+from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ABOUT = """\
+What a schedule starts: drains the parked queue, analyses what is undecided, lets the policy fill in
+the plan's actions, redrives, and says what is left for a human. Each step is safe to repeat, and
+one run at a time works on an archive, so a run that was killed needs nothing but the next one.
+
+A policy is a YAML file of ordered rules; the first whose condition is true for a group decides,
+and what none matches is left:
+
+  version: 1
+  rules:
+    - name: payments was down
+      when: title LIKE 'TimeoutError: payments%' AND count <= 5000
+      action: redrive
+
+Conditions are Spark SQL over the columns of groups.parquet. Messages that came back from an earlier
+redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
+left; without --execute nothing is sent, but the queue is drained all the same.
+
+With a destination the number and the age of undecided messages go to CloudWatch, for the alarm."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to-queue-url", metavar="URL", help="the destination of the policy's redrives")
+    add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
+    add(
+        "--time-budget-seconds",
+        type=above_zero,
+        metavar="S",
+        help="stop receiving from the parked queue after S seconds",
+    )
+    add("--max-rate", type=above_zero, metavar="R", help="redrive at most R messages a second")
+    add(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="MASK",
+        help="hide what it matches in the report; may be repeated (see analyze --help)",
+    )
+    add(
+        "--no-samples",
+        dest="has_samples",
+        action="store_false",
+        help="show no part of any body in the report",
+    )
+    add("--no-metrics", dest="has_metrics", action="store_false", help="tell CloudWatch nothing")
+    add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
+    add("--execute", action="store_true", help="do it; without this nothing is sent")
+    add_canary(parser, needs_parked_queue=True)
+
+
+def _make_options(*, masks: list[str], **values: object) -> RunOptions:
+    make: Callable[..., RunOptions] = RunOptions
+    queue = values["parked_queue_url"]
+    if values["canary"] is None:
+        values["parked_queue_url"] = None  # it was not given for a canary's sake
+    canary = take_canary(values)
+    return make(masks=tuple(masks), parked_queue_url=queue, canary=canary, **values)
+
+
+def _run(options: RunOptions) -> int:
+    summary = run(
+        start_spark(),
+        options,
+        publish=lambda undecided: _publish(options, undecided),
+        progress=progress_here(),
+    )
+    print_run(summary)
+    for warning in summary.warnings:
+        complain(warning)
+    return _exit_code(summary)
+
+
+def _publish(options: RunOptions, undecided: Undecided) -> str | None:
+    url = options.to_queue_url
+    if url is None or not options.has_metrics:
+        return None
+    fallback = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
+    client = boto3.client("cloudwatch", region_name=region_of(url, fallback))
+    name = QueueAddress.from_url(url).name
+    return publish_undecided(client, name, undecided.messages, undecided.oldest_seconds)
+
+
+def _exit_code(summary: RunSummary) -> int:
+    redriven = summary.redriven
+    if redriven and redriven.canary and redriven.canary.stopped_groups:
+        return STOPPED_BY_CANARY
+    if redriven and (redriven.is_unfinished or redriven.stopped_by):
+        return NOT_ALL_SENT
+    return BAD_INPUT if summary.drained.stopped_by else DONE
+
+
+VERB = Verb(
+    "run", "drain, analyze, apply a policy, redrive", _ABOUT, _add_arguments, _make_options, _run
+)
+"""Exit codes: the canary's before the rest, and a drain that SQS ended early last."""

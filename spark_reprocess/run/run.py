@@ -1,0 +1,125 @@
+"""The verb ``run``: drain, analyze, apply the policy, redrive, report.
+
+Safe to run twice and to kill at any point: each step is, and the next run goes on where this one
+ended. One run at a time works on an archive.
+"""
+
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
+from spark_reprocess.analysis.policy_actions import load_policy
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import drain_ids, new_id
+from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.findings import Findings
+from spark_reprocess.plan.policy import Policy
+from spark_reprocess.progress import Progress, silent
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from spark_reprocess.run.lease_keeper import lease_held
+from spark_reprocess.run.run_values import (
+    NOT_REDRIVEN_BEFORE,
+    RunOptions,
+    RunSummary,
+    Undecided,
+)
+from spark_reprocess.upkeep.history import UNDECIDED
+from spark_reprocess.upkeep.status import StatusOptions, status
+from spark_reprocess.who import who
+
+Publish = Callable[[Undecided], str | None]
+"""Tells a monitoring system what is undecided; answers what went wrong, None if nothing."""
+
+
+def run(
+    spark: SparkSession,
+    options: RunOptions,
+    *,
+    publish: Publish = lambda _: None,
+    progress: Progress = silent,
+) -> RunSummary:
+    """Do all steps, each on what the one before it left.
+
+    A drain that SQS ends early does not keep what is archived from being decided about.
+
+    Raises:
+        InputError: options or policy have faults, or another run is at work, or took over.
+            Before anything was done, unless the sentence says otherwise.
+        ArchiveError: the archive cannot be used.
+    """
+    options.check()
+    policy = _policy(spark, options)
+    archive = open_archive(options.archive)
+    archive.check_writable()
+    run_id = new_id(time.time())
+    with lease_held(archive, run_id, who()) as lease:
+        drained = drain(spark, _drain_options(options), progress=progress)
+        lease.require()
+        findings = redriven = None
+        if drain_ids(archive):
+            findings = analyze(spark, _analyze_options(options, policy), progress=progress)
+            lease.require()
+            redriven = _redrive(spark, options, policy, findings, progress)
+        undecided = _undecided(spark, archive)
+    fault = publish(undecided)
+    warnings = (fault,) if fault else ()
+    return RunSummary(run_id, drained, findings, redriven, undecided, warnings)
+
+
+def _policy(spark: SparkSession, options: RunOptions) -> Policy | None:
+    if options.policy is None:
+        return None
+    return load_policy(spark, options.policy, GROUPS_SCHEMA)
+
+
+def _drain_options(options: RunOptions) -> DrainOptions:
+    return DrainOptions(
+        parked_queue_url=options.parked_queue_url,
+        archive=options.archive,
+        time_budget_seconds=options.time_budget_seconds,
+    )
+
+
+def _analyze_options(options: RunOptions, policy: Policy | None) -> AnalyzeOptions:
+    return AnalyzeOptions(
+        archive=options.archive,
+        policy=policy,
+        masks=options.masks,
+        has_samples=options.has_samples,
+    )
+
+
+def _redrive(
+    spark: SparkSession,
+    options: RunOptions,
+    policy: Policy | None,
+    findings: Findings,
+    progress: Progress,
+) -> RedriveSummary | None:
+    if policy is None or options.to_queue_url is None or not findings.groups:
+        return None
+    wanted = RedriveOptions(
+        archive=options.archive,
+        plan=findings.plan_path,
+        to_queue_url=options.to_queue_url,
+        where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
+        max_rate=options.max_rate,
+        canary=options.canary,
+        masks=options.masks,
+        has_samples=options.has_samples,
+        reason=options.reason,
+        execute=options.execute,
+    )
+    return redrive(spark, wanted, progress=progress)
+
+
+def _undecided(spark: SparkSession, archive: Archive) -> Undecided:
+    if not drain_ids(archive):
+        return Undecided(0, 0)
+    now = status(spark, StatusOptions(archive.root))
+    oldest = now.oldest_undecided_at
+    age_seconds = (now.at - oldest).total_seconds() if oldest else 0
+    return Undecided(now.count(UNDECIDED), max(0, round(age_seconds)))

@@ -1,0 +1,151 @@
+"""The packed job on a cluster of its own: a master, two workers, and nothing of the checkout."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pyspark
+import pytest
+
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sqs import SqsQueue
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+ROOT = Path(__file__).parents[2]
+SPARK = Path(pyspark.__file__).parent
+MESSAGES = 60
+
+# Six JVMs start one after the other.
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packed")
+    subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[ServedWorld]:
+    with serve_in_thread() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def environment(world: ServedWorld) -> dict[str, str]:
+    mine = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    return {
+        **mine,
+        "SPARK_HOME": str(SPARK),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "AWS_ENDPOINT_URL": world.url,
+        "AWS_REGION": "us-east-1",
+    }
+
+
+@pytest.fixture(scope="module")
+def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A master with two workers of a core each; yields its URL."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        name = "org.apache.spark.deploy.master.Master"
+        options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        log = start(stack, folder / "master", [name, *options], environment)
+        url = wait_for(log, r"Starting Spark master at (spark://\S+)")
+        for number in (1, 2):
+            worker = [
+                "org.apache.spark.deploy.worker.Worker",
+                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"),
+                *("--work-dir", str(folder / f"work-{number}"), url),
+            ]
+            log = start(stack, folder / f"worker-{number}", worker, environment)
+            wait_for(log, r"(Successfully registered with master)")
+        yield url
+
+
+def start(stack: ExitStack, log: Path, command: list[str], environment: dict[str, str]) -> Path:
+    output = stack.enter_context(log.open("w"))
+    process = subprocess.Popen(
+        [SPARK / "bin" / "spark-class", *command],
+        env=environment,
+        cwd=log.parent,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return log
+
+
+def wait_for(log: Path, pattern: str) -> str:
+    give_up_at = time.monotonic() + 120
+    while not (match := re.search(pattern, log.read_text())):
+        assert time.monotonic() < give_up_at, log.read_text()
+        time.sleep(0.2)
+    return match[1]
+
+
+def make_queue(client: "SQSClient", name: str) -> SqsQueue:
+    return SqsQueue(client, client.create_queue(QueueName=name)["QueueUrl"])
+
+
+def everything(queue: SqsQueue) -> list[str]:
+    bodies: list[str] = []
+    while received := queue.receive(wait_seconds=0):
+        messages = [one for one in received if isinstance(one, Message)]
+        queue.delete(messages)
+        bodies += [one.body for one in messages]
+    return bodies
+
+
+def test_the_packed_job_brings_every_message_back(
+    packed: Path, world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
+) -> None:
+    client = boto3.client("sqs", endpoint_url=world.url)
+    parked, main = make_queue(client, "cluster-parked"), make_queue(client, "cluster-main")
+    sent = [json.dumps({"type": "Order", "id": number}) for number in range(MESSAGES)]
+    for start_at in range(0, MESSAGES, 10):
+        parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
+
+    def submit(verb: str, *arguments: str) -> str:
+        finished = subprocess.run(
+            [
+                SPARK / "bin" / "spark-submit",
+                *("--master", master, "--executor-memory", "512m"),
+                *("--conf", "spark.driver.host=127.0.0.1"),
+                *("--py-files", str(packed / "spark_reprocess.zip"), str(packed / "spark_job.py")),
+                *(verb, "--archive", str(tmp_path / "archive"), *arguments),
+            ],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    submit("drain", "--parked-queue-url", parked.url, "--wait-seconds", "0")
+    submit("analyze")
+    (plan,) = (tmp_path / "archive" / "reports").glob("*/plan.yaml")
+    plan.write_text(plan.read_text().replace("action: leave", "action: redrive"))
+    submit(
+        *("redrive", "--plan", str(plan), "--to-queue-url", main.url),
+        *("--execute", "--reason", "it is fixed"),
+    )
+
+    assert sorted(everything(main)) == sorted(sent)
+    assert everything(parked) == []

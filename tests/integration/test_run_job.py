@@ -1,0 +1,217 @@
+"""The verb ``run``: all steps, one after the other, as a schedule starts them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_replay.context import FailureError
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.lease import take_lease
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import InputError
+from spark_reprocess.run.run import run
+from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
+from tests.builders import NOW, context, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import bodies, entry_of, parked, receive_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dlq_replay.sqs import SqsQueue
+
+pytestmark = pytest.mark.spark
+
+POLICY = """\
+version: 1
+rules:
+  - name: orders timed out
+    when: title LIKE 'TimeoutError%'
+    action: redrive
+"""
+
+
+class Installation:
+    """Two queues, an archive and a policy, and runs over them."""
+
+    def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
+        self.spark = spark
+        self.parked: SqsQueue = make_queue("parked")
+        self.main: SqsQueue = make_queue("main")
+        self.archive = str(folder / "archive")
+        self.policy = folder / "policy.yaml"
+        self.policy.write_text(POLICY)
+        self.published: list[Undecided] = []
+
+    def publish(self, undecided: Undecided) -> None:
+        self.published.append(undecided)
+
+    def park(self, *numbers: int, **fields: Any) -> None:
+        self.parked.send([entry_of(parked(number, **fields)) for number in numbers])
+
+    def options(self, **changes: Any) -> RunOptions:
+        usual = {
+            "archive": self.archive,
+            "parked_queue_url": self.parked.url,
+            "to_queue_url": self.main.url,
+            "policy": str(self.policy),
+            "execute": True,
+            "reason": "every night",
+        }
+        return RunOptions(**{**usual, **changes})
+
+    def run(self, **changes: Any) -> RunSummary:
+        return run(self.spark, self.options(**changes), publish=self.publish)
+
+
+@pytest.fixture
+def installation(spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path) -> Installation:
+    return Installation(spark, make_queue, tmp_path)
+
+
+def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
+    installation: Installation,
+) -> None:
+    installation.park(1, 2, 3, 4)
+
+    summary = installation.run()
+
+    assert sorted(bodies(receive_all(installation.main))) == sorted(bodies([parked(1), parked(3)]))
+    assert receive_all(installation.parked) == []
+    assert summary.drained.archived == 4
+    assert summary.redriven is not None
+    assert summary.redriven.count("sent") == 2
+    assert summary.undecided.messages == 2
+    assert installation.published == [summary.undecided]
+
+
+def test_a_second_run_does_nothing_twice(installation: Installation) -> None:
+    installation.park(1, 2)
+    installation.run()
+    receive_all(installation.main)
+
+    summary = installation.run()
+
+    assert receive_all(installation.main) == []
+    assert summary.undecided.messages == 1
+
+
+def test_without_execute_nothing_is_sent(installation: Installation) -> None:
+    installation.park(1, 2)
+
+    summary = installation.run(execute=False)
+
+    assert receive_all(installation.main) == []
+    assert summary.redriven is not None
+    assert summary.redriven.count("send") == 1
+    assert summary.undecided.messages == 2
+
+
+def test_without_a_policy_everything_is_left(installation: Installation) -> None:
+    installation.park(1, 2)
+
+    summary = installation.run(policy=None, execute=False)
+
+    assert summary.findings is not None
+    assert summary.redriven is None
+    assert summary.undecided.messages == 2
+
+
+def test_an_empty_queue_and_archive_are_fine(installation: Installation) -> None:
+    summary = installation.run()
+
+    assert summary.findings is None
+    assert installation.published == [Undecided(0, 0)]
+
+
+def test_what_came_back_from_a_redrive_waits_for_a_human(installation: Installation) -> None:
+    error = FailureError("TimeoutError", "order 5 after 3 s")
+    ours = context(first_id="first-5", reason="attempts_exhausted", error=error, plan_id="p-1")
+    installation.park(1)
+    installation.parked.send([entry_of(message("m-5", "came back", ours))])
+
+    summary = installation.run()
+
+    assert summary.redriven is not None
+    assert (summary.redriven.count("sent"), summary.redriven.count("not_selected")) == (1, 1)
+    assert summary.undecided.messages == 1
+
+
+def test_unless_the_policy_says_so(installation: Installation) -> None:
+    error = FailureError("TimeoutError", "order 5 after 3 s")
+    ours = context(first_id="first-5", reason="attempts_exhausted", error=error, plan_id="p-1")
+    installation.policy.write_text(POLICY + "redrive_again: true\n")
+    installation.parked.send([entry_of(message("m-5", "came back", ours))])
+
+    installation.run()
+
+    assert bodies(receive_all(installation.main)) == ["came back"]
+
+
+def test_one_run_at_a_time(installation: Installation) -> None:
+    archive = open_archive(installation.archive)
+    take_lease(archive, "run-0", "somebody", NOW * 2, 600)
+    installation.park(1)
+
+    with pytest.raises(InputError, match="run run-0 of somebody is at work"):
+        installation.run()
+    assert len(receive_all(installation.parked)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"to_queue_url": None}, "--policy needs --to-queue-url"),
+        ({"reason": " "}, "--execute needs --reason"),
+        ({"policy": None}, "--execute needs --policy"),
+        ({"policy": "/nowhere/policy.yaml"}, "--policy /nowhere/policy.yaml: No such file"),
+    ],
+)
+def test_a_bad_start_touches_nothing(
+    installation: Installation, changes: dict[str, Any], fault: str
+) -> None:
+    installation.park(1)
+
+    with pytest.raises(InputError, match=fault):
+        installation.run(**changes)
+    assert len(receive_all(installation.parked)) == 1
+
+
+def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
+    installation.policy.write_text(POLICY.replace("title", "heading"))
+    installation.park(1)
+
+    with pytest.raises(InputError, match=r"line 3: rule 'orders timed out'"):
+        installation.run()
+    assert len(receive_all(installation.parked)) == 1
+
+
+def test_the_command_line_ends_with_one_summary(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.park(1, 2)
+
+    exit_code = main(
+        [
+            *("run", "--archive", installation.archive, "--parked-queue-url"),
+            *(installation.parked.url, "--to-queue-url", installation.main.url),
+            *("--policy", str(installation.policy), "--execute", "--reason", "every night"),
+        ]
+    )
+
+    lines = capsys.readouterr().out.splitlines()
+    assert exit_code == 0
+    assert lines[-1].startswith("run ")
+    assert "2 archived, 1 sent, 0 discarded; 1 are undecided, the oldest for" in lines[-1]
+
+
+def test_a_plan_says_which_rule_decided(installation: Installation) -> None:
+    installation.park(1, 2)
+
+    summary = installation.run()
+
+    assert summary.findings is not None
+    text = Path(summary.findings.plan_path).read_text()
+    assert "# by the policy's rule: orders timed out" in text
+    assert text.count("action: redrive\n") == 1
