@@ -23,7 +23,8 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.signature import signature_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, digest
+from spark_reprocess.plan.frozen_set import digest
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import DRAIN_ID, archive_of, parked, receive_all
