@@ -16,6 +16,7 @@ STOPPED_BY_CANARY = 3
 _CHANGES_SHOWN = 4
 _CLOSING_LINES = 3
 _HINTS = ("report: ", "next: ")
+_COMPLAINT = "spark_reprocess: "
 
 Take = Callable[[str], object]
 
@@ -104,7 +105,10 @@ class Desk:
         return self._report / "plan.yaml"
 
     def _quote(self, line: str) -> None:
-        self._screen.quote_start(line)
+        """A complaint is shown whole, all else as far as the terminal is wide."""
+        is_complaint = line.startswith(_COMPLAINT)
+        quote = self._screen.quote if is_complaint else self._screen.quote_start
+        quote(line)
 
     def _redrive(
         self, *options: str, take: Take, remark: str = "", exit_codes: Sequence[int] = (0,)

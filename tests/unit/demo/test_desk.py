@@ -44,6 +44,11 @@ class FakeStage:
         self.archived: frozenset[str] = frozenset()
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def desk(spark: FakeSpark, work: Path) -> tuple[Desk, io.StringIO]:
     out = io.StringIO()
     parts: Any = (FakeStage(work), Screen(out, lambda: 1.0), spark)
@@ -94,6 +99,19 @@ def test_what_to_type_next_is_left_out_for_it_is_typed(tmp_path: Path) -> None:
     operator.drain()
 
     assert out.getvalue().splitlines()[1:] == ["    3 groups"]
+
+
+def test_complaint_is_shown_whole_on_a_terminal(tmp_path: Path) -> None:
+    words = " ".join(f"group-{n}" for n in range(40))
+    spark = FakeSpark(3, lines=[f"sent: {words}", f"spark_reprocess: stopped: {words}"])
+    terminal = Terminal()
+    parts: Any = (FakeStage(tmp_path), Screen(terminal, lambda: 1.0), spark)
+    Desk(*parts).redrive("perhaps", exit_codes=[3])
+
+    told, complaint = terminal.getvalue().split("spark_reprocess: stopped:")
+    assert "…" in told
+    assert "…" not in complaint
+    assert "group-39" in complaint
 
 
 def test_path_of_the_page_is_told_where_there_is_one(tmp_path: Path) -> None:
