@@ -12,6 +12,7 @@ from typing import Protocol
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import MAX_RECEIVE
 from spark_reprocess.archive.dead_letter_schema import Row, to_row
 from spark_reprocess.drain.chunk import Chunk, Receipt
@@ -79,7 +80,7 @@ class DrainTask:
         self._counts = DrainCounts()
         self._taken = 0
         self._reserved = 0
-        self._largest_answer_bytes = 0
+        self._largest_answer_bytes: int | None = None
         self._deletions: list[Future[tuple[int, int]]] = []
 
     def run(self) -> DrainCounts:
@@ -121,7 +122,9 @@ class DrainTask:
             return False
         if chunk and self._rules.is_fifo and self._emptiness.was_empty:
             return False
-        expected_bytes = chunk.size_bytes + flights * self._largest_answer_bytes
+        answer_bytes = self._largest_answer_bytes
+        each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
+        expected_bytes = chunk.size_bytes + flights * each
         return (
             len(chunk) < self._rules.chunk_messages
             and expected_bytes < self._rules.chunk_bytes
@@ -166,8 +169,7 @@ class DrainTask:
         for message, row in self._readable(received):
             self._counts.received += 1
             self._taken += chunk.add(message, row)
-        answer_bytes = chunk.size_bytes - before
-        self._largest_answer_bytes = max(self._largest_answer_bytes, answer_bytes)
+        self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
 
     def _readable(self, received: Received) -> Iterator[tuple[Message, Row]]:
         drained_at = datetime.fromtimestamp(self._now_seconds(), UTC)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 CHUNK_MESSAGES = 2000
 CHUNK_SECONDS = 10.0
-CHUNK_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 16 * 1024 * 1024
 """What a chunk holds of bodies and attributes; a task's memory is a small multiple of it."""
 
 
