@@ -25,7 +25,7 @@ from spark_reprocess.spark.conditions import explained
 _FEW_IDS = 100_000
 """So many message ids every task can take along: about 10 MB."""
 
-_ROWS_IN_NAME = re.compile(r"/part-\d+-(?P<rows>\d+)-[^/]+\.parquet$")
+_NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
 
 
 def new_id(now_seconds: float) -> str:
@@ -91,10 +91,10 @@ def _name_without(path: str, kept: pa.Table) -> str:
     return f"{folder}/part-{task}-{kept.num_rows}-{sha256(ids.encode()).hexdigest()[:16]}.parquet"
 
 
-def rows_written(archive: Archive, drain_id: str) -> int:
-    """How many rows a drain has written so far, as its files' names tell it."""
-    names = (_ROWS_IN_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
-    return sum(int(name["rows"]) for name in names if name)
+def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
+    """How many rows a drain, or one task of it, has written so far, as its files' names tell it."""
+    names = (_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
+    return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
 
 
 def drain_ids(archive: Archive) -> list[str]:

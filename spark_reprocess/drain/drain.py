@@ -107,7 +107,7 @@ def drain(
     archive.check_writable()
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
     started = time.time()
-    work = _Work(
+    work = DrainWork(
         archive=archive,
         drain_id=new_id(started),
         queue_url=options.parked_queue_url,
@@ -124,8 +124,8 @@ def drain(
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """What each task takes along."""
+class DrainWork:
+    """What each task takes along; ``run`` is what Spark calls."""
 
     archive: Archive
     drain_id: str
@@ -134,6 +134,7 @@ class _Work:
     make_client: ClientFactory
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Drain with each task whose number comes in; yield its counts."""
         for batch in batches:
             counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
@@ -142,6 +143,7 @@ class _Work:
         try:
             # Here as well as on the driver: an executor may see another disk.
             self.archive.check_writable()
+            rules = self.rules_left(index)
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))
         queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
@@ -149,11 +151,19 @@ class _Work:
             return DrainTask(
                 queue=queue,
                 write=partial(write_messages, self.archive, self.drain_id, index),
-                rules=self.rules[index],
+                rules=rules,
                 executor=executor,
                 count_visible=partial(_visible_now, queue),
                 now_seconds=time.time,
             ).run()
+
+    def rules_left(self, index: int) -> DrainRules:
+        """The task's rules; what a former attempt at it has taken counts towards its limit."""
+        rules = self.rules[index]
+        if rules.limit is None:
+            return rules
+        taken = rows_written(self.archive, self.drain_id, index)
+        return replace(rules, limit=max(0, rules.limit - taken))
 
 
 def _numbers(batch: pa.RecordBatch) -> list[int]:
@@ -193,7 +203,7 @@ def _shares(total: int, parts: int) -> list[int]:
     return [total // parts + (index < total % parts) for index in range(parts)]
 
 
-def _status(work: _Work, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
+def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
     waiting = at_start.visible + at_start.delayed
     total = waiting if options.limit is None else min(waiting, options.limit)
     started = time.monotonic()
@@ -205,7 +215,7 @@ def _status(work: _Work, options: DrainOptions, at_start: QueueCounts) -> Callab
     return status
 
 
-def _summary(work: _Work, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:
+def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:
     return DrainSummary(
         drain_id=work.drain_id,
         archive=work.archive.root,

@@ -1,20 +1,32 @@
 """``drain`` in a real Spark session, against an SQS server over HTTP."""
 
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
+from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_store import drain_ids, read_archive
+from spark_reprocess.archive.message_store import (
+    drain_ids,
+    read_archive,
+    rows_written,
+    write_messages,
+)
+from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
+from spark_reprocess.drain.drain_values import DrainRules
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.failures import SPARK_FAILURES
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
+    DRAIN_ID,
     bodies,
     dying_before_delete,
     entry_of,
@@ -33,19 +45,15 @@ def test_nothing_is_deleted_when_the_write_fails(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    source = make_queue("parked", VisibilityTimeout="0")
+    source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(5)])
     (tmp_path / "messages").write_text("a file where a folder should be")
-    options = DrainOptions(
-        source.url, str(tmp_path), tasks=1, wait_seconds=0, visibility_timeout_seconds=1
-    )
 
-    summary = drain(spark, options)
-    time.sleep(1.1)
+    summary = drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))
 
     assert (summary.received, summary.archived, summary.deleted) == (5, 0, 0)
     assert "cannot write messages/drain_id=" in summary.stopped_by[0]
-    assert len(receive_all(source)) == 5
+    assert summary.rest == QueueCounts(visible=0, in_flight=5, delayed=0)
     assert main(["analyze", "--archive", str(tmp_path)]) == 2
     assert "holds no messages; run drain first" in capsys.readouterr().err
 
@@ -86,9 +94,10 @@ def test_killed_drain_leaves_duplicates_that_a_read_removes(
     with pytest.raises(SPARK_FAILURES, match="worker exited unexpectedly"):
         drain(spark, options, make_client=dying_before_delete)
     time.sleep(1.1)
-    summary = drain(spark, options)
+    summary = drain(spark, replace(options, visibility_timeout_seconds=300))
 
     assert (summary.archived, summary.deleted) == (7, 7)
+    assert summary.rest == QueueCounts(visible=0, in_flight=0, delayed=0)
     rows = pq.read_table(tmp_path / "messages").num_rows
     archive = open_archive(str(tmp_path))
     assert rows == 14
@@ -123,6 +132,18 @@ def test_limit_is_shared_by_all_tasks(
 
     assert summary.archived == 5
     assert len(receive_all(source)) == 5
+
+
+def test_limit_counts_what_a_former_attempt_at_a_task_took(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    rows = [to_row(parked(n), "u", datetime.now(UTC)) for n in range(3)]
+    write_messages(archive, DRAIN_ID, 0, rows)
+    write_messages(archive, DRAIN_ID, 10, rows)
+    limits = (DrainRules(limit=5), DrainRules(limit=5), DrainRules())
+    work = DrainWork(archive, DRAIN_ID, "u", limits, sqs_client)
+
+    assert [work.rules_left(index).limit for index in range(3)] == [2, 5, None]
+    assert rows_written(archive, DRAIN_ID) == 6
 
 
 def test_fifo_queue_is_drained_whole_with_its_groups(
