@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spark_reprocess.command_line.arguments import parse
 from spark_reprocess.glue_job import OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
@@ -155,6 +156,23 @@ def test_options_that_a_command_line_would_misread_are_refused(options: str) -> 
 def test_acting_needs_a_policy() -> None:
     assert stack_of(SparkJobExecute="true").broken_rules == ["ExecutionNeedsAPolicy"]
     assert stack_of(SparkJobExecute="true", **POLICY).broken_rules == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        OWN_QUEUES | OWN_PARKED_QUEUE,
+        POLICY | {"SparkJobExecute": "true"},
+        POLICY | {"SparkJobExecute": "true", "SparkJobOptions": "--max-rate 100 --canary 50"},
+    ],
+)
+def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
+    command = parse(command_line_of(stack_of(**given)))
+
+    assert command.verb.name == "run"
+    assert command.options.archive == "s3://archivebucket/archive"
+    assert command.options.execute is ("SparkJobExecute" in given)
 
 
 def test_the_log_goes_where_the_role_may_write_and_where_it_expires() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_reprocess.command_line.arguments import parse
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, TEMPLATE, as_list, grants_of, statements_of
 from tests.contract.translation import faults_of
@@ -150,6 +151,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
         *("--policy", "s3://orders-archive/dlq/policy.yaml"),
         *("--execute", "--reason", "schedule of the stack dead-letters"),
     ]
+    assert {parse(arguments_of(one)).verb.name for one in (plain, acting, careful)} == {"run"}
     assert arguments_of(careful)[-4:] == ["--canary", "50", "--max-rate", "100"]
     assert stack_of("emr-serverless", Execute="true").broken_rules == ["ExecutionNeedsAPolicy"]
 
