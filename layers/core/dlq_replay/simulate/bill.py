@@ -21,10 +21,11 @@ from dlq_replay.simulate.prices import (
 from dlq_replay.simulate.recovery import Recovery
 from dlq_replay.simulate.scenario import Scenario
 
-EVENT_SECONDS = 0.05
-MESSAGE_SECONDS = 0.002
-"""What an invocation takes, and what each of its messages adds: an estimate. ``make bench`` takes
-2 ms of a processor for one message and 20 ms for a hundred; 256 MB bring a seventh of one."""
+EVENT_SECONDS = 0.1
+MESSAGE_SECONDS = 0.003
+"""What an invocation takes, and what each of its messages adds: an estimate, on the safe side.
+``make bench`` takes 2 ms of a processor for one message and about 25 ms for a hundred; 256 MB bring
+a seventh of one."""
 
 
 @dataclass(frozen=True, slots=True)
