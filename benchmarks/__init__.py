@@ -18,6 +18,5 @@ it must reach. README.md beside this file says how to read them.
 ``cold_start``        its start against the start of any program with boto3
 ``requests``          SQS requests of drain and redrive
 ``report``            the table, and the same as JSON
-``chart``             the picture in the README
 ====================  ==============================================================
 """
