@@ -2,16 +2,18 @@ import json
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.message import Message
+from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.patch import Patch
 from spark_reprocess.redrive.edit_preview import edit_sample
 from tests.builders import context, counter, message, text
 
+NOTHING = compile_masks(())
 BODY = json.dumps({"name": "Jane", "zip": None, "mail": "jane@example.org"})
 
 
 def lines(before: Message, after: Message) -> list[str]:
-    return list(edit_sample("g-1", before, after, ()).lines)
+    return list(edit_sample("g-1", before, after, NOTHING).lines)
 
 
 def test_difference_names_what_changes_line_by_line() -> None:
