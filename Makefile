@@ -11,7 +11,7 @@ export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
 .PHONY: help setup setup-demo setup-python java chromium demo test lint format types build validate sam-local \
-	doctor pause resume spark-package check bench lock clean
+	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ validate: $(SAM) ## Check the SAM templates
 
 bench: setup ## Measure against what one would use instead; exit 1 below a target [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
+
+soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
+	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
