@@ -5,6 +5,7 @@ from spark_reprocess.command_line.arguments import parse
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive_values import RedriveOptions
+from spark_reprocess.run.run_values import RunOptions
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
 DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]
@@ -23,7 +24,28 @@ def test_drain_takes_all_its_options() -> None:
 def test_analyze_collects_masks() -> None:
     command = parse(["analyze", "--archive", "a", "--mask", "x", "--mask", "y", "--no-samples"])
 
-    assert command.options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
+    assert command.options.options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
+    assert command.options.policy is None
+
+
+def test_analyze_takes_a_policys_file() -> None:
+    command = parse(["analyze", "--archive", "a", "--policy", "rules.yaml"])
+
+    assert command.options.policy == "rules.yaml"
+
+
+def test_run_needs_no_canary_for_its_parked_queue() -> None:
+    command = parse(["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"])
+
+    assert command.options == RunOptions("a", "u", "m")
+
+
+def test_run_takes_a_canary() -> None:
+    asked = ["--to-queue-url", "m", "--policy", "p", "--canary", "5"]
+    command = parse(["run", "--archive", "a", "--parked-queue-url", "u", *asked])
+
+    assert command.options.canary.parked_queue_url == "u"
+    assert command.options.policy == "p"
 
 
 def test_redrive_is_a_dry_run_by_default() -> None:
