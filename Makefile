@@ -10,7 +10,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo setup-python java chromium demo test lint format types build validate sam-local \
+.PHONY: help setup setup-demo setup-python java chromium demo test test-long lint format types build validate sam-local \
 	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
@@ -19,8 +19,11 @@ help: ## Say what each target does
 demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl] [QUEUE=fifo]
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
-test: setup ## Run all tests, on a fresh machine too [ARGS="-k name"]
+test: setup ## Run the tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-long: setup ## Run the tests that take minutes each: kills, canaries, whole demos, a cluster [ARGS="-k name"]
+	@$(BIN)/python -m pytest -m long $(ARGS)
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
@@ -42,7 +45,7 @@ bench: setup ## Measure against what one would use instead; exit 1 below a targe
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
-	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
+	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest -m long tests/e2e/test_killed_redrive.py
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build

@@ -78,6 +78,7 @@ def processes_with(tag: str) -> list[str]:
     return [command for command in found if command]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     exit_code, numbers, err = finish(start("--messages", "24", "--keep", str(tmp_path / "kept")))
@@ -93,6 +94,7 @@ def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     assert canary_verdicts(tmp_path / "kept") == [{"failed"}, {"passed"}]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_fifo_demo_loses_nothing_and_keeps_the_order(tmp_path: Path) -> None:
     process = start("--queue", "fifo", "--messages", "28", "--keep", str(tmp_path / "kept"))
@@ -121,6 +123,7 @@ def test_dropped_message_is_counted_as_lost_and_named(tmp_path: Path) -> None:
     assert "LOST: message" in err
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize(
@@ -142,6 +145,7 @@ def test_interrupted_demo_leaves_no_process(number: int, seconds: float, tmp_pat
     assert processes_with(tag) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     tag = uuid.uuid4().hex
@@ -169,6 +173,7 @@ def test_bad_input_ends_with_two_and_a_sentence(tmp_path: Path) -> None:
         assert "Traceback" not in err
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.skipif(not WEBHOOKS.exists(), reason="the file of webhook payloads is not here")
 def test_own_messages_arrive_unchanged(tmp_path: Path) -> None:

@@ -214,6 +214,7 @@ assert main(["redrive", *place, "--plan", plan, *to_main]) == 0
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:

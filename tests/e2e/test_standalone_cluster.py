@@ -27,7 +27,7 @@ SPARK = Path(pyspark.__file__).parent
 MESSAGES = 60
 
 # Six JVMs start one after the other.
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SEND = "SendMessageBatch"
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Desk:
