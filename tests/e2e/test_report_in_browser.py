@@ -22,7 +22,8 @@ from tests.findings_builder import (
 )
 from tests.incident import incident_findings
 
-WEBHOOKS = Path("/work/shared/data/github-webhooks.jsonl")
+ROOT = Path(__file__).parents[2]
+WEBHOOKS = ROOT.parent / "shared" / "data" / "github-webhooks.jsonl"
 WIDTHS = (360, 768, 1280)
 
 pytestmark = pytest.mark.e2e
