@@ -84,10 +84,12 @@ def _make_folders(folder: Path) -> None:
     """Create *folder* and its parents; each new name is durable in the folder above it."""
     if folder.is_dir():
         return
-    if folder.exists():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     _make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
+    try:
+        # Whether somebody else makes it at this moment can only be told by trying.
+        folder.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
     _sync_folder(folder.parent)
 
 

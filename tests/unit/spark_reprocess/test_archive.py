@@ -1,3 +1,5 @@
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,16 @@ def test_signs_of_glob_patterns_are_escaped_for_spark(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path / "a[1] {b}*?"))
 
     assert spark_path(archive, "x").endswith("a\\[1\\] \\{b\\}\\*\\?/x")
+
+
+def test_folders_that_several_make_at_once_are_no_fault(tmp_path: Path) -> None:
+    former = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as executor:
+            for number in range(60):
+                archive = open_archive(str(tmp_path / str(number) / "a" / "b"))
+                won = list(executor.map(archive.create, ["claim"] * 8, [b""] * 8))
+                assert won.count(True) == 1
+    finally:
+        sys.setswitchinterval(former)
