@@ -146,13 +146,14 @@ def test_killed_job_is_completed_by_the_next(
             world.served.front.faults.add(Fault(Effect.CLOSE, fault.operation, nth=fault.nth))
 
         exit_code = job.start(world.served, world.url, tmp_path)
+        world.served.await_silence()
         archived_before = _archived(tmp_path)
         assert exit_code == -signal.SIGKILL
         assert archived_before | world.waiting() == sent
         assert world.waiting()
 
         world.let_pass(HIDDEN_SECONDS)
-        options = DrainOptions(world.url, str(tmp_path), tasks=2)
+        options = DrainOptions(world.url, str(tmp_path), tasks=2, wait_seconds=1)
         summary = drain(spark, options, make_client=ClientAt(world.served.url))
 
         assert summary.stopped_by == ()

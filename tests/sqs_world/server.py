@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ class WorldServer:
         self._news = asyncio.Event()
         self._thread = threading.get_ident()
         self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether anybody has a connection open; may be asked from any thread."""
+        return bool(self._connections)
 
     async def start(self, port: int = 0) -> None:
         """Listen; 0 takes any free port."""
@@ -156,6 +162,19 @@ class ServedWorld:
     url: str
     front: Front
     tuning: Tuning
+    _server: WorldServer
+
+    def await_silence(self, seconds: float = 60) -> None:
+        """Return once nobody is connected: whatever a dead client had sent has been carried out.
+
+        Raises:
+            TimeoutError: somebody still is after so many *seconds*.
+        """
+        deadline = time.monotonic() + seconds
+        while self._server.is_connected:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"still connected after {seconds} s")
+            time.sleep(0.01)
 
     @property
     def model(self) -> SqsModel:
@@ -170,12 +189,12 @@ def serve_in_thread(
     front = Front.of(world or SqsModel(SystemClock()))
     tuning = Tuning(latency_ms)
     started = threading.Event()
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, WorldServer]] = []
 
     async def serve() -> None:
         server, stop = WorldServer(front, tuning), asyncio.Event()
         await server.start()
-        running.append((asyncio.get_running_loop(), stop))
+        running.append((asyncio.get_running_loop(), stop, server))
         started.set()
         await stop.wait()
         await server.stop()
@@ -185,9 +204,9 @@ def serve_in_thread(
     if not started.wait(10):
         raise RuntimeError("the server did not start")
     try:
-        yield ServedWorld(front.model.base_url, front, tuning)
+        yield ServedWorld(front.model.base_url, front, tuning, running[0][2])
     finally:
-        loop, stop = running[0]
+        loop, stop, _ = running[0]
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)
 
