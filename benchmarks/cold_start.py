@@ -22,7 +22,7 @@ MEMORY_TARGET = at_most(20)
 
 _ROOT = Path(__file__).parents[1]
 _BASELINE = "import boto3; boto3.client('sqs')"
-_PRODUCT = "import handler as h; h.make_client('sqs', h.client_config(h.CONCURRENT_CALLS))"
+_PRODUCT = "import handler; handler.sqs_client()"
 _READY_TO_REPLAY = "import handler; handler.wired_replayer()"
 _SAY_READY = "; import os; os.write(1, b'.')"
 _BYTES_PER_MB = 1e6

@@ -6,6 +6,8 @@ from typing import Any
 from benchmarks.measuring_server import REGION
 
 ACCOUNT = "123456789012"
+MAIN_QUEUE = "main"
+"""Where the letters came from. What came from elsewhere would be parked, not replayed."""
 
 BODY = json.dumps(
     {
@@ -35,7 +37,7 @@ def _record(number: int) -> dict[str, Any]:
             "SentTimestamp": "1795000000000",
             "SenderId": "AIDAEXAMPLEEXAMPLE123",
             "ApproximateFirstReceiveTimestamp": "1795000000100",
-            "DeadLetterQueueSourceArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:main",
+            "DeadLetterQueueSourceArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{MAIN_QUEUE}",
             "AWSTraceHeader": "Root=1-6561f4ab-0123456789abcdef01234567;Lineage=1:a1b2c3d4:3",
         },
         "messageAttributes": {

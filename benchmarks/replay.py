@@ -8,7 +8,7 @@ import boto3
 
 from benchmarks.findings import Finding, Side, Target, at_least, at_most
 from benchmarks.invocation import Handler, invoke, load_replay_handler, silence
-from benchmarks.letters import event
+from benchmarks.letters import MAIN_QUEUE, event
 from benchmarks.public_app import PublicApp
 from benchmarks.rig import Rig
 from benchmarks.turns import by_turns
@@ -22,6 +22,7 @@ BATCH_TARGET = at_least(25)
 ONE_TARGET = at_least(0.95)
 SENDS_TARGET = at_most(0.11)
 
+_QUEUES = {"main_queue": MAIN_QUEUE, "dlq": "dlq", "parked_queue": "parked"}
 _POLICY = {"MAX_ATTEMPTS": "20", "BACKOFF_RATE": "10", "BACKOFF_CAP_SECONDS": "900"}
 
 
@@ -44,8 +45,8 @@ def measure(rig: Rig) -> list[Finding]:
     """Measure events of 100 and of 1, and count the sends of the large ones."""
     client = boto3.client("sqs")
     urls = {
-        name: client.create_queue(QueueName=name.lower().replace("_", "-"))["QueueUrl"]
-        for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
+        f"{name.upper()}_URL": client.create_queue(QueueName=queue_name)["QueueUrl"]
+        for name, queue_name in _QUEUES.items()
     }
     count, count_one = max(BATCH, rig.sized(MESSAGES)), rig.sized(MESSAGES_ONE_BY_ONE)
     batches = [event(range(first, first + BATCH)) for first in range(0, count, BATCH)]

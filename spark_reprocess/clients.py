@@ -2,13 +2,14 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import boto3
+import botocore.session
 from botocore.config import Config
 
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.direct_client import direct_client
 from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue, client_config
 from spark_reprocess.errors import InputError
@@ -55,10 +56,12 @@ def sqs_sender(queue_url: str) -> "SQSClient":
 
 
 def _client(queue_url: str, config: Config) -> "SQSClient":
-    session = boto3.session.Session()
-    region = region_of(queue_url, os.environ.get("AWS_REGION") or session.region_name)
+    session = botocore.session.get_session()
+    usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    region = region_of(queue_url, usual)
     merged = client_config(CONCURRENT_CALLS).merge(config)
-    return session.client("sqs", region_name=region, config=merged)
+    client: Any = session.create_client("sqs", region_name=region, config=merged)
+    return direct_client(client, session)
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

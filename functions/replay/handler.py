@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import botocore.session
 from aws_lambda_powertools import Logger
 from botocore.config import Config
+from botocore.session import Session
 
 from dlq_replay.decision import Park, Replay
+from dlq_replay.direct_client import direct_client
 from dlq_replay.emf import metric_lines
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import UnreadableRecord, read_event
@@ -35,6 +37,9 @@ from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, Queu
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
@@ -86,8 +91,7 @@ def wired_replayer() -> Replayer:
     """Wire everything once per execution environment."""
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
-    client = make_client("sqs", client_config(CONCURRENT_CALLS))
-    without_recursion_header(client)
+    client = sqs_client()
     main_queue, dlq, parked_queue = (
         SqsQueue(client, url)
         for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
@@ -108,15 +112,23 @@ def wired_replayer() -> Replayer:
     )
 
 
-def make_client(service: str, config: Config) -> Any:  # noqa: ANN401 - a class made at run time
+def sqs_client() -> "SQSClient":
+    """The client that all three queues share."""
+    session = botocore.session.get_session()
+    client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
+    return direct_client(without_recursion_header(client), session)
+
+
+def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - a class made at run time
     """What boto3.client would make, without loading boto3: a third of the time of a cold start."""
-    return botocore.session.get_session().create_client(service, config=config)
+    return session.create_client(service, config=config)
 
 
 def _failure_finder(table_name: str | None) -> Callable[[Sequence[str]], Mapping[str, Failure]]:
     if table_name is None:
         return lambda _: {}
-    table = FailureTable(make_client("dynamodb", table_client_config()), table_name)
+    session = botocore.session.get_session()
+    table = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
 
     def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
         found = table.find(message_ids)

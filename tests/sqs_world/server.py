@@ -227,11 +227,11 @@ async def serve_until_stdin_closes(port: int, latency_ms: float) -> None:
     await server.stop()
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--latency-ms", type=float, default=0.0, help="before every answer")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     asyncio.run(serve_until_stdin_closes(arguments.port, arguments.latency_ms))
 
 

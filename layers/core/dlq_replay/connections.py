@@ -1,0 +1,135 @@
+"""HTTP connections that are kept, over the standard library's; failures are botocore's.
+
+botocore sends through urllib3 and connection classes of its own, which take more processor time
+than everything else of a call together.
+"""
+
+import select
+import ssl
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from botocore.exceptions import (
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+
+class _InOneWrite(HTTPConnection):
+    """Sends head and body together: one system call, one packet where they fit into one."""
+
+    _parts: tuple[bytes, ...] = ()
+
+    def send(self, data: Any) -> None:  # noqa: ANN401 - its parent's
+        self._parts = (*self._parts, data)
+
+    def flush(self) -> None:
+        data, self._parts = b"".join(self._parts), ()
+        super().send(data)
+
+
+class _InOneWriteTls(_InOneWrite, HTTPSConnection):
+    """The same over TLS."""
+
+
+class Answer(NamedTuple):
+    """What came back; the names of headers in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections to one endpoint, as many as threads use at once. Thread-safe."""
+
+    def __init__(
+        self, url: str, connect_seconds: float, read_seconds: float, ca_bundle: str | None = None
+    ) -> None:
+        """Connect later, when there is something to send.
+
+        Args:
+            url: the endpoint.
+            connect_seconds: how long to wait for a connection.
+            read_seconds: how long to wait for each part of an answer.
+            ca_bundle: the file of certificates to trust; None for the system's.
+        """
+        self._url = url
+        self._place = urlsplit(url)
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+        is_tls = self._place.scheme == "https"
+        self._trust = ssl.create_default_context(cafile=ca_bundle) if is_tls else None
+        # Its append and pop are atomic. The last one in is the most likely to be open still.
+        self._idle: list[_InOneWrite] = []
+
+    def post(self, body: bytes, headers: dict[str, str]) -> Answer:
+        """Send *body* to the endpoint and read the answer. Repeats nothing.
+
+        Raises:
+            EndpointConnectionError, ConnectTimeoutError, SSLError: there was no connection, so
+                nothing was sent.
+            ConnectionClosedError, ReadTimeoutError: it may have been sent.
+        """
+        connection = self._idle_one() or self._new_one()
+        try:
+            answer = self._exchange(connection, body, headers)
+        except BaseException:
+            connection.close()
+            raise
+        if connection.sock is not None:
+            self._idle.append(connection)
+        return answer
+
+    def _idle_one(self) -> _InOneWrite | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            if not _is_over(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _new_one(self) -> _InOneWrite:
+        connection = self._unconnected()
+        try:
+            connection.connect()
+        except TimeoutError as error:
+            raise ConnectTimeoutError(endpoint_url=self._url, error=error) from error
+        except ssl.SSLError as error:
+            raise SSLError(endpoint_url=self._url, error=error) from error
+        except OSError as error:
+            raise EndpointConnectionError(endpoint_url=self._url, error=error) from error
+        connection.sock.settimeout(self._read_seconds)
+        return connection
+
+    def _unconnected(self) -> _InOneWrite:
+        host, port, timeout = self._place.hostname or "", self._place.port, self._connect_seconds
+        if self._trust is None:
+            return _InOneWrite(host, port, timeout=timeout)
+        return _InOneWriteTls(host, port, timeout=timeout, context=self._trust)
+
+    def _exchange(self, connection: _InOneWrite, body: bytes, headers: dict[str, str]) -> Answer:
+        try:
+            connection.request("POST", self._place.path or "/", body, headers)
+            connection.flush()
+            answer = connection.getresponse()
+            fields = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, fields, answer.read())
+        except TimeoutError as error:
+            raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
+        except (HTTPException, OSError) as error:
+            raise ConnectionClosedError(endpoint_url=self._url, error=error) from error
+
+
+def _is_over(connection: _InOneWrite) -> bool:
+    """Whether the other side has closed it: nobody sends unasked, so what is to be read is that."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))

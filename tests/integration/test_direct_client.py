@@ -1,0 +1,383 @@
+"""Direct calls against botocore's own, on one server: same answers, same exceptions."""
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    SSLError,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from dlq_replay.connections import Connections
+from dlq_replay.direct_client import DirectClient, direct_client
+from dlq_replay.sqs import client_config
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+BLOB = bytes(range(256))
+ATTRIBUTES: Any = {
+    "tenant": {"DataType": "String", "StringValue": "blü"},
+    "blob": {"DataType": "Binary.raw", "BinaryValue": BLOB},
+}
+
+
+@pytest.fixture
+def world() -> Iterator[ServedWorld]:
+    with serve_in_thread() as served:
+        yield served
+
+
+def both(endpoint: str, **config: Any) -> "tuple[SQSClient, SQSClient]":
+    """botocore's client, and the direct one that was made of it."""
+    session = botocore.session.get_session()
+    client: Any = session.create_client(
+        "sqs", "us-east-1", endpoint_url=endpoint, config=client_config(4).merge(Config(**config))
+    )
+    return client, direct_client(client, session)
+
+
+def once(endpoint: str, **config: Any) -> "tuple[SQSClient, SQSClient]":
+    return both(endpoint, retries={"mode": "standard", "total_max_attempts": 1}, **config)
+
+
+@pytest.fixture
+def url(world: ServedWorld) -> str:
+    client, _ = both(world.url)
+    return client.create_queue(QueueName="main")["QueueUrl"]
+
+
+def test_message_goes_and_comes_as_through_botocore(world: ServedWorld, url: str) -> None:
+    plain, direct = both(world.url)
+    entry: Any = {"Id": "a", "MessageBody": "bödy \U0001f4e6", "MessageAttributes": ATTRIBUTES}
+    received: list[tuple[Any, ...]] = []
+    for client in (plain, direct):
+        sent = client.send_message_batch(QueueUrl=url, Entries=[entry])
+        assert [one["Id"] for one in sent["Successful"]] == ["a"]
+        (message,) = client.receive_message(QueueUrl=url, MessageAttributeNames=["All"])["Messages"]
+        handle: Any = {"Id": "0", "ReceiptHandle": message["ReceiptHandle"]}
+        deleted = client.delete_message_batch(QueueUrl=url, Entries=[handle])
+        assert [one["Id"] for one in deleted["Successful"]] == ["0"]
+        received.append((message["Body"], message["MessageAttributes"], message["MD5OfBody"]))
+
+    assert isinstance(direct, DirectClient)
+    assert received[0] == received[1]
+    assert received[1][:2] == (entry["MessageBody"], ATTRIBUTES)
+
+
+def test_entry_that_fails_is_named_alike(world: ServedWorld, url: str) -> None:
+    world.front.faults.add(Fault(Effect.FAIL_ENTRIES, entries=(1,), code="InternalError"))
+    entries: Any = [{"Id": str(n), "MessageBody": "x"} for n in range(2)]
+
+    answers = [c.send_message_batch(QueueUrl=url, Entries=entries) for c in both(world.url)]
+
+    assert answers[0]["Failed"] == answers[1]["Failed"]
+
+
+def test_other_calls_are_botocores(world: ServedWorld, url: str) -> None:
+    _, direct = both(world.url)
+
+    assert direct.get_queue_url(QueueName="main")["QueueUrl"] == url
+    assert direct.meta.region_name == "us-east-1"
+
+
+def failure(call: Callable[..., object], **request: str) -> Exception:
+    with pytest.raises((BotoCoreError, ClientError)) as caught:
+        call(**request)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(Effect.THROTTLE),
+        Fault(Effect.ERROR),
+        Fault(Effect.UNAVAILABLE),
+        Fault(Effect.REFUSE, code="AccessDenied"),
+        Fault(Effect.REFUSE, code="ExpiredToken"),
+    ],
+    ids=lambda fault: f"{fault.effect}-{fault.code}",
+)
+def test_refusal_is_the_same_exception(world: ServedWorld, url: str, fault: Fault) -> None:
+    world.front.faults.add(fault)
+    errors = [failure(c.receive_message, QueueUrl=url) for c in once(world.url)]
+
+    first, second = errors
+    assert isinstance(first, ClientError)
+    assert isinstance(second, ClientError)
+    assert type(first).__name__ == type(second).__name__
+    assert first.response["Error"] == second.response["Error"]
+    metadata = [error.response["ResponseMetadata"] for error in (first, second)]
+    assert metadata[0]["HTTPStatusCode"] == metadata[1]["HTTPStatusCode"]
+    assert metadata[1]["RetryAttempts"] == 0
+
+
+def test_queue_that_is_not_there_is_the_modelled_exception(world: ServedWorld, url: str) -> None:
+    plain, direct = both(world.url)
+    errors = [failure(c.receive_message, QueueUrl=f"{url}-x") for c in (plain, direct)]
+
+    assert isinstance(errors[1], direct.exceptions.QueueDoesNotExist)
+    assert str(errors[0]) == str(errors[1])
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"),
+    [
+        (Effect.CLOSE, ConnectionClosedError),
+        (Effect.LOSE, ConnectionClosedError),
+        (Effect.HANG, ReadTimeoutError),
+    ],
+)
+def test_lost_answer_is_the_same_exception(
+    world: ServedWorld, url: str, effect: Effect, expected: type[Exception]
+) -> None:
+    world.front.faults.add(Fault(effect))
+    errors = [failure(c.receive_message, QueueUrl=url) for c in once(world.url, read_timeout=0.2)]
+
+    assert [type(error) for error in errors] == [expected, expected]
+
+
+def test_nobody_there_is_the_same_exception() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
+    errors = [failure(c.receive_message, QueueUrl="q") for c in once(nowhere)]
+
+    assert [type(error) for error in errors] == [EndpointConnectionError] * 2
+
+
+@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.ERROR, Effect.CLOSE])
+def test_call_is_repeated_as_often_as_the_client_is_told(
+    world: ServedWorld, url: str, effect: Effect
+) -> None:
+    plain, _ = both(world.url)
+    pauses: list[float] = []
+    direct = DirectClient(
+        plain,
+        botocore.session.get_session().get_credentials(),
+        Connections(world.url, 3, 3),
+        pauses.append,
+        lambda: 0.5,
+    )
+    world.front.faults.add(Fault(effect, times=2))
+    before = world.front.log.count("ReceiveMessage")
+
+    assert direct.receive_message(QueueUrl=url) == {}
+    assert world.front.log.count("ReceiveMessage") - before == 3
+    assert pauses == [0.5, 1.0]
+
+
+def test_last_refusal_says_how_often_it_was_tried(world: ServedWorld, url: str) -> None:
+    plain, _ = both(world.url)
+    direct = DirectClient(
+        plain,
+        botocore.session.get_session().get_credentials(),
+        Connections(world.url, 3, 3),
+        lambda _: None,
+    )
+    world.front.faults.add(Fault(Effect.THROTTLE))
+
+    error = failure(direct.receive_message, QueueUrl=url)
+
+    assert isinstance(error, ClientError)
+    assert error.response["ResponseMetadata"]["RetryAttempts"] == 2
+
+
+def test_refusal_that_stays_is_not_repeated(world: ServedWorld, url: str) -> None:
+    _, direct = both(world.url)
+    world.front.faults.add(Fault(Effect.REFUSE, code="AccessDenied"))
+    failure(direct.receive_message, QueueUrl=url)
+
+    assert world.front.log.count("ReceiveMessage") == 1
+
+
+def test_without_credentials_nothing_is_sent(world: ServedWorld, url: str) -> None:
+    plain, _ = both(world.url)
+    direct = DirectClient(plain, None, Connections(world.url, 3, 3))
+
+    assert isinstance(failure(direct.receive_message, QueueUrl=url), NoCredentialsError)
+    assert world.front.log.count("ReceiveMessage") == 0
+
+
+def test_threads_share_it(world: ServedWorld, url: str) -> None:
+    _, direct = both(world.url)
+
+    def send(number: int) -> str:
+        entry: Any = {"Id": str(number), "MessageBody": str(number)}
+        return direct.send_message_batch(QueueUrl=url, Entries=[entry])["Successful"][0]["Id"]
+
+    with ThreadPoolExecutor(8) as executor:
+        assert list(executor.map(send, range(100))) == [str(number) for number in range(100)]
+
+
+class Capturing(Connections):
+    """Keeps what would be sent."""
+
+    def post(self, body: bytes, headers: dict[str, str]) -> Any:
+        self.body, self.headers = body, headers
+        raise EndpointConnectionError(endpoint_url="captured")
+
+
+def test_signature_covers_what_botocores_does(
+    world: ServedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    plain, _ = once(world.url)
+    capturing = Capturing(world.url, 3, 3)
+    credentials = botocore.session.get_session().get_credentials()
+    failure(DirectClient(plain, credentials, capturing).receive_message, QueueUrl="q")
+    theirs: dict[str, Any] = {}
+
+    def keep(request: Any, **_: object) -> None:
+        theirs.update({name.lower(): value for name, value in request.headers.items()})
+
+    plain.meta.events.register("before-send.sqs", keep)
+    failure(plain.receive_message, QueueUrl="q")
+
+    ours = {name.lower(): value for name, value in capturing.headers.items()}
+    assert json.loads(capturing.body) == {"QueueUrl": "q"}
+    assert ours["x-amz-security-token"] == "token"
+    config: Any = plain.meta.config
+    assert ours["user-agent"] == config.user_agent
+    for name in ("x-amz-target", "content-type", "x-amzn-query-mode"):
+        spelled = theirs[name]
+        assert ours[name] == (spelled.decode() if isinstance(spelled, bytes) else spelled)
+    scope = "/us-east-1/sqs/aws4_request, SignedHeaders=content-type;host;x-amz-date;"
+    assert scope in ours["authorization"]
+    assert scope in theirs["authorization"].decode()
+
+
+@pytest.mark.parametrize(
+    ("variables", "config"),
+    [
+        ({"HTTP_PROXY": "http://proxy:3128"}, {}),
+        ({"AWS_USE_FIPS_ENDPOINT": "true"}, {}),
+        ({}, {"proxies": {"http": "http://proxy:3128"}}),
+        ({}, {"client_cert": "me.pem"}),
+    ],
+)
+def test_other_ways_are_left_to_botocore(
+    variables: dict[str, str], config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    plain, direct = both("http://sqs.example:80", **config)
+
+    assert direct is plain
+
+
+class Talker(BaseHTTPRequestHandler):
+    """Answers once for each connection, and not in JSON."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"hm")
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Listener(HTTPServer):
+    """Says when it has closed a connection."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Talker)
+        self.closed = threading.Semaphore(0)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.closed.release()
+
+
+@pytest.fixture
+def talker() -> Iterator[Listener]:
+    Talker.protocol_version = "HTTP/1.1"
+    with Listener() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_answer_that_is_no_json_is_botocores_error(talker: Listener) -> None:
+    _, direct = once(f"http://127.0.0.1:{talker.server_port}")
+
+    error = failure(direct.receive_message, QueueUrl="q")
+
+    assert type(error) is HTTPClientError
+
+
+def test_connection_that_was_closed_meanwhile_is_not_used_again(talker: Listener) -> None:
+    connections = Connections(f"http://127.0.0.1:{talker.server_port}", 3, 3)
+
+    for _ in range(3):
+        assert connections.post(b"{}", {}).body == b"hm"
+        assert talker.closed.acquire(timeout=10)
+
+
+def test_tls_trusts_the_given_bundle_and_nothing_else(talker: Listener, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    talker.socket = context.wrap_socket(talker.socket, server_side=True)
+    url = f"https://127.0.0.1:{talker.server_port}"
+
+    assert Connections(url, 3, 3, str(certificate)).post(b"{}", {}).body == b"hm"
+    with pytest.raises(SSLError):
+        Connections(url, 3, 3).post(b"{}", {})
+
+
+def self_signed(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "here.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path
