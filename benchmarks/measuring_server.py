@@ -28,11 +28,13 @@ class Watch:
 
     Attributes:
         requests: by operation.
-        processor_share: of one core.
+        processor_seconds: what it took of a core.
+        seconds: how long it was watched.
     """
 
     requests: Mapping[str, int] = field(default_factory=dict)
-    processor_share: float = 0.0
+    processor_seconds: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,8 @@ class MeasuringServer:
         watch = Watch()
         before, began = self._state(), time.perf_counter()
         yield watch
-        seconds, after = time.perf_counter() - began, self._state()
-        watch.processor_share = (after["cpu_seconds"] - before["cpu_seconds"]) / seconds
+        watch.seconds, after = time.perf_counter() - began, self._state()
+        watch.processor_seconds = after["cpu_seconds"] - before["cpu_seconds"]
         counts = after["counts"]
         watch.requests = {name: counts[name] - before["counts"].get(name, 0) for name in counts}
 

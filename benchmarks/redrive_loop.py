@@ -5,7 +5,13 @@
 be run here, so its time is arithmetic.
 """
 
+import time
 from typing import TYPE_CHECKING, Any
+
+import boto3
+
+from benchmarks.parked import fill
+from benchmarks.rig import Rig
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -47,3 +53,26 @@ def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count
 def move_task_seconds(count: int) -> float:
     """How long SQS's own redrive takes for *count* messages, at best."""
     return count / MOVE_TASK_MESSAGES_PER_SECOND
+
+
+class LoopRates:
+    """How fast the loop is. Its pace does not depend on how much there is, so a few will do."""
+
+    MESSAGES = 3000
+
+    def __init__(self, rig: Rig) -> None:
+        """Make its queues on the rig's server."""
+        self._rig = rig
+        self._client = boto3.client("sqs")
+        self._source, self._target = (
+            self._client.create_queue(QueueName=name)["QueueUrl"]
+            for name in ("loop-source", "loop-target")
+        )
+
+    def run(self) -> float:
+        """Return messages a second."""
+        count = self._rig.sized(self.MESSAGES)
+        fill(self._rig.server, self._source, count)
+        began = time.perf_counter()
+        redrive_by_loop(self._client, self._source, self._target, count)
+        return count / (time.perf_counter() - began)

@@ -74,7 +74,7 @@ def _batches(rig: Rig, product: _Load, baseline: _Load) -> list[Finding]:
             "requests",
             SENDS_TARGET,
         ),
-        rig.server_finding("replay", watch),
+        rig.server_finding("replay", watch, watch.seconds),
     ]
 
 

@@ -37,7 +37,7 @@ class Rig:
         sys.stderr.write(f"  {text}\n")
         sys.stderr.flush()
 
-    def server_finding(self, during: str, watch: Watch) -> Finding:
-        """The server's share of a core *during* something."""
-        share = watch.processor_share
+    def server_finding(self, during: str, watch: Watch, busy_seconds: float) -> Finding:
+        """The server's share of a core *during* something that asked it for so long."""
+        share = watch.processor_seconds / busy_seconds
         return Finding(f"server, {during}", [share], "of a core", at_most(SERVER_SHARE))

@@ -1,0 +1,53 @@
+"""``python -m benchmarks.timed_verb RESULT VERB ...``: a verb, timed apart from its session."""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_reprocess.command_line.cli import main as run_verb
+from spark_reprocess.spark.session import end_session, get_session
+
+_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
+_ASKED = 16
+"""More than there are workers, so that each is likely asked."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start a session, run the verb, write how long each took; return the verb's exit code."""
+    result, *verb = arguments
+    began = time.perf_counter()
+    spark = get_session()
+    started = time.perf_counter()
+    exit_code = run_verb(verb)
+    ended = time.perf_counter()
+    timed = {
+        "session_seconds": started - began,
+        "seconds": ended - started,
+        "worker_peak_mb": _worker_peak_mb(spark),
+    }
+    Path(result).write_text(json.dumps(timed), "utf-8")
+    end_session()
+    return exit_code
+
+
+def _worker_peak_mb(spark: SparkSession) -> float:
+    """The most memory that one of Spark's Python workers has held; they serve task after task."""
+    tasks = spark.range(0, _ASKED, 1, _ASKED)
+    rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
+    return max(int(row["peak_bytes"]) for row in rows) / 1e6
+
+
+def _peaks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
+        yield pa.RecordBatch.from_pydict({"peak_bytes": [peak_bytes]})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
