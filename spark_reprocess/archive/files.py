@@ -58,6 +58,17 @@ class Archive(Protocol):
             ArchiveError: it is still there, or one of its versions.
         """
 
+    def sweep(self, folder: str) -> None:
+        """Remove for good what writers left half written below *folder* when they were killed.
+
+        A writer that is alive and has not moved for a minute loses its file, too: its ``write`` or
+        ``create`` raises, as if there were no room.
+
+        Raises:
+            ArchiveError: something is younger than a minute, and may be a living writer's; or it
+                cannot be removed. Repeat later.
+        """
+
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 

@@ -3,12 +3,16 @@
 import errno
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from spark_reprocess.errors import ArchiveError
+
+_IN_THE_MAKING = ".writing-"
+_SURELY_DEAD_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,19 @@ class LocalArchive:
                 target.unlink(missing_ok=True)
                 _sync_folder(target.parent)
 
+    def sweep(self, folder: str) -> None:
+        """See ``Archive``."""
+        with _explained(self.root, f"cannot sweep {folder}"):
+            for found in sorted(self._path(folder).rglob(f"{_IN_THE_MAKING}*")):
+                with suppress(FileNotFoundError):
+                    if time.time() - found.stat().st_mtime < _SURELY_DEAD_SECONDS:
+                        raise ArchiveError(
+                            f"archive {self.root}: {found.relative_to(self.root)} is being "
+                            "written, or its writer was killed a moment ago; try again in a minute"
+                        )
+                    found.unlink()
+                    _sync_folder(found.parent)
+
     def list(self, folder: str) -> list[str]:
         """See ``Archive``. Files in the making have hidden names and are left out."""
         root = Path(self.root)
@@ -95,7 +112,7 @@ def _make_folders(folder: Path) -> None:
 
 def _write_temporary(folder: Path, content: bytes) -> Path:
     """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
-    descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=folder)
+    descriptor, name = tempfile.mkstemp(prefix=_IN_THE_MAKING, dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -141,6 +141,9 @@ class S3Archive:
                             Bucket=self.bucket, Key=key, VersionId=version["VersionId"]
                         )
 
+    def sweep(self, folder: str) -> None:
+        """See ``Archive``. An object is there whole or not at all, so there is nothing to do."""
+
     def list(self, folder: str) -> "list[str]":
         """See ``Archive``. The markers that consoles and Hadoop make for folders are left out."""
         start = f"{self.prefix}{folder}/" if folder else self.prefix

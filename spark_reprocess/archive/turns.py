@@ -1,7 +1,8 @@
 """Whose turn it is to act on an archive: runs that share their claims may go on side by side.
 
 Claims keep two runs of one plan apart, chunk by chunk. Two different plans cut the same messages
-into different chunks, so no claim of the one stops the other: their runs take turns.
+into different chunks, so no claim of the one stops the other: their runs take turns. So does an
+erase, which takes files away that the others read.
 
 ``turns/<run_id>.json`` says who runs what, since when, and until when it counts as alive; its run
 writes it anew now and then. ``turns/<run_id>.end.json`` says that it is over. A run announces
@@ -115,7 +116,7 @@ def taking_turns(
         for other in others_alive(archive, run, now_seconds()):
             raise InputError(
                 f"{other.run.what} is being carried out by {other.run.who} since {other.since} "
-                f"(run {other.run.run_id}); it may send the same messages, so this run has to "
+                f"(run {other.run.run_id}); it acts on the same messages, so this run has to "
                 f"wait for its end. If it was killed, it counts as dead from {other.alive_until} on"
             )
         renewing.start()

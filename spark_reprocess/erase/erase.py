@@ -7,7 +7,7 @@ run knows what was begun and ends it.
 
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,18 +16,18 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import State, timestamp
-from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, write_without
-from spark_reprocess.archive.reading import archive_rows, drain_folder
-from spark_reprocess.erase.reports import Report, reports_of, strip_report
+from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder
+from spark_reprocess.archive.turns import Run, Turn, taking_turns
+from spark_reprocess.erase.reports import REPORTS, Report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.spark.conditions import explained, matching
 from spark_reprocess.who import who
 
-_CLAIM_TTL_SECONDS = 900
+_TURN_TTL_SECONDS = 900
 _COLUMNS = ("message_id", "first_id", *SIGNATURE_INPUTS)
 
 
@@ -87,53 +87,71 @@ def erase(
     """Say what would be erased, and with ``execute`` erase it. Safe to repeat at any time.
 
     Raises:
-        InputError: the options or the archive do not fit, or a redrive is under way. Nothing was
-            touched.
+        InputError: the options or the archive do not fit, or a redrive, a restore or another erase
+            is under way. Nothing was touched.
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
     archive = open_archive(options.archive)
+    if not options.execute:
+        return _look(spark, archive, options, progress).summary
+    # An id of its own, so that no two runs share what is theirs.
+    erase_id = new_id(time.time())
+    run = Run(erase_id, f"erase {erase_id}", "an erase", who())
+    with taking_turns(archive, run, _TURN_TTL_SECONDS) as turn:
+        found = _look(spark, archive, options, progress)
+        if not found.summary.drains:
+            return found.summary
+        begun = list(found.begun)
+        if found.victims:
+            begun.append(_erasure(erase_id, options, found))
+            record_erasure(archive, begun[-1])
+        with progress("erasing", lambda: f"{len(found.summary.drains)} drains"):
+            rows = _rewrite(archive, begun, found, turn)
+        for one in begun:
+            mark_done(archive, one.erase_id)
+    return replace(found.summary, erase_id=erase_id if found.victims else "", rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What has to go, and where it is.
+
+    Attributes:
+        rows: of the archive.
+        victims: the drains of each message.
+        begun: erasures that an earlier run did not end.
+    """
+
+    rows: DataFrame
+    victims: dict[str, list[str]]
+    begun: tuple[Erasure, ...]
+    reports: tuple[Report, ...]
+    summary: EraseSummary
+
+
+def _look(
+    spark: SparkSession, archive: Archive, options: EraseOptions, progress: Progress
+) -> _Found:
     drains = drain_ids(archive)
     if not drains:
         raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
     with progress("looking for the messages", str), explained(options.where):
         rows = archive_rows(spark, archive, drains, None)
         victims = _victims(rows, options)
-    begun = unfinished(archive)
-    earlier = {one for erasure in begun for one in erasure.drains}
-    touched = sorted({d for ids in (*victims.values(), *_drains(begun)) for d in ids})
-    reports = [one for one in reports_of(archive) if touched and one.may_quote(touched)]
+    begun = tuple(unfinished(archive))
+    touched = tuple(sorted({d for ids in (*victims.values(), *_drains(begun)) for d in ids}))
+    reports = tuple(one for one in reports_of(archive) if touched and one.may_quote(touched))
     summary = EraseSummary(
-        erase_id=new_id(time.time()) if options.execute and victims else "",
+        erase_id="",
         messages=len(victims),
         rows=0,
-        drains=tuple(touched),
+        drains=touched,
         reports=tuple(report.folder for report in reports),
         resumed=tuple(one.erase_id for one in begun),
         unknown_ids=_unknown(rows, options),
     )
-    if not options.execute or not touched:
-        return summary
-    _require_quiet(spark, archive)
-    if victims:
-        begun = [*begun, _erasure(summary.erase_id, options, victims, reports, rows)]
-        record_erasure(archive, begun[-1])
-    groups = {group_id for one in begun for group_id in one.groups}
-    with progress("erasing", lambda: f"{len(touched)} drains"):
-        count = _rewrite(archive, touched, {*victims, *earlier})
-        for report in reports:
-            strip_report(archive, report, groups)
-    for erase_id in filter(None, (*summary.resumed, summary.erase_id)):
-        mark_done(archive, erase_id)
-    return EraseSummary(
-        summary.erase_id,
-        summary.messages,
-        count,
-        summary.drains,
-        summary.reports,
-        summary.resumed,
-        summary.unknown_ids,
-    )
+    return _Found(rows, victims, begun, reports, summary)
 
 
 def _victims(rows: DataFrame, options: EraseOptions) -> dict[str, list[str]]:
@@ -163,27 +181,11 @@ def _drains(begun: Iterable[Erasure]) -> list[list[str]]:
     return [list(drains) for erasure in begun for drains in erasure.drains.values()]
 
 
-def _require_quiet(spark: SparkSession, archive: Archive) -> None:
-    """A redrive that runs now reads the files that are about to go."""
-    states = ledger_states(spark, archive, time.time(), _CLAIM_TTL_SECONDS)
-    if states.where(F.col("state") == State.BUSY).limit(1).count():
-        raise InputError(
-            f"archive {archive.root}: a redrive or restore is under way, or died within the last "
-            f"{_CLAIM_TTL_SECONDS // 60} min; erase when it is over"
-        )
-
-
-def _erasure(
-    erase_id: str,
-    options: EraseOptions,
-    victims: dict[str, list[str]],
-    reports: Iterable[Report],
-    rows: DataFrame,
-) -> Erasure:
-    gone = rows.join(_ids(rows, victims), on="message_id", how="left_semi")
+def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
+    gone = found.rows.join(_ids(found.rows, found.victims), on="message_id", how="left_semi")
     plans = {
         report.plan.plan_id: _frozen(gone, report.plan.snapshot)
-        for report in reports
+        for report in found.reports
         if report.plan and report.plan.snapshot.where is not None
     }
     return Erasure(
@@ -191,7 +193,7 @@ def _erasure(
         who=who(),
         reason=options.reason,
         time=timestamp(time.time()),
-        drains=victims,
+        drains=found.victims,
         plans=plans,
         groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
     )
@@ -207,18 +209,21 @@ def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
     return F.broadcast(rows.sparkSession.createDataFrame(table))
 
 
-def _rewrite(archive: Archive, drains: Iterable[str], message_ids: Collection[str]) -> int:
-    """Replace every file that holds one of these messages; return how many rows went."""
+def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, turn: Turn) -> int:
+    """Take the messages of these erasures out of every file; return how many rows went."""
+    message_ids = {one for erasure in begun for one in erasure.drains}
+    groups = {group_id for erasure in begun for group_id in erasure.groups}
     count = 0
-    for drain_id in drains:
-        for path in _files(archive, drain_id):
-            count += write_without(archive, path, message_ids)
-        # Somebody else who erases may have written a file anew that we had replaced.
-        if any(write_without(archive, path, message_ids) for path in _files(archive, drain_id)):
-            raise ArchiveError(
-                f"archive {archive.root}: drain {drain_id} changed while it was rewritten; another "
-                "erase runs: run the same command again when it is over"
-            )
+    for drain_id in found.summary.drains:
+        if trouble := turn.trouble():
+            raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
+        count += sum(
+            write_without(archive, path, message_ids) for path in _files(archive, drain_id)
+        )
+    for report in found.reports:
+        strip_report(archive, report, groups)
+    for folder in (MESSAGES, REPORTS):
+        archive.sweep(folder)
     return count
 
 

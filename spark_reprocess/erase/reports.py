@@ -9,7 +9,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.plan.titles import without_titles
 
-_REPORTS = "reports"
+REPORTS = "reports"
 _PLAN = "plan.yaml"
 _ASIDE = "plan.yaml.aside"
 
@@ -34,7 +34,7 @@ class Report:
 def reports_of(archive: Archive) -> list[Report]:
     """Find the archive's own reports; those that were written elsewhere are not known to it."""
     folders: dict[str, list[str]] = {}
-    for path in archive.list(_REPORTS):
+    for path in archive.list(REPORTS):
         parts = path.split("/")
         folders.setdefault("/".join(parts[:2]), []).append(path)
     return [

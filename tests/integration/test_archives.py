@@ -98,6 +98,14 @@ class TestEveryArchive:
     def test_missing_file_reads_as_none(self, archive: Archive) -> None:
         assert archive.read("a/b") is None
 
+    def test_sweep_leaves_what_is_whole(self, archive: Archive) -> None:
+        archive.sweep("a")
+        archive.write("a/b/c.txt", b"one")
+
+        archive.sweep("a")
+
+        assert archive.list("a") == ["a/b/c.txt"]
+
     def test_only_the_first_create_wins(self, archive: Archive) -> None:
         assert archive.create("a/claim", b"first")
         assert not archive.create("a/claim", b"second")

@@ -1,6 +1,6 @@
 """``erase`` in a real Spark session."""
 
-import time
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,13 +8,13 @@ import pytest
 
 from spark_reprocess.archive.erasures import unfinished
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
 from spark_reprocess.archive.message_store import column_texts, read_archive
+from spark_reprocess.archive.turns import Run, taking_turns
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.errors import InputError
-from tests.builders import context, message
+from spark_reprocess.errors import ArchiveError, InputError
+from tests.builders import NOW, context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -122,9 +122,27 @@ def test_erasure_that_died_is_ended_by_the_next(
 
 def test_running_redrive_keeps_its_files(spark: "SparkSession", tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), parked(2)])
-    young = Claim("run-0", "you", "", "", timestamp(time.time()), ("m-000",))
-    Ledger(archive, "p-1").claim("g", 1, 1, young)
+    redrive = Run("run-0", "p-1", "plan p-1", "you")
 
-    with pytest.raises(InputError, match="a redrive or restore is under way"):
+    with (
+        taking_turns(archive, redrive, ttl_seconds=900),
+        pytest.raises(InputError, match="plan p-1 is being carried out by you"),
+    ):
         erased(spark, archive, "m-002")
     assert len(ids_in(spark, archive)) == 2
+
+
+def test_half_written_file_of_a_killed_drain_goes_too(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
+    half_written = tmp_path / "messages" / f"drain={LATER}" / ".writing-x"
+    half_written.parent.mkdir()
+    half_written.write_text("Jane")
+
+    with pytest.raises(ArchiveError, match="is being written"):
+        erased(spark, archive, "m-jane")
+    os.utime(half_written, (NOW, NOW))
+    erased(spark, archive, "m-000")
+
+    assert b"Jane" not in everything(archive)

@@ -53,6 +53,9 @@ class Dying:
     def list(self, folder: str) -> list[str]:
         return self.archive.list(folder)
 
+    def sweep(self, folder: str) -> None:
+        self.archive.sweep(folder)
+
     def check_writable(self) -> None:
         self.archive.check_writable()
 
