@@ -5,15 +5,19 @@ claim is weighed among the messages for which it could hold: a value among those
 field, a field among those that have the object in which it would be.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from spark_reprocess.analysis.fixed_fields import fixed_by_shape
+from spark_reprocess.analysis.fixed_fields import FixedFields
 from spark_reprocess.analysis.significance import Floats
 from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
-from spark_reprocess.analysis.traits import BODY, INNER_JSON, SEEN, STEP
+from spark_reprocess.analysis.traits import BODY, INNER_JSON, MAGNITUDE, NUMBER, SEEN, STEP
+
+_GENERAL = 0.9
+"""What the shape fixes, nearly all of its messages have."""
 
 
 class Sort(Enum):
@@ -50,8 +54,8 @@ class Claims:
         )
         nothing = np.zeros(self._fields, bool)
         self.is_type: Flags = np.concatenate([table.is_kind, nothing, nothing])
-        is_fixed = fixed_by_shape(table, shapes) | table.is_kind
-        self.is_fixed: Flags = np.concatenate([is_fixed, ~nothing, ~nothing])
+        self._fixed = FixedFields(table, shapes)
+        self._magnitudes, self._numbers = _magnitudes(table)
 
     def __len__(self) -> int:
         return self._tags + 2 * self._fields
@@ -63,10 +67,25 @@ class Claims:
         could = np.where(table.home >= 0, counts[table.home], weight)
         # Of an object with too many fields those that came first are known all the same.
         there = np.minimum(fields, could)
+        could_be = fields[table.field]
+        # Not among texts: that it is a number at all is another claim.
+        numbers = np.maximum(counts[self._numbers], counts[self._magnitudes])
+        could_be[self._magnitudes] = numbers
         return Held(
             np.concatenate([counts, there, could - there]),
-            np.concatenate([fields[table.field], could, could]),
+            np.concatenate([could_be, could, could]),
         )
+
+    def fixed(self, shape: int, own: Held) -> Flags:
+        """Tell for each claim whether the shape of a group's messages already makes it.
+
+        Args:
+            shape: of the group's messages.
+            own: how many of them each claim holds for.
+        """
+        is_general = own.had[: self._tags] >= _GENERAL * own.could[: self._tags]
+        values = self._fixed.of(shape) & is_general | self._table.is_kind
+        return np.concatenate([values, np.ones(2 * self._fields, bool)])
 
     def said(self, claim: int) -> tuple[Sort, str, str]:
         """Return the claim's sort, the way of its field and, for a TAG, the trait's tag."""
@@ -85,20 +104,38 @@ class Claims:
     def holders(self, claim: int) -> Flags:
         """Tell for each message of the sample whether the claim holds."""
         table = self._table
-        holds = np.zeros(table.messages, bool)
         if claim < self._tags:
-            holds[table.holders.row(claim)] = True
-            return holds
-        field = self.field(claim)
-        for kind in table.kinds_of.row(field):
-            holds[table.holders.row(int(kind))] = True
+            return self._having([claim])
+        has_field = self._having(table.kinds_of.row(self.field(claim)))
         if claim < self._tags + self._fields:
-            return holds
-        home = int(table.home[field])
-        could = np.full(table.messages, home < 0)
-        if home >= 0:
-            could[table.holders.row(home)] = True
-        return np.asarray(could & ~holds)
+            return has_field
+        return np.asarray(self.candidates(claim) & ~has_field)
+
+    def candidates(self, claim: int) -> Flags:
+        """Tell for each message of the sample whether the claim could hold."""
+        table = self._table
+        if claim < self._tags:
+            return self._having(table.kinds_of.row(self.field(claim)))
+        home = int(table.home[self.field(claim)])
+        return np.ones(table.messages, bool) if home < 0 else self._having([home])
+
+    def _having(self, traits: Iterable[int]) -> Flags:
+        has = np.zeros(self._table.messages, bool)
+        for trait in traits:
+            has[self._table.holders.row(int(trait))] = True
+        return has
+
+
+def _magnitudes(table: TraitTable) -> tuple[Ints, Ints]:
+    """The traits that say a magnitude, and of each the trait that its field is a number."""
+    numbers = {int(table.field[i]): i for i, tag in enumerate(table.tags) if tag == NUMBER}
+    found = [
+        (i, numbers[int(table.field[i])])
+        for i, tag in enumerate(table.tags)
+        if tag.startswith(MAGNITUDE) and int(table.field[i]) in numbers
+    ]
+    pairs = np.array(found, np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _is_place(way: str) -> bool:

@@ -28,6 +28,8 @@ _MOST = 4000
 _SIMILAR = 0.5
 _SAME = 2.0
 _OWN_SHAPE = 0.25
+_BY_CHANCE = 8
+"""So many more than the others of its shape may fall into a group without a cause."""
 _COVERED = 0.5
 _KIND_COUNTS_AS_FIELDS = 2
 
@@ -136,7 +138,8 @@ class Comparisons:
     def _by_similarity(self, group: SampledGroup, is_other: Flags) -> Iterator[Comparison]:
         similarity = self._similarity(int(np.bincount(self._shapes[group.messages]).argmax()))
         there = np.bincount(self._shapes[is_other], minlength=len(similarity))
-        if there[similarity >= _SAME].sum() >= max(_OWN_SHAPE * len(group.messages), 1):
+        own = len(group.messages) - _BY_CHANCE
+        if there[similarity >= _SAME].sum() >= max(_OWN_SHAPE * own, 1):
             same = self._of_shapes(similarity >= _SAME, is_other)
             yield Comparison(same, Scope.EVERYTHING, are_alike=True)
             return

@@ -16,8 +16,11 @@ LEADS = 5
 
 _FEW = 10
 _SAME = 0.7
+_SYNONYM = 0.95
 _NEARLY_AS_GOOD = 0.9
 _WORTH = 0.2
+_WELL = 0.5
+_BROADER = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Candidate:
     Attributes:
         score: what it tells.
         is_defect: whether it is about how a field looks, not about whose message it is.
+        is_repeated: whether the shape by which the group is known says it already.
     """
 
     claim: int
@@ -35,6 +39,7 @@ class Candidate:
     other_share: float
     score: float
     is_defect: bool
+    is_repeated: bool
 
 
 def choose(
@@ -66,27 +71,50 @@ class _Choice:
 
     def plainest(self, ranked: Sequence[Candidate]) -> Candidate:
         """Of those that say the same as the best, the one that is easiest to read."""
-        best = ranked[0]
-        has = self._holds(best, best)
-        equal = [
-            one
-            for one in ranked
-            if one.score >= _NEARLY_AS_GOOD * best.score
-            and one.is_defect == best.is_defect
-            and _jaccard(has, self._holds(one, best)) >= _SAME
-        ]
+        best = self._broadest(ranked)
+        equal = [one for one in ranked if one is best or self._is_as_good(one, best)]
         return min(equal, key=lambda one: plainness(self.claims, one.claim))
+
+    def _broadest(self, ranked: Sequence[Candidate]) -> Candidate:
+        """The best, or what it implies and explains more of the group: the tenant, not its shop."""
+        best = ranked[0]
+        for one in ranked[1:]:
+            if (
+                one.score >= _WELL * best.score
+                and one.group_share >= _BROADER * best.group_share
+                and one.is_defect == best.is_defect
+                and one.is_repeated == best.is_repeated
+                and self._implied(one, best) >= _SYNONYM
+            ):
+                best = one
+        return best
+
+    def _implied(self, one: Candidate, other: Candidate) -> float:
+        """The share of what *other* holds for that *one* holds for as well, where it could."""
+        rows = self._rows(other)
+        claims = self.claims
+        has = claims.holders(other.claim)[rows] & claims.candidates(one.claim)[rows]
+        return float(claims.holders(one.claim)[rows][has].mean()) if has.any() else 0.0
+
+    def _is_as_good(self, one: Candidate, best: Candidate) -> bool:
+        if (one.is_defect, one.is_repeated) != (best.is_defect, best.is_repeated):
+            return False
+        alike = self._likeness(one, best)
+        if alike >= _SYNONYM:
+            return one.group_share >= _NEARLY_AS_GOOD * best.group_share
+        return alike >= _SAME and one.score >= _NEARLY_AS_GOOD * best.score
 
     def adds(self, one: Candidate, chosen: Sequence[Candidate]) -> bool:
         """Whether *one* tells something that the leads before it do not."""
-        if one.score < _WORTH * chosen[0].score:
+        best = next((other for other in chosen if other.is_repeated == one.is_repeated), one)
+        if one.score < _WORTH * best.score:
             return False
         # The bad field besides the tenant who sent it: both are worth knowing.
         before = [other for other in chosen if other.is_defect == one.is_defect]
+        if any(self._likeness(one, other) >= _SAME for other in before):
+            return False
         holds = self._holds(one, one)
         known = [self._holds(other, one) for other in before]
-        if any(_jaccard(holds, other) >= _SAME for other in known):
-            return False
         stratum = np.zeros(len(holds), np.int64)
         for place, other in enumerate(known):
             stratum += other.astype(np.int64) << place
@@ -112,25 +140,34 @@ class _Choice:
                 total += float(evidence(*look)[0])
         return alone > own / 2 or total >= self.needed
 
+    def _likeness(self, one: Candidate, other: Candidate) -> float:
+        """How alike two claims are (Jaccard), among the messages for which both could hold."""
+        rows = self._rows(other)
+        claims = self.claims
+        both = claims.candidates(one.claim)[rows] & claims.candidates(other.claim)[rows]
+        first, second = (
+            claims.holders(one.claim)[rows][both],
+            claims.holders(other.claim)[rows][both],
+        )
+        return float((first & second).sum() / max((first | second).sum(), 1))
+
     def _holds(self, one: Candidate, among: Candidate) -> Flags:
         """For which messages a claim holds: those of the group, then those it is compared with."""
-        rows = np.concatenate([self.group.messages, among.comparison.others.messages])
-        return np.asarray(self.claims.holders(one.claim)[rows])
+        return np.asarray(self.claims.holders(one.claim)[self._rows(among)])
+
+    def _rows(self, one: Candidate) -> Ints:
+        return np.concatenate([self.group.messages, one.comparison.others.messages])
 
 
-def plainness(claims: Claims, claim: int) -> tuple[bool, int, bool, bool, int, str]:
-    """What a human reads most easily comes first: a value, few steps, no link, no number, short."""
+def plainness(claims: Claims, claim: int) -> tuple[bool, bool, bool, int, int, str]:
+    """What a human reads most easily comes first: a value, no link, no number, few steps, short."""
     sort, way, tag = claims.said(claim)
     shown, text = way_text(way), tag[1:]
     return (
         sort is not Sort.TAG or not tag.startswith(VALUE),
-        way.count(STEP),
-        "://" in text,
+        "/" in text or "@" in text,
         text.lstrip("-").isdecimal(),
+        way.count(STEP),
         len(shown) + len(text),
         shown,
     )
-
-
-def _jaccard(one: Flags, other: Flags) -> float:
-    return float((one & other).sum() / max((one | other).sum(), 1))

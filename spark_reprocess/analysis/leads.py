@@ -28,14 +28,17 @@ from spark_reprocess.analysis.significance import (
 )
 from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
 
+LEAST_GROUP = 10
+"""Of fewer messages there are no leads: a human reads them, and chance has its way with them."""
+
 _LEAST_SHARE = 0.05
 _LEAST_MESSAGES = 3
 _LEAST_OTHERS = 10.0
 _LEAST_BITS = 0.1
 _CANDIDATES = 40
 _ALWAYS = 0.99
-_REPEATED = 0.1
-"""What a lead that the group's own title says already counts for."""
+_REPEATED = 0.01
+"""What a lead that the group's shape says already counts for: less than any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +72,26 @@ def find_leads(
     Args:
         table: the traits of all sampled messages.
         groups: every sampled message is in one.
-        wanted: ids of groups; those that are not in the sample are left out.
+        wanted: ids of groups; those with fewer than ``LEAST_GROUP`` messages in the sample have
+            no leads.
         shapes: of each message the shape of its payload, a place in *names*.
         names: what the shapes are called.
     """
-    by_id = {group.group_id: group for group in groups}
+    looked_at = {group.group_id: group for group in groups if len(group.messages) >= LEAST_GROUP}
     search = _Search(
-        table, Claims(table, shapes), Comparisons(table, groups, shapes, names), 2 * len(groups)
+        table,
+        shapes,
+        Claims(table, shapes),
+        Comparisons(table, groups, shapes, names),
+        2 * len(looked_at),
     )
-    return {one: search.leads(by_id[one]) for one in wanted if one in by_id}
+    return {one: search.leads(looked_at[one]) if one in looked_at else () for one in wanted}
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     table: TraitTable
+    shapes: Ints
     claims: Claims
     comparisons: Comparisons
     families: int
@@ -103,14 +112,15 @@ class _Search:
         claims, size = self.claims, float(len(group.messages))
         own = claims.held(self.table.counts(group.messages), size)
         theirs = claims.held(comparison.others.counts, comparison.others.weight)
-        score = self._scores(own, size, comparison, theirs)
+        is_fixed = claims.fixed(int(self.shapes[group.messages[0]]), own)
+        score = self._scores(own, size, comparison, theirs, is_fixed)
         odd.update(claims.field(int(one)) for one in np.flatnonzero((score > 0) & claims.is_type))
         for claim in self._distinct(score, own, theirs):
             share = own.had[claim] / size
             # A value of a field whose very type is odd is that defect again.
             is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
             is_repeated = group.is_by_shape and share >= _ALWAYS
-            is_repeated = is_repeated and bool(is_defect or claims.is_fixed[claim])
+            is_repeated = is_repeated and bool(is_defect or is_fixed[claim])
             yield Candidate(
                 claim=claim,
                 comparison=comparison,
@@ -118,6 +128,7 @@ class _Search:
                 other_share=float(theirs.had[claim] / comparison.others.weight),
                 score=float(score[claim]) * (_REPEATED if is_repeated else 1.0),
                 is_defect=is_defect,
+                is_repeated=is_repeated,
             )
 
     def _distinct(self, score: Floats, own: Held, theirs: Held) -> Iterable[int]:
@@ -136,7 +147,9 @@ class _Search:
                 plainest[key] = claim
         return plainest.values()
 
-    def _scores(self, own: Held, size: float, comparison: Comparison, theirs: Held) -> Floats:
+    def _scores(
+        self, own: Held, size: float, comparison: Comparison, theirs: Held, is_fixed: Flags
+    ) -> Floats:
         """What each claim tells in this comparison, 0 where it is no lead."""
         claims, others, nearest = self.claims, comparison.others, comparison.nearest
         needed = self._needed(own, theirs, others)
@@ -147,8 +160,8 @@ class _Search:
             score = score * _lasts(own, theirs, near)
         in_scope = {
             Scope.EVERYTHING: claims.is_claim,
-            Scope.FIXED: claims.is_claim & claims.is_fixed,
-            Scope.FREE: claims.is_claim & ~claims.is_fixed,
+            Scope.FIXED: claims.is_claim & is_fixed,
+            Scope.FREE: claims.is_claim & ~is_fixed,
         }
         return np.asarray(score * in_scope[comparison.scope], np.float64)
 

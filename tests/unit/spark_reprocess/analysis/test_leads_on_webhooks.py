@@ -1,0 +1,72 @@
+"""Faults in real webhooks, of which nothing was recorded: the first lead names the cause."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from spark_reprocess.analysis.lead_words import claim_words
+from tests.lead_search import Letter, SearchedGroup, searched
+from tests.webhook_faults import FAULTS, WEBHOOKS, Delivery, dead_letters
+
+ENOUGH = 30
+MOST = 0.45
+
+pytestmark = pytest.mark.skipif(
+    not WEBHOOKS.exists(), reason="the sample of real webhooks is not here"
+)
+CLAIMS = {fault.name: fault.claims for fault in FAULTS}
+
+
+def struck_most(found: SearchedGroup, letters: list[Delivery]) -> str:
+    """The fault that struck most of a group and enough of it to be seen, else nothing."""
+    faults = Counter(letters[place].fault for place in found.members)
+    name, count = faults.most_common(1)[0]
+    return name if count >= max(ENOUGH, MOST * len(found.members)) else ""
+
+
+def assert_causes_come_first(seed: int) -> None:
+    letters = dead_letters(seed, healthy=600, faults=FAULTS, of_each=45)
+    seen = set()
+    for found in searched([Letter(one.body, one.attributes) for one in letters]):
+        if fault := struck_most(found, letters):
+            seen.add(fault)
+            first = claim_words(found.leads[0]) if found.leads else "nothing"
+            assert first in CLAIMS[fault], (fault, found.title)
+    assert len(seen) >= len(CLAIMS) - 1
+
+
+def assert_nothing_is_found(seed: int, split: str) -> None:
+    chance = random.Random(seed)
+    letters = []
+    for one in dead_letters(seed, healthy=700):
+        if split == "reason":
+            reason = chance.choice(("attempts_exhausted", "too_old"))
+            letters.append(Letter(one.body, one.attributes, reason=reason))
+        else:
+            error = chance.choices("ABCD", (70, 20, 8, 2) if split == "skewed" else (1, 1, 0, 0))
+            letters.append(Letter(one.body, one.attributes, error_type=error[0]))
+    assert [found for found in searched(letters) if found.leads] == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_first_lead_names_the_cause(seed: int) -> None:
+    assert_causes_come_first(seed)
+
+
+@pytest.mark.parametrize(("seed", "split"), [(0, "even"), (1, "skewed"), (2, "reason")])
+def test_a_random_split_shows_no_lead(seed: int, split: str) -> None:
+    assert_nothing_is_found(seed, split)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_the_first_lead_names_the_cause_whatever_the_traffic(seed: int) -> None:
+    assert_causes_come_first(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("split", ["even", "skewed", "reason"])
+@pytest.mark.parametrize("seed", range(3, 13))
+def test_a_random_split_shows_no_lead_whatever_the_traffic(seed: int, split: str) -> None:
+    assert_nothing_is_found(seed, split)
