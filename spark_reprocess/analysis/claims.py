@@ -95,6 +95,10 @@ class Claims:
         sort = Sort.PRESENT if claim < self._tags + self._fields else Sort.MISSING
         return sort, table.ways[self.field(claim)], ""
 
+    def is_in_body(self, claim: int) -> bool:
+        """Whether it is about a field of the body."""
+        return self._table.ways[self.field(claim)].startswith(BODY + STEP)
+
     def field(self, claim: int) -> int:
         """Return the number of the field that a claim is about."""
         if claim < self._tags:

@@ -16,10 +16,11 @@ LEADS = 5
 
 _FEW = 10
 _SAME = 0.7
+"""From this likeness on, two claims say nearly the same."""
 _SYNONYM = 0.95
 _NEARLY_AS_GOOD = 0.9
 _WORTH = 0.2
-_WELL = 0.5
+_WELL = 0.4
 _BROADER = 1.25
 
 

@@ -37,6 +37,8 @@ _LEAST_OTHERS = 10.0
 _LEAST_BITS = 0.1
 _CANDIDATES = 40
 _ALWAYS = 0.99
+_ALONE = 0.1
+"""A value that all of the group and nobody else has may be one that its shape brings along."""
 _REPEATED = 0.01
 """What a lead that the group's shape says already counts for: less than any other."""
 
@@ -121,12 +123,14 @@ class _Search:
             is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
             is_repeated = group.is_by_shape and share >= _ALWAYS
             is_repeated = is_repeated and bool(is_defect or is_fixed[claim])
+            is_alone = group.is_by_shape and share >= _ALWAYS and theirs.had[claim] == 0
+            is_alone = bool(is_alone and claims.is_in_body(claim))
             yield Candidate(
                 claim=claim,
                 comparison=comparison,
                 group_share=float(share),
                 other_share=float(theirs.had[claim] / comparison.others.weight),
-                score=float(score[claim]) * (_REPEATED if is_repeated else 1.0),
+                score=float(score[claim]) * _worth(is_repeated=is_repeated, is_alone=is_alone),
                 is_defect=is_defect,
                 is_repeated=is_repeated,
             )
@@ -181,6 +185,10 @@ class _Search:
             one.score,
             one.comparison.are_alike,
         )
+
+
+def _worth(*, is_repeated: bool, is_alone: bool) -> float:
+    return _REPEATED if is_repeated else _ALONE if is_alone else 1.0
 
 
 def _told(own: Held, size: float, theirs: Held, others: Others, needed: float) -> Floats:
