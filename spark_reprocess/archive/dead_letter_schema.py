@@ -5,7 +5,7 @@ handle, and adds columns that are derived from it for whoever queries the Parque
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,6 +53,9 @@ ARROW_SCHEMA = pa.schema(
     ]
 )
 """The columns of a Parquet file of the archive."""
+
+SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
+"""What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 
 SPARK_SCHEMA = """
     message_id string, first_id string, body string,
@@ -116,19 +119,26 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
 def from_row(row: Mapping[str, Any]) -> Message:
     """Restore the message that a row was made of, without its receipt handle.
 
-    *row* is Arrow's spelling (``to_pylist``), where a map is a list of pairs.
+    *row* is Arrow's spelling (``to_pylist``), where a map is a list of pairs. Of a row with
+    ``SENDING_COLUMNS`` alone it makes a message that can be sent; what else SQS said is missing.
     """
-    texts = {name: row[column] for column, name in _TEXTS.items()}
-    times = {name: _to_milliseconds(row[column]) for column, name in _TIMES.items()}
-    count = row["receive_count"]
-    system = {**texts, **times, _RECEIVE_COUNT: None if count is None else str(count)}
-    attributes = dict(row["attributes"] or {})
     return Message(
         message_id=row["message_id"],
         body=row["body"],
-        attributes={name: _from_attribute(value) for name, value in attributes.items()},
-        system={name: value for name, value in system.items() if value is not None},
+        attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
+        system=dict(_system(row)),
     )
+
+
+def _system(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for column, name in _TEXTS.items():
+        if (text := row.get(column)) is not None:
+            yield name, text
+    for column, name in _TIMES.items():
+        if (time := row.get(column)) is not None:
+            yield name, _to_milliseconds(time)
+    if (count := row.get("receive_count")) is not None:
+        yield _RECEIVE_COUNT, str(count)
 
 
 def to_table(rows: list[Row]) -> pa.Table:
@@ -167,9 +177,7 @@ def _milliseconds(text: str | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
 
 
-def _to_milliseconds(time: datetime | None) -> str | None:
-    if time is None:
-        return None
+def _to_milliseconds(time: datetime) -> str:
     return str(int(time.replace(microsecond=0).timestamp()) * 1000 + time.microsecond // 1000)
 
 

@@ -9,7 +9,7 @@ without a result is busy while young; after that nobody knows, and its messages 
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -91,6 +91,9 @@ class Result:
     time: str
     new_message_id: str = ""
     detail: str = ""
+
+
+_RESULT_FIELDS = tuple(one.name for one in fields(Result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,8 @@ class Ledger:
 
     def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
         """Write what became of the messages of a claim, durably."""
-        lines = "".join(json.dumps(asdict(result)) + "\n" for result in results)
+        # Not by asdict, which copies every value: there is a line for each message.
+        lines = "".join(json.dumps(_fields(result)) + "\n" for result in results)
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
     @property
@@ -268,6 +272,10 @@ def _claim(raw: Mapping[str, Any]) -> Claim:
     claim = Claim(**fields)
     datetime.fromisoformat(claim.time)
     return claim
+
+
+def _fields(result: Result) -> dict[str, str]:
+    return {name: getattr(result, name) for name in _RESULT_FIELDS}
 
 
 def _results(text: str) -> tuple[Result, ...]:

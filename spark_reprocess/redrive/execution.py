@@ -13,7 +13,7 @@ from spark_reprocess.interruption import asking_to_stop
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.conductor import conducting
 from spark_reprocess.redrive.headway import Headway
-from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, RedriveTask
+from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, TASK_COLUMNS, RedriveTask
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
@@ -61,7 +61,7 @@ def execute(
         headway = Headway(total, lambda: conductor.counts, time.monotonic)
         with progress("redriving", headway):
             # One action, once; a second evaluation would find every chunk claimed.
-            settled = rows.mapInArrow(task.run, SETTLED_SCHEMA).collect()
+            settled = rows.select(*TASK_COLUMNS).mapInArrow(task.run, SETTLED_SCHEMA).collect()
     outcomes = [
         Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
         for row in settled

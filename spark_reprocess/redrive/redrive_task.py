@@ -12,17 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.errors import EditError
 from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, Settled, settle_all
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
+from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
 from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.redrive.selection import POSITION, Fate
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
 _FIELDS: "list[pa.Field[Any]]" = [
@@ -33,6 +34,9 @@ _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("examples", pa.list_(pa.string())),
 ]
 _ARROW = pa.schema(_FIELDS)
+TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "fate", *POSITION)
+"""What ``RedriveTask.run`` needs of a row; the others stay where they are."""
+
 _EXAMPLES = 5
 
 

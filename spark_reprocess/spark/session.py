@@ -28,6 +28,8 @@ _EVERYWHERE = {
     # A drain or a redrive that runs twice is safe, but the second run is for nothing.
     "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",
+    # What a plan says of each message is small: it goes to where the bodies are.
+    "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
     # Bodies go up to 1 MiB: what a Python worker holds at once is bounded.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),

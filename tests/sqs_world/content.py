@@ -7,7 +7,7 @@ Characters: .../APIReference/API_SendMessage.html
 
 import hashlib
 import re
-import struct
+from functools import lru_cache
 
 from tests.sqs_world.errors import invalid_contents, invalid_parameter, missing_parameter
 from tests.sqs_world.values import Attributes, AttributeValue, Submission
@@ -53,6 +53,7 @@ def _check_attributes(attributes: Attributes) -> None:
         _check_value(name, attribute)
 
 
+@lru_cache
 def _check_name(name: str) -> None:
     if len(name) > MAX_NAME_CHARACTERS or not _NAME.fullmatch(name):
         raise invalid_parameter(
@@ -114,10 +115,10 @@ def _trimmed(number: str) -> str:
 
 def size_bytes(submission: Submission) -> int:
     """UTF-8 bytes of the body and of each attribute's name, type and value."""
-    return _bytes(submission.body) + sum(
-        _bytes(name) + _bytes(a.data_type) + _bytes(a.value)
-        for name, a in submission.attributes.items()
-    )
+    total = _bytes(submission.body)
+    for name, (data_type, value) in submission.attributes.items():
+        total += _bytes(name) + _bytes(data_type) + _bytes(value)
+    return total
 
 
 def _bytes(value: str | bytes) -> int:
@@ -132,12 +133,18 @@ def md5_of_body(body: str) -> str:
 
 def md5_of_attributes(attributes: Attributes) -> str:
     """As SQS computes it: names in order; each part after its length in 4 bytes."""
-    digest = hashlib.md5(usedforsecurity=False)
+    parts: list[bytes] = []
     for name in sorted(attributes):
         data_type, value = attributes[name]
-        for part in (name.encode(), data_type.encode()):
-            digest.update(struct.pack("!I", len(part)) + part)
         is_text = isinstance(value, str)
         encoded = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        digest.update((b"\x01" if is_text else b"\x02") + struct.pack("!I", len(encoded)) + encoded)
-    return digest.hexdigest()
+        parts += (_measured(name), _measured(data_type), b"\x01" if is_text else b"\x02")
+        parts += (len(encoded).to_bytes(4, "big"), encoded)
+    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+
+
+@lru_cache
+def _measured(text: str) -> bytes:
+    """A name or a type after its length; most messages have the same."""
+    encoded = text.encode()
+    return len(encoded).to_bytes(4, "big") + encoded
