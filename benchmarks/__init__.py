@@ -15,8 +15,13 @@ it must reach. README.md beside this file says how to read them.
 ``public_app``        baseline (a): one invocation and one SendMessage per dead letter
 ``redrive_loop``      baselines (b) and (c): receive, send, delete in turn; SQS's own redrive
 ``replay``            the replay function against (a)
+``parked``            parked messages of 1 KB, in a queue or in an archive
+``verbs``             verbs of the Spark job as processes; ``timed_verb`` is the process
+``drain``             the verb against (b)
+``redrive``           the verb against (b) and (c)
 ``cold_start``        its start against the start of any program with boto3
 ``requests``          SQS requests of drain and redrive
 ``report``            the table, and the same as JSON
+``chart``             the same as a picture, and as the README's table; ``publish`` puts both there
 ====================  ==============================================================
 """

@@ -97,6 +97,9 @@ def wired_replayer() -> Replayer:
         for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
     )
     executor = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
+    # The system's own randomness: execution environments restored from one snapshot would
+    # otherwise draw the same delays.
+    randomness = random.SystemRandom()
     limits = _limits(*executor.map(_attributes, (main_queue, dlq, parked_queue)))
     return Replayer(
         policy=settings.policy.with_limits(limits),
@@ -104,9 +107,7 @@ def wired_replayer() -> Replayer:
         dlq=dlq,
         parked_queue=parked_queue,
         now_seconds=lambda: int(time.time()),
-        # The system's own randomness: execution environments restored from one snapshot would
-        # otherwise draw the same delays.
-        draw_up_to=lambda ceiling: random.SystemRandom().randint(0, ceiling),
+        draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
         find_failures=_failure_finder(settings.failure_table),
     )
@@ -119,7 +120,7 @@ def sqs_client() -> "SQSClient":
     return direct_client(without_recursion_header(client), session)
 
 
-def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - a class made at run time
+def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - made at run time
     """What boto3.client would make, without loading boto3: a third of the time of a cold start."""
     return session.create_client(service, config=config)
 

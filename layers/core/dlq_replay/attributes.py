@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from dlq_replay.errors import MalformedMessageError
@@ -71,8 +72,14 @@ def size_bytes(body: str, attributes: Attributes) -> int:
     """What SQS counts against a message's limit: body, and each name, type and value, in UTF-8."""
     total = _bytes(body)
     for name, attribute in attributes.items():
-        total += _bytes(name) + _bytes(attribute.data_type) + _bytes(attribute.value)
+        total += _label_bytes(name, attribute.data_type) + _bytes(attribute.value)
     return total
+
+
+@lru_cache
+def _label_bytes(name: str, data_type: str) -> int:
+    """Of a name and a type; all messages of a batch tend to have the same."""
+    return _bytes(name) + _bytes(data_type)
 
 
 def _bytes(value: str | bytes) -> int:

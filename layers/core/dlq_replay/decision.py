@@ -5,6 +5,7 @@ Pure, and the only place that decides. The rules stand in their order; the first
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
@@ -163,12 +164,16 @@ def _replay_or_hold_fifo(
 
 
 def _is_foreign(message: Message, main_queue: QueueAddress) -> bool:
-    if message.source_arn is None:
-        return False
+    return message.source_arn is not None and _queue_at(message.source_arn) != main_queue
+
+
+@lru_cache
+def _queue_at(arn: str) -> QueueAddress | None:
+    """The queue of an ARN, None where it is no queue's; nearly all messages name the same one."""
     try:
-        return QueueAddress.from_arn(message.source_arn) != main_queue
+        return QueueAddress.from_arn(arn)
     except ValueError:
-        return True
+        return None
 
 
 def _is_too_old(message: Message, policy: ReplayPolicy, now_seconds: int) -> bool:

@@ -1,0 +1,86 @@
+"""One task, without Spark: rows in, tally out, over a real line to a driver."""
+
+import gc
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dlq_replay.message import Message
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.redrive.conductor import conducting
+from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.redrive_task import TASK_COLUMNS, RedriveTask
+from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from tests.builders import NOW, message, queue_url
+from tests.sqs_world.client import client_for
+from tests.sqs_world.clock import SystemClock
+from tests.sqs_world.model import SqsModel
+
+CHUNKS = 30
+
+
+def rows_of(chunk: int) -> pa.RecordBatch:
+    """One chunk's rows with what a task gets of each, and nothing else."""
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+    rows = [
+        {
+            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
+            "group_id": "g",
+            "fate": "send",
+            "unit": "g",
+            "chunk": chunk,
+            "place": n,
+            CHANGES: None,
+        }
+        for n in range(CHUNK_MESSAGES)
+    ]
+    plan: list[pa.Field[Any]] = [
+        *(pa.field(name, pa.string()) for name in ("group_id", "fate", "unit")),
+        *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
+        pa.field(CHANGES, pa.null()),
+    ]
+    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
+    schema = pa.schema([*sending, *plan])
+    assert sorted(schema.names) == sorted(TASK_COLUMNS)
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def live_messages() -> int:
+    return sum(isinstance(one, Message) for one in gc.get_objects())
+
+
+def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path) -> None:
+    model = SqsModel(SystemClock())
+    main = model.url_of(model.create_queue("main", {}))
+    client = client_for(model)
+    facts = RunFacts(
+        run_id="r-1",
+        plan_id="p-1",
+        who="me",
+        reason="why",
+        destination=main,
+        to_fifo=False,
+        claim_ttl_seconds=900,
+        send_in_doubt=False,
+        keep_counter=False,
+        max_message_bytes=1_048_576,
+    )
+    held: list[int] = []
+    before = live_messages()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for chunk in range(1, CHUNKS + 1):
+            held.append(live_messages() - before)
+            yield rows_of(chunk)
+
+    with conducting(None) as (_, address):
+        task = RedriveTask(open_archive(str(tmp_path)), facts, address, lambda _: client)
+        (tally,) = task.run(batches())
+
+    assert tally.to_pylist()[0]["count"] == CHUNKS * CHUNK_MESSAGES
+    assert max(held) <= 2 * CHUNK_MESSAGES
