@@ -115,7 +115,8 @@ class _Examiner:
             examined["traits"] = traits_of(body, row["body_bytes"], attributes, columns)
             examined["shape"] = _short_shape(shape_of(body).key)
         if row["is_shown"]:
-            title = signature_of(body, row["parked_reason"], *error).title
+            signature = signature_of(body, row["parked_reason"], *error)
+            title = signature.title if self.has_samples else signature.wordless_title
             examined["title"] = self.masks.text(title)
             examined["message_id"] = row["message_id"]
             examined["sent_at"] = row["sent_at"]

@@ -82,6 +82,8 @@ _JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
 _BROKEN_KEYS = 3
 
 _STRING_OF = "string of "
+_TEXT = "text "
+_WORDLESS = "text <hidden>"
 
 Kind = type | str
 
@@ -93,10 +95,12 @@ class Shape:
     Attributes:
         key: everything that distinguishes it, on one line.
         title: what a human needs to see of it.
+        wordless: the title of one whose texts nobody may read: without the words of a text body.
     """
 
     key: str
     title: str
+    wordless: str
 
 
 def shape_of(body: str) -> Shape:
@@ -106,7 +110,7 @@ def shape_of(body: str) -> Shape:
     if not payload.wrappings:
         return shape
     words = " ".join(payload.wrappings)
-    return Shape(f"{words} {shape.key}", f"{words} {shape.title}")
+    return Shape(f"{words} {shape.key}", f"{words} {shape.title}", f"{words} {shape.wordless}")
 
 
 def _shape(payload: Payload) -> Shape:
@@ -114,7 +118,8 @@ def _shape(payload: Payload) -> Shape:
     if type(value) is dict:
         return _object_shape(value)
     if value is NOT_JSON:
-        return _alike(_text_shape(payload))
+        text = _text_shape(payload)
+        return Shape(text, text, _WORDLESS if text.startswith(_TEXT) else text)
     if isinstance(value, list):
         kinds = sorted({kind_of(element) for element in value})
         return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
@@ -122,14 +127,15 @@ def _shape(payload: Payload) -> Shape:
 
 
 def _alike(text: str) -> Shape:
-    return Shape(text, text)
+    return Shape(text, text, text)
 
 
 def _object_shape(value: Mapping[str, Any]) -> Shape:
     kinds = tuple([_kind_inside(key, field, _LEVELS) for key, field in value.items()])
     fields, shown = _spell(tuple(value), kinds)
     words = "".join([f" {word}" for word in _kind_words(value)])
-    return Shape(f"JSON{words} {{{fields}}}", f"JSON{words} {{{shown}}}")
+    title = f"JSON{words} {{{shown}}}"
+    return Shape(f"JSON{words} {{{fields}}}", title, title)
 
 
 def _kind_words(value: Mapping[str, Any]) -> list[str]:
@@ -218,7 +224,7 @@ def _text_shape(payload: Payload) -> str:
         return f"XML {mask_name(root[1])}"
     if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
         return f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}"
-    return f"text {mask_numbers(mask_ids(head[:_TEXT_CHARACTERS]))}"
+    return f"{_TEXT}{mask_numbers(mask_ids(head[:_TEXT_CHARACTERS]))}"
 
 
 def _looks_encoded(head: str) -> bool:

@@ -30,10 +30,12 @@ class Signature:
     Attributes:
         key: everything that distinguishes it, on one line.
         text: what a human needs to see of it.
+        wordless: the same without the words of a text body.
     """
 
     key: str
     text: str
+    wordless: str
 
     @property
     def group_id(self) -> str:
@@ -43,8 +45,12 @@ class Signature:
     @property
     def title(self) -> str:
         """The text on one line, at most 160 printable characters."""
-        line = one_line(self.text)
-        return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"
+        return _on_one_line(self.text)
+
+    @property
+    def wordless_title(self) -> str:
+        """The title of a group whose bodies are not to be shown."""
+        return _on_one_line(self.wordless)
 
 
 def signature_of(
@@ -54,10 +60,17 @@ def signature_of(
     if has_error(error_type, error_message):
         masked = mask_error(error_message or "")
         error = ": ".join(part for part in (error_type or "Error", masked) if part)
-        return Signature(f"error|{error}", error)
+        return Signature(f"error|{error}", error, error)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
-    return Signature(f"shape|{reason}|{shape.key}", f"{reason}: {shape.title}")
+    return Signature(
+        f"shape|{reason}|{shape.key}", f"{reason}: {shape.title}", f"{reason}: {shape.wordless}"
+    )
+
+
+def _on_one_line(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:

@@ -1,5 +1,6 @@
 """``analyze`` in a real Spark session."""
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -48,13 +49,34 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yjh]*"))
 
 
-def test_report_without_samples_shows_no_body(spark: "SparkSession", tmp_path: Path) -> None:
-    archive = archive_of(tmp_path / "archive", [parked(1)])
+def test_nothing_of_a_body_is_shown_without_samples(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
+    bodies = [*(str(one, "utf-8") if isinstance(one, bytes) else one for one in texts)]
+    bodies += [json.dumps({"id": n % 7, "who": "mona lisa"}) for n in range(24)]
+    messages = [message(f"m-{n}", body) for n, body in enumerate(bodies)]
+    archive = archive_of(
+        tmp_path / "archive", [*messages, parked(1), *map(parked, range(2, 30, 2))]
+    )
+    out = tmp_path / "out"
 
-    findings = analyzed(spark, archive, has_samples=False, out=str(tmp_path / "out"))
+    assert main(["analyze", "--archive", archive.root, "--no-samples", "--out", str(out)]) == 0
 
-    assert findings.groups[0].samples == ()
-    assert (tmp_path / "out" / "plan.yaml").exists()
+    table = pq.read_table(out / "groups.parquet").to_pylist()
+    assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}
+    assert all(group["samples"] == [] for group in table)
+    assert sorted(one.name for one in out.iterdir()) == [
+        "groups.parquet",
+        "plan.yaml",
+        "report.html",
+        "summary.json",
+    ]
+    shown = capsys.readouterr()
+    written = [one.read_text() for one in out.iterdir() if one.suffix != ".parquet"]
+    for text in (str(table), shown.out, shown.err, *written):
+        assert "mona" not in text
+        assert "lisa" not in text
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_reasons_without_error_stay_apart() -> None:
 
 
 def test_group_ids_of_version_one_never_change() -> None:
-    assert Signature("error|TimeoutError: after <n> s", "").group_id == "g-2da9d9d14a"
+    assert Signature("error|TimeoutError: after <n> s", "", "").group_id == "g-2da9d9d14a"
     assert signature_of('{"type": "Order"}', "too_old", None, None).group_id == "g-094ff174c0"
 
 
