@@ -238,7 +238,7 @@ def test_fifo_group_stops_at_its_failure_and_comes_again_in_its_order(
     assert consumer.worked == ["a1", "b1"]
     reasons = {one["Body"]: consumer.reason(one["MessageId"]).error_type for one in received[1:3]}
     assert reasons["a2"] == "ZeroDivisionError"
-    assert reasons["a3"].endswith("SQSFifoMessageGroupCircuitBreakerError")
+    assert reasons["a3"].endswith("BehindFailureError")
 
     consumer.trouble.clear()
     assert consumer.poll() == []

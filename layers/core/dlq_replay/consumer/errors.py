@@ -3,7 +3,8 @@
 DlqReplayError
 ├── VisibilityLostError       another consumer may have the message: stop, keep nothing
 │   └── VisibilityLimitError  12 hours are over: stop, and cut the work into smaller messages
-└── InProgressError           another worker has the message in hand: leave it in its queue
+├── InProgressError           another worker has the message in hand: leave it in its queue
+└── BehindFailureError        recorded, never raised: the message itself did not fail
 """
 
 from dlq_replay.errors import DlqReplayError
@@ -47,3 +48,14 @@ class InProgressError(DlqReplayError):
     def __init__(self, first_id: str) -> None:
         self.first_id = first_id
         super().__init__(f"message {first_id}: another worker has it in hand, or crashed")
+
+
+class BehindFailureError(DlqReplayError):
+    """A message of a FIFO queue was not tried, because one before it had failed.
+
+    What the failure table says of it, in place of the batch processor's own word for it: a human
+    who reads why messages failed must see which did not. Nothing raises it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("not tried: it waited behind a failed message")

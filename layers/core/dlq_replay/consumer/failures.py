@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from dlq_replay.consumer.errors import VisibilityLostError
+from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.receipts import message_id_of
 from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.exception_facts import Redact
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dlq_replay.failure_table import FailureTable, Recorded
 
 TABLE_VARIABLE = "FAILURE_TABLE"
+
+_SKIPPED = ("SQSFifoCircuitBreakerError", "SQSFifoMessageGroupCircuitBreakerError")
+"""Powertools' exceptions for records behind a failed one, by name: it need not be installed."""
 
 logger = logging.getLogger(__name__)
 
@@ -134,14 +137,16 @@ class FailureRecorder:
         """Record whatever a processor of Powertools' batch utility counts as failed; return it.
 
         Besides a handler's exceptions that is what no handler sees: a record that the parser's
-        model refuses, and on FIFO one that is skipped because its group has failed. Do not
-        decorate the handler as well.
+        model refuses, and on FIFO one that is skipped because its group has failed; the latter as
+        a ``BehindFailureError``. Do not decorate the handler as well.
         """
         handle_failure = processor.failure_handler
 
         def record_and_handle_failure(record: object, exception: "ExceptionInfo") -> Any:  # noqa: ANN401 - Powertools' own
-            if isinstance(exception[1], Exception):
-                self._record_for(record, exception[1])
+            error = exception[1]
+            if isinstance(error, Exception):
+                is_skipped = type(error).__name__ in _SKIPPED
+                self._record_for(record, BehindFailureError() if is_skipped else error)
             return handle_failure(record, exception)
 
         processor.failure_handler = record_and_handle_failure  # type: ignore[method-assign]

@@ -141,18 +141,26 @@ def test_a_processor_records_what_its_model_refuses_before_any_handler_sees_it(
     assert failure.matches("ValidationError")
 
 
+@pytest.mark.parametrize("skips_group_alone", [True, False])
 def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
-    recorder: FailureRecorder, table: FakeFailureTable
+    recorder: FailureRecorder, table: FakeFailureTable, *, skips_group_alone: bool
 ) -> None:
-    processor = recorder.records_failures_of(SqsFifoPartialProcessor(skip_group_on_error=True))
+    processor = recorder.records_failures_of(
+        SqsFifoPartialProcessor(skip_group_on_error=skips_group_alone)
+    )
+    processor.raise_on_entire_batch_failure = False
     grouped = event("m-1", "m-3", group="a")["Records"]
     others = event("m-2", group="b")["Records"]
 
-    assert respond(recorder, processor, {"Records": grouped + others}) == ["m-1", "m-3"]
+    failed = ["m-1", "m-3"] if skips_group_alone else ["m-1", "m-3", "m-2"]
+    assert respond(recorder, processor, {"Records": grouped + others}) == failed
 
-    ((first, second),) = table.calls
+    ((first, *behind),) = table.calls
     assert first.matches("CardRefusedError")
-    assert second.matches("SQSFifoMessageGroupCircuitBreakerError")
+    assert len(behind) == len(failed) - 1
+    for one in behind:
+        assert one.matches("BehindFailureError")
+        assert one.error_message == "not tried: it waited behind a failed message"
 
 
 @pytest.mark.usefixtures("loop")
