@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ABOUT = """\
-Groups the archive's undecided messages by what failed, and writes a report (groups.parquet,
-summary.json) and a plan (plan.yaml) in which every group's action is "leave",
-unless a rule of a policy says otherwise. Touches no queue."""
+Groups the archive's undecided messages by what failed, says of each group what sets it apart, and
+writes report.html (one page that needs nothing else), summary.json and groups.parquet for machines,
+and plan.yaml, in which every group's action is "leave" unless a rule of a policy says otherwise.
+Touches no queue. docs/analysis.md says how groups and leads come about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="masks",
         action="append",
         default=[],
-        metavar="REGEX",
-        help="hide what it matches in samples and titles, besides e-mail addresses, card numbers "
-        "and tokens; may be repeated",
+        metavar="FIELD|REGEX",
+        help="hide a field with all that is below it (body.customer.name, attribute.tenant), or "
+        "what a regular expression matches, in samples, titles and leads; besides e-mail "
+        "addresses, card numbers, tokens and fields named like secrets; may be repeated",
     )
     add(
         "--no-samples",
         dest="has_samples",
         action="store_false",
-        help="show no part of any body in the report's samples",
+        help="show no value of any message: no samples, no words of text bodies in titles; keys, "
+        "and values that name a kind of message (type, action), stay",
     )
 
 
