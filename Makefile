@@ -5,6 +5,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 SAM := .tools/sam/bin/sam
+# Files of tests share the cores; their order is kept, since what takes longest comes first.
+SIDE_BY_SIDE := --numprocesses auto --dist loadfile --no-loadscope-reorder
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -r
 
 export SAM_CLI_TELEMETRY := 0
@@ -20,7 +22,7 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
 test: setup ## Run the tests, on a fresh machine too [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-long: setup ## Run the tests that take minutes each: kills, canaries, whole demos, a cluster [ARGS="-k name"]
 	@$(BIN)/python -m pytest -m long $(ARGS)

@@ -13,6 +13,14 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+_MOST_PROCESSES = 4
+"""Each may start a Spark session of its own, of a gigabyte or more."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    return min(os.cpu_count() or 1, _MOST_PROCESSES)
+
+
 # No test may reach a real account by accident.
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",

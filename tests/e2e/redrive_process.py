@@ -1,7 +1,8 @@
-"""A redrive in a process of its own, to be killed: ``python -m tests.e2e.redrive_process OPTIONS``.
+"""A redrive in a process of its own, to be killed: ``python -m tests.e2e.redrive_process``.
 
-OPTIONS are those of ``RedriveOptions`` as JSON. The last line is JSON, too: the count of each fate
-and outcome, and what stopped the run.
+Its first argument are ``RedriveOptions`` as JSON, its second how often at most the plan is carried
+out, until every message is sent. The last line is JSON, too: of the last run, the count of each
+fate and outcome, and what stopped it.
 """
 
 import json
@@ -12,12 +13,17 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.spark.session import end_session, get_session
 
+SENT = {"sent", "sent_before"}
+
 
 def main() -> None:
-    summary = redrive(get_session(), RedriveOptions(**json.loads(sys.argv[1])))
-    counts = Counter[str]()
-    for group in summary.groups:
-        counts.update(group.counts)
+    options, runs = RedriveOptions(**json.loads(sys.argv[1])), int(sys.argv[2])
+    session = get_session()
+    counts = Counter[str]({"untried": 1})
+    while runs and counts.keys() - SENT:
+        summary = redrive(session, options)
+        counts = sum((Counter(group.counts) for group in summary.groups), Counter[str]())
+        runs -= 1
     print(json.dumps({"counts": counts, "stopped_by": summary.stopped_by}), flush=True)  # noqa: T201
     end_session()
 
