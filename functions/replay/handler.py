@@ -25,6 +25,7 @@ from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import UnreadableRecord, read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
+from dlq_replay.garbage import search_rarely
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     SERVICE,
@@ -46,6 +47,8 @@ ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
 
 IDS_PER_LOG_LINE = 100
+
+search_rarely()
 
 logger = Logger(service=SERVICE)
 

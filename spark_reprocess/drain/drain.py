@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from dlq_replay.errors import QueueError
+from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
@@ -135,6 +136,7 @@ class DrainWork:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Drain with each task whose number comes in; yield its counts."""
+        search_rarely()
         for batch in batches:
             counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
@@ -54,6 +55,7 @@ class RedriveTask:
 
         What is not in it was not reached. Sends nothing without a line to the driver.
         """
+        search_rarely()
         try:
             with conducted(self.address) as gate:
                 tally = self._settled(gate, batches)
