@@ -136,17 +136,22 @@ def _in_body(sort: Sort, way: str, tag: str) -> str | None:
     if last == ELEMENT:
         count = "> 0" if sort is Sort.PRESENT else "= 0"
         return _walk(_Place(BODY), steps, lambda place: f"json_array_length({place.json}) {count}")
-    has = f"array_contains(json_object_keys({{json}}), {quoted(name)})"
+
+    def has(place: _Place) -> str:
+        return f"array_contains(json_object_keys({place.json}), {quoted(name or '')})"
+
+    def lacks(place: _Place) -> str:
+        return f"NOT {has(place)}"
+
     if sort is not Sort.MISSING or tag == IN_SOME:
-        test = f"NOT {has}" if tag == IN_SOME else has
-        return _walk(_Place(BODY), steps, lambda place: test.format(json=place.json))
+        return _walk(_Place(BODY), steps, lacks if tag == IN_SOME else has)
     if (ELEMENT, None) not in steps:
-        return _walk(_Place(BODY), steps, lambda place: f"NOT {has}".format(json=place.json))
+        return _walk(_Place(BODY), steps, lacks)
     # In an array: its elements are objects, and none of them has the field.
     objects = _walk(
         _Place(BODY), steps, lambda place: f"json_object_keys({place.json}) IS NOT NULL"
     )
-    some = _walk(_Place(BODY), steps, lambda place: has.format(json=place.json))
+    some = _walk(_Place(BODY), steps, has)
     return f"{objects} AND NOT {some}" if objects and some else None
 
 
