@@ -1,7 +1,9 @@
 """A lead as Spark SQL over the archive's columns, for ``--where``. Pure.
 
 The condition selects the messages that have the lead and no others, which a test holds against the
-traits. Where SQL cannot say it (a key that holds an id, a body in base64), there is none.
+traits. Where SQL cannot say it (a key that holds an id, a body in base64), there is none. It is
+exact where a place in the payload is always an object, or always an array, or always a text that
+holds JSON; and where no object has a key twice.
 """
 
 import re
@@ -34,6 +36,9 @@ from spark_reprocess.analysis.traits import (
 
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
 _STEPS = re.compile(f"{STEP}([^{STEP}{ELEMENT}{INNER_JSON}]*)|{ELEMENT}|{INNER_JSON}")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_COUNTED = re.compile(r"-?\d{1,9}")
+_BLANK = r"body RLIKE '^\\s*$'"
 _VARIABLES = "xyzuvw"
 _TYPES = {
     TEXT: "= 'STRING'",
@@ -55,7 +60,7 @@ def condition(sort: Sort, way: str, tag: str) -> str:
         way: of its field, as ``traits`` builds it.
         tag: of its trait; used if *sort* is TAG.
     """
-    if any(mark in way for mark in (MASKED_KEY, FROM_BASE64, UNPACKED)):
+    if any(mark in way for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
         return ""
     if way == SIZE:
         return _size(tag)
@@ -118,9 +123,18 @@ class _Place:
     def key(self, name: str) -> "_Place | None":
         if _PLAIN_KEY.fullmatch(name):
             return _Place(self.text, f"{self.path}.{name}", self.arrays)
-        if "'" in name or name == "*":
+        if "'" in name or name in ("*", ""):
             return None
         return _Place(self.text, f"{self.path}['{name}']", self.arrays)
+
+    def is_of(self, kind: str) -> str | None:
+        """SQL for: what is here is of this type; None within an array."""
+        if self.arrays:
+            return None
+        variant = f"try_parse_json({self.text})"
+        if self.path != "$":
+            variant = f"try_variant_get({variant}, {quoted(self.path)}, 'variant')"
+        return f"schema_of_variant({variant}) {_TYPES[kind]}"
 
     def exists(self, test: str, variable: str) -> str:
         return f"exists(from_json({self.value}, 'array<string>'), {variable} -> {test})"
@@ -135,24 +149,31 @@ def _in_body(sort: Sort, way: str, tag: str) -> str | None:
     last, name = steps.pop()
     if last == ELEMENT:
         count = "> 0" if sort is Sort.PRESENT else "= 0"
-        return _walk(_Place(BODY), steps, lambda place: f"json_array_length({place.json}) {count}")
+        return _walk(_Place(BODY), steps, lambda place: _elements(place, count))
+    return _in_object(sort, steps, name or "", in_some=tag == IN_SOME)
+
+
+def _in_object(
+    sort: Sort, steps: list[tuple[str, str | None]], name: str, *, in_some: bool
+) -> str | None:
+    """Whether the object that *steps* lead to has a key."""
 
     def has(place: _Place) -> str:
-        return f"array_contains(json_object_keys({place.json}), {quoted(name or '')})"
+        return f"array_contains(json_object_keys({place.json}), {quoted(name)})"
 
-    def lacks(place: _Place) -> str:
-        return f"NOT {has(place)}"
+    def is_object(place: _Place) -> str:
+        return f"json_object_keys({place.json}) IS NOT NULL"
 
-    if sort is not Sort.MISSING or tag == IN_SOME:
-        return _walk(_Place(BODY), steps, lacks if tag == IN_SOME else has)
+    there = _walk(_Place(BODY), steps, has)
+    lacks = _walk(_Place(BODY), steps, lambda place: f"NOT {has(place)}")
+    if sort is Sort.PRESENT or there is None:
+        return there
+    if in_some:
+        return f"{there} AND {lacks}"
     if (ELEMENT, None) not in steps:
-        return _walk(_Place(BODY), steps, lacks)
+        return lacks
     # In an array: its elements are objects, and none of them has the field.
-    objects = _walk(
-        _Place(BODY), steps, lambda place: f"json_object_keys({place.json}) IS NOT NULL"
-    )
-    some = _walk(_Place(BODY), steps, has)
-    return f"{objects} AND NOT {some}" if objects and some else None
+    return f"{_walk(_Place(BODY), steps, is_object)} AND NOT {there}"
 
 
 def _walk(place: _Place, steps: list[tuple[str, str | None]], test: _Test) -> str | None:
@@ -175,17 +196,31 @@ def _walk(place: _Place, steps: list[tuple[str, str | None]], test: _Test) -> st
     return test(here)
 
 
+def _elements(place: _Place, count: str) -> str | None:
+    is_array = place.is_of(ARRAY)
+    return f"{is_array} AND json_array_length({place.json}) {count}" if is_array else None
+
+
 def _tagged(place: _Place, tag: str) -> str | None:
     if tag.startswith(VALUE):
-        return f"{place.value} = {quoted(tag[1:])}"
+        return _value(place, tag[1:])
     if tag.startswith(MAGNITUDE):
-        return _magnitude(f"try_cast({place.value} AS DOUBLE)", tag[1:])
-    if place.path == "$" and place.text == BODY:
-        return _whole_body(tag)
-    if place.arrays or tag not in _TYPES:
+        is_number = place.is_of(NUMBER)
+        size = _magnitude(f"try_cast({place.value} AS DOUBLE)", tag[1:])
+        return f"{is_number} AND {size}" if is_number else size
+    if tag == EMPTY:
+        return _BLANK
+    if place.path == "$" and tag == TEXT:
         return None
-    variant = f"try_variant_get(try_parse_json({place.text}), {quoted(place.path)}, 'variant')"
-    return f"schema_of_variant({variant}) {_TYPES[tag]}"
+    return place.is_of(tag) if tag in _TYPES else None
+
+
+def _value(place: _Place, text: str) -> str:
+    """A text that reads like a number which would have no value of its own is a text."""
+    is_equal = f"{place.value} = {quoted(text)}"
+    is_text = place.is_of(TEXT)
+    is_told_apart = _NUMBER.fullmatch(text) and not _COUNTED.fullmatch(text)
+    return f"{is_text} AND {is_equal}" if is_told_apart and is_text else is_equal
 
 
 def _magnitude(number: str, digits: str) -> str:
@@ -195,11 +230,3 @@ def _magnitude(number: str, digits: str) -> str:
     if digits.startswith("-"):
         return f"{number} <= -{least} AND {number} > -{most}"
     return f"{number} >= {least} AND {number} < {most}"
-
-
-def _whole_body(tag: str) -> str | None:
-    if tag == EMPTY:
-        return "trim(body) = ''"
-    if tag == TEXT:
-        return None
-    return f"schema_of_variant(try_parse_json(body)) {_TYPES[tag]}" if tag in _TYPES else None

@@ -1,0 +1,133 @@
+"""What a lead's condition selects, in real Spark SQL: the messages that the lead holds for."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.attributes import MessageAttribute
+from spark_reprocess.analysis.claims import Claims, Sort
+from spark_reprocess.analysis.lead_sql import condition
+from spark_reprocess.analysis.trait_table import trait_table
+from spark_reprocess.analysis.traits import COLUMNS, traits_of, way_text
+from spark_reprocess.archive.message_store import drain_ids, read_archive
+from spark_reprocess.spark.conditions import matching
+from tests.builders import message, text
+from tests.integration.spark_world import archive_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NASTY = (
+    "it's",
+    'say "hi"',
+    "back\\slash",
+    "a`b",
+    "a.b",
+    "$.a",
+    "a[0]",
+    "a]b",
+    "['a']",
+    "*",
+    "@type",
+    "ключ",
+    "👩‍👩‍👧",
+    "a b",
+    " a ",
+    "%_",
+    "{a}",
+    "",
+    "null",
+    "true",
+    "-- x",
+    "; DROP TABLE x",
+)
+VALUES: tuple[Any, ...] = (
+    *(0, 5, -5, 7, 123_456, -123_456, 999_999_999, 12_345_678_901_234_567_890),
+    *(0.5, -0.5, 1.5, 1e5, 1e-7, 1e300, 5.0),
+    *("5", "0005", "5.0", "1e5", "12345678901", "-0", True, False, None),
+)
+CONTAINERS: tuple[Any, ...] = ({}, [], [[]], [{}], [None], {"v": []}, {"v": [5]})
+ARRAYS: tuple[Any, ...] = (
+    [{"sku": "A"}, {"sku": "B", "n": 1}],
+    [{"sku": "A"}],
+    [{"sku": None}, {"n": None}],
+    ["u", "v", 5],
+    ["u"],
+    [{"a": {"b": [{"c": 'q"'}]}}, {"a": {"b": []}}],
+    [5, "5"],
+    [],
+)
+NESTED = ([["x"], ["y", "z"]], [["it's"]], [[]], [])
+BODIES = (
+    *(json.dumps({name: "v", "x": {name: [name]}}) for name in NASTY),
+    *(json.dumps({"v": value, "o": {"v": value}}) for value in (*NASTY, *VALUES)),
+    *(json.dumps({"items": array}) for array in ARRAYS),
+    *(json.dumps({"rows": {"all": array}}) for array in NESTED),
+    *(json.dumps({name: one}) for name, one in zip("abcdefg", CONTAINERS, strict=True)),
+    *(json.dumps({"Message": json.dumps({"v": value})}) for value in ("it's", 5, None, ["u"])),
+    *(json.dumps(value) for value in (*VALUES, "a text", json.dumps({"v": 5}))),
+    *("", "  ", "\n", "plain text", "it's", "{broken", "<a/>", "null ", "NaN", "eyJ2Ijo1fQ=="),
+    *('{"v":\t5}', '{"v": "\\u0065"}', '{"v": -0}', '{"v": 1E2}', "[1, 2"),
+)
+ATTRIBUTES: tuple[dict[str, MessageAttribute], ...] = (
+    {"tenant": text("it's"), "a.b": text("x")},
+    {"tenant": text("5", "Number")},
+    {"tenant": MessageAttribute("Binary", b"\x00")},
+    {"it's": text("\\"), "a`b": text("ä")},
+    {},
+)
+
+
+def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path: Path) -> None:
+    messages = [
+        message(
+            f"m-{place:03d}",
+            body,
+            ATTRIBUTES[place % len(ATTRIBUTES)],
+            MessageGroupId=("it's", "a\\b", "plain")[place % 3],
+        )
+        for place, body in enumerate(BODIES)
+    ]
+    archive = archive_of(tmp_path, messages)
+    rows = matching(read_archive(spark, archive, drain_ids(archive)), None).orderBy("message_id")
+    wanted = said_of(rows.toArrow().to_pylist())
+    assert len(wanted) > 200
+
+    columns = [F.coalesce(F.expr(sql), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
+    found = rows.select(*(column.alias(f"c{n}") for n, column in enumerate(columns))).toArrow()
+
+    wrong = {}
+    for number, (sql, (claim, holders)) in enumerate(wanted.items()):
+        selected = set(np.flatnonzero(found.column(number).to_numpy(zero_copy_only=False)))
+        if selected != holders:
+            odd = sorted(selected ^ holders)[:4]
+            wrong[claim, sql] = [(one in holders, BODIES[one]) for one in odd]
+    assert wrong == {}
+
+
+def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
+    """Each condition that there is, with its claim in words and the places it should select."""
+    traits = [
+        traits_of(
+            row["body"],
+            row["body_bytes"],
+            row["attributes"],
+            {name: row[name] for name in COLUMNS},
+        )
+        for row in rows
+    ]
+    # Rare traits are no claims: let each message come three times.
+    table = trait_table(pa.array([one for one in traits for _ in range(3)]))
+    claims = Claims(table, np.zeros(table.messages, np.int64))
+    found = {}
+    for claim in np.flatnonzero(claims.is_claim):
+        sort, way, tag = claims.said(int(claim))
+        if sql := condition(sort, way, tag):
+            holders = set(np.flatnonzero(claims.holders(int(claim))[::3]).tolist())
+            name = f"{way_text(way)} {tag if sort is Sort.TAG else sort.name}"
+            found[sql] = (name, holders)
+    return found
