@@ -61,7 +61,7 @@ ARRAYS: tuple[Any, ...] = (
     [5, "5"],
     [],
 )
-NESTED = ([["x"], ["y", "z"]], [["it's"]], [[]], [])
+NESTED: tuple[Any, ...] = ([["x"], ["y", "z"]], [["it's"]], [[]], [])
 BODIES = (
     *(json.dumps({name: "v", "x": {name: [name]}}) for name in NASTY),
     *(json.dumps({"v": value, "o": {"v": value}}) for value in (*NASTY, *VALUES)),
