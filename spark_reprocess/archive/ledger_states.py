@@ -95,7 +95,8 @@ def claimed_messages(
     """
     names = attempt_names(archive, plan_ids)
     if not names:
-        return spark.createDataFrame([], CLAIMED_SCHEMA)
+        # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
+        return spark.createDataFrame(_ARROW.empty_table())
     table = pa.Table.from_pylist([name._asdict() for name in names])
     tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
     reader = _AttemptReader(archive, now_seconds, claim_ttl_seconds)
