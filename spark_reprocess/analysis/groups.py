@@ -122,20 +122,32 @@ def tallies(
     values = {
         "reason": F.coalesce("parked_reason", F.lit(unnamed_reason)),
         "source": F.col("source_arn"),
-        "replay_count": F.col("replay_count").cast("string"),
-        "bucket": bucket.cast("string"),
+        "replay_count": F.col("replay_count"),
+        "bucket": bucket,
     }
     wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
-    together = (
-        slim.join(F.broadcast(wanted), "group_id")
-        .groupBy("group_id", *(value.alias(name) for name, value in values.items()))
-        .count()
+    rows = slim.join(F.broadcast(wanted), "group_id").select(
+        "group_id", *(value.alias(name) for name, value in values.items())
     )
-    pairs = [F.struct(F.lit(name).alias("column"), F.col(name).alias("value")) for name in values]
-    apart = together.select("group_id", "count", F.explode(F.array(*pairs)).alias("pair"))
-    counted = apart.groupBy("group_id", "pair.column", "pair.value").agg(
-        F.sum("count").alias("count")
-    )
+    counted = _counted_apart(rows, list(values))
     rank = Window.partitionBy("group_id", "column").orderBy(F.desc("count"), "value")
     kept = counted.withColumn("_rank", F.row_number().over(rank)).where(F.col("_rank") <= _VALUES)
     return kept.drop("_rank").toArrow()
+
+
+def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Count the values of each column by group: ``group_id, column, value, count``.
+
+    A grouping set for each: counted together first, most messages would be a row of their own.
+    """
+    sets = [["group_id", name] for name in names]
+    is_left_out = [F.grouping(name).alias(f"no_{name}") for name in names]
+    apart = rows.groupingSets(sets, "group_id", *names).agg(
+        F.count("*").alias("count"), *is_left_out
+    )
+    column = value = F.lit(None)
+    for name in names:
+        is_it = F.col(f"no_{name}") == 0
+        column = F.when(is_it, name).otherwise(column)
+        value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
+    return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
