@@ -1,7 +1,7 @@
 """HTTP connections that are kept, over the standard library's; failures are botocore's.
 
-botocore sends through urllib3 and connection classes of its own, which take more processor time
-than everything else of a call together.
+What botocore sends through, urllib3 and connection classes of its own, takes much of a call's time:
+docs/decisions/0003-direct-calls.md.
 """
 
 import select

@@ -1,8 +1,8 @@
 """SQS's JSON protocol with little around it, for the calls that carry messages.
 
-A call through a botocore client takes three times the processor time, and a batch of dead letters
-or a redrive is little else than calls. Endpoint, credentials, signature, configuration, exceptions
-and every other call are botocore's.
+A call through botocore's client takes twice the processor time and more, and a batch of dead
+letters or a redrive is little else than calls: docs/decisions/0003-direct-calls.md. Endpoint,
+credentials, signature, configuration, exceptions and every other call are botocore's.
 """
 
 import base64
