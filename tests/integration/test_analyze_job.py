@@ -10,13 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
+from spark_reprocess.analysis.lead_words import claim_words
+from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
-from tests.builders import message
+from spark_reprocess.spark.conditions import matching
+from tests.builders import message, text
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
     parked,
 )
+from tests.webhook_faults import FAULTS, WEBHOOKS, dead_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,9 +78,37 @@ def test_nothing_of_a_body_is_shown_without_samples(
     ]
     shown = capsys.readouterr()
     written = [one.read_text() for one in out.iterdir() if one.suffix != ".parquet"]
-    for text in (str(table), shown.out, shown.err, *written):
-        assert "mona" not in text
-        assert "lisa" not in text
+    for seen in (str(table), shown.out, shown.err, *written):
+        assert "mona" not in seen
+        assert "lisa" not in seen
+
+
+@pytest.mark.skipif(not WEBHOOKS.exists(), reason="the sample of real webhooks is not here")
+def test_first_lead_is_the_cause_and_its_condition_selects_it(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    by_name = {fault.name: fault for fault in FAULTS}
+    faults = [by_name["field missing inside"], by_name["dependency"]]
+    letters = dead_letters(2, healthy=250, faults=faults, of_each=50)
+    archive = archive_of(
+        tmp_path,
+        [
+            message(
+                f"m-{place:04d}",
+                json.dumps(one.body),
+                {name: text(value) for name, value in one.attributes.items()},
+            )
+            for place, one in enumerate(letters)
+        ],
+    )
+
+    first, second = analyzed(spark, archive).groups[:2]
+
+    claims = {claim_words(group.leads[0]): group.leads[0] for group in (first, second)}
+    assert set(claims) == {"body.pull_request.head.sha is missing", "body.region = ap"}
+    missing = claims["body.pull_request.head.sha is missing"]
+    rows = matching(read_archive(spark, archive, drain_ids(archive)), missing.condition)
+    assert rows.count() == sum(one.fault == faults[0].name for one in letters)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """The answer of ``analyze``: the report's heads as a table. No body is ever printed here."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 
 from spark_reprocess.analysis.lead_words import lead_words
+from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.findings import Findings, GroupFinding
 
 _GROUPS = 30
+_GROUPS_ON_A_SCREEN = 12
+_TITLE_ON_A_SCREEN = 100
+"""Two lines in a table of 100 columns: the report has the rest."""
 _TREND_CHARACTERS = 12
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -25,14 +30,16 @@ def print_analysis(findings: Findings) -> None:
     if not findings.groups:
         say(f"nothing is left to decide; report: {folder}")
         return
+    is_looked_at = sys.stdout.isatty()
+    shown = findings.groups[: _GROUPS_ON_A_SCREEN if is_looked_at else _GROUPS]
     print_table(
         ("group", "count", "share", "trend", "what failed, and what sets it apart"),
-        [_row(group) for group in findings.groups[:_GROUPS]],
+        [_row(group, is_looked_at=is_looked_at) for group in shown],
     )
-    if groups > _GROUPS:
-        rest = findings.undecided - sum(group.count for group in findings.groups[:_GROUPS])
+    if groups > len(shown):
+        rest = findings.undecided - sum(group.count for group in shown)
         where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
-        say(f"… and {groups - _GROUPS:,} smaller groups with {rest:,} messages; {where}")
+        say(f"… and {groups - len(shown):,} smaller groups with {rest:,} messages; {where}")
     say(f"report: {folder}/report.html")
     say(f"next: edit the actions in {findings.plan_path}, then look at what would happen:")
     say(
@@ -41,14 +48,15 @@ def print_analysis(findings: Findings) -> None:
     )
 
 
-def _row(group: GroupFinding) -> tuple[object, ...]:
+def _row(group: GroupFinding, *, is_looked_at: bool) -> tuple[object, ...]:
+    title = shorten(group.title, _TITLE_ON_A_SCREEN) if is_looked_at else group.title
     lead = f"\n↳ {lead_words(group.leads[0])}" if group.leads else ""
     return (
         group.group_id,
         group.count,
         f"{group.share:.1%}",
         f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
-        f"{group.title}{lead}",
+        f"{title}{lead}",
     )
 
 

@@ -1,3 +1,5 @@
+import re
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -126,6 +128,24 @@ def test_analysis_counts_the_groups_that_it_does_not_show(capsys: Capture) -> No
     shown = capsys.readouterr().out
     assert shown.count("TimeoutError") == 30
     assert "… and 17 smaller groups with 110 messages; the report lists 40" in shown
+
+
+def test_analysis_fits_a_screen_where_somebody_looks(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wordy = replace(GROUP, title="word " * 32)
+    many = replace(ANALYZED, groups=(wordy,) * 40, messages=200, decided=0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    print_analysis(many)
+
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert shown.count("body.tenant = acme") == 12
+    assert "… and 28 smaller groups with 164 messages; all are in the report" in shown
+    table = shown.split("report: ")[0].splitlines()
+    assert len(table) <= 12 * 4 + 6
+    assert max(map(len, table)) <= 100
 
 
 def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:

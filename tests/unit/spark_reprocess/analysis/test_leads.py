@@ -1,0 +1,131 @@
+"""Small archives of which a human knows the leads, and what a lead says."""
+
+import random
+from typing import Any
+
+import pytest
+
+from spark_reprocess.analysis.lead_words import claim_words, lead_words, percent
+from spark_reprocess.analysis.leads import LEAST_GROUP
+from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.findings import Lead
+from tests.lead_search import Letter, searched
+
+
+def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]]:
+    """Orders with an unique id, a skewed tenant and a few kinds of payment."""
+    return [
+        {
+            "id": f"{chance.getrandbits(64):016x}",
+            "tenant": chance.choices(("acme", "initech", "globex"), (70, 20, 10))[0],
+            "payment": {"provider": chance.choice(("visa", "paypal")), "cents": n * 37 + 5},
+            **own,
+        }
+        for n in range(count)
+    ]
+
+
+def first_claims(letters: list[Letter], masks: Masks | None = None) -> dict[str, str]:
+    """By the title of each group its first lead."""
+    return {
+        group.title: claim_words(group.leads[0]) if group.leads else ""
+        for group in searched(letters, masks)
+    }
+
+
+def failed(orders_failed: list[dict[str, Any]], error: str | None = "A") -> list[Letter]:
+    return [Letter(one, error_type=error) for one in orders_failed]
+
+
+def test_a_value_that_goes_with_an_error_is_its_lead() -> None:
+    chance = random.Random(1)
+    bad = orders(40, chance, coupon="bundle")
+
+    claims = first_claims(failed(bad) + failed(orders(200, chance, coupon="none"), "B"))
+
+    assert claims["A"] == "body.coupon = bundle"
+
+
+def test_a_missing_field_and_a_field_of_another_type_are_leads() -> None:
+    chance = random.Random(2)
+    lacking = [{k: v for k, v in one.items() if k != "tenant"} for one in orders(40, chance)]
+    odd = orders(40, chance, payment="n/a")
+    fine = failed(orders(200, chance), "C")
+
+    claims = first_claims(failed(lacking) + failed(odd, "B") + fine)
+
+    assert claims["A"] == "body.tenant is missing"
+    assert claims["B"] in {"body.payment = n/a", "body.payment is text"}
+
+
+def test_size_is_a_lead_where_the_large_ones_fail() -> None:
+    chance = random.Random(3)
+    large = [{**one, "note": f"{chance.getrandbits(8000):x}"} for one in orders(40, chance)]
+    small = [{**one, "note": f"{chance.getrandbits(400):x}"} for one in orders(200, chance)]
+
+    claims = first_claims(failed(large) + failed(small, "B"))
+
+    assert claims["A"].startswith("body_bytes = 2,048 to 4,095")
+
+
+def test_an_attribute_is_a_lead() -> None:
+    chance = random.Random(4)
+    bad = [Letter(one, {"schema": "4"}, "A") for one in orders(40, chance)]
+    fine = [Letter(one, {"schema": "3"}, "B") for one in orders(200, chance)]
+
+    assert first_claims(bad + fine)["A"] == "attribute.schema = 4"
+
+
+@pytest.mark.parametrize(("count", "claim"), [(LEAST_GROUP - 1, ""), (40, "body.coupon = bundle")])
+def test_a_small_group_has_no_leads(count: int, claim: str) -> None:
+    chance = random.Random(5)
+    bad = orders(count, chance, coupon="bundle")
+
+    claims = first_claims(failed(bad) + failed(orders(300, chance, coupon="none"), "B"))
+
+    assert claims["A"] == claim
+
+
+def test_a_group_alone_has_nobody_to_differ_from() -> None:
+    assert first_claims(failed(orders(50, random.Random(6)))) == {"A": ""}
+
+
+def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
+    chance = random.Random(7)
+
+    def owned(count: int, name: str, number: int) -> list[dict[str, Any]]:
+        owner = {"link": f"https://x.test/{name}", "login": name, "number": number}
+        return orders(count, chance, owner=owner, number=number)
+
+    bad = failed(owned(40, "hooli", 4711))
+    groups = searched(bad + failed([*owned(150, "acme", 12), *owned(15, "hooli", 4711)], "B"))
+
+    (group,) = [one for one in groups if one.title == "A"]
+    assert claim_words(group.leads[0]) == "body.owner.login = hooli"
+    assert not any("number" in lead.field or "link" in lead.field for lead in group.leads)
+
+
+def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
+    chance = random.Random(8)
+    letters = failed(orders(40, chance, coupon="bundle"))
+    letters += failed(orders(200, chance, coupon="none"), "B")
+
+    for masks in (compile_masks(["body.coupon"]), Masks(shows_values=False)):
+        (group,) = [one for one in searched(letters, masks) if one.title == "A"]
+        assert claim_words(group.leads[0]) == "body.coupon = ***"
+        assert group.leads[0].condition == ""
+
+
+def test_a_lead_is_a_sentence() -> None:
+    lead = Lead("body.tenant", "acme", 0.871, 0.002, 3.0)
+
+    assert lead_words(lead) == "body.tenant = acme: 87 % here, <1 % of all others"
+    assert claim_words(Lead("body.x", "(missing)", 1, 0, 1)) == "body.x is missing"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0, "0 %"), (0.0001, "<1 %"), (0.5, "50 %"), (0.999, ">99 %"), (1, "100 %")],
+)
+def test_a_share_never_rounds_to_none_or_all(share: float, words: str) -> None:
+    assert percent(share) == words
