@@ -47,7 +47,7 @@ bench: setup ## Measure against what one would use instead; exit 1 below a targe
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
-	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest -m long tests/e2e/test_killed_redrive.py
+	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build

@@ -32,7 +32,6 @@ from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.spark,
     pytest.mark.e2e,
     pytest.mark.timeout(600),
