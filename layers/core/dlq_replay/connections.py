@@ -4,7 +4,6 @@ What botocore sends through, urllib3 and connection classes of its own, takes mu
 docs/decisions/0003-direct-calls.md.
 """
 
-import select
 import ssl
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
+from urllib3.util.wait import wait_for_read
 
 
 class _InOneWrite(HTTPConnection):
@@ -130,6 +130,4 @@ class Connections:
 
 def _is_over(connection: _InOneWrite) -> bool:
     """Whether the other side has closed it: nobody sends unasked, so what is to be read is that."""
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
+    return wait_for_read(connection.sock, timeout=0)
