@@ -265,7 +265,10 @@ FAULTS = (
         ("body.pull_request.head.sha is missing",),
     ),
     Fault(
-        "new kind", ("issues", "label"), _with("action", "archived"), ("body.action = archived",)
+        "new kind",
+        ("issues", "label"),
+        _with("action", "archived"),
+        ("body.action = archived",),
     ),
     Fault(
         "new enum value",

@@ -144,7 +144,7 @@ class Comparisons:
             yield Comparison(same, Scope.EVERYTHING, are_alike=True)
             return
         similarity[there == 0] = 0
-        if (similarity >= _SIMILAR).any():
+        if there[similarity >= _SIMILAR].sum() >= _ENOUGH_NEAR:
             similar = self._of_shapes(similarity >= _SIMILAR, is_other)
             nearest = self._of_shapes(similarity >= _nearness(similarity, there), is_other)
             yield Comparison(similar, Scope.FIXED, are_alike=True, nearest=nearest)
