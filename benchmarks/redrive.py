@@ -41,7 +41,9 @@ class _Redrives:
         """Return messages a second, the session's start apart."""
         shutil.rmtree(Path(self.folder, "ledger"), ignore_errors=True)
         client = boto3.client("sqs")
-        url = client.create_queue(QueueName="main")["QueueUrl"]
+        # A new name each time: for a minute SQS gives that of a deleted queue to nobody.
+        name = f"main-{self.count}-{len(self.timed)}"
+        url = client.create_queue(QueueName=name)["QueueUrl"]
         with self.rig.server.watched() as watch:
             self.timed.append(
                 timed_verb(
