@@ -23,6 +23,7 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.signature import signature_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
+from spark_reprocess.interruption import INTERRUPTED
 from spark_reprocess.plan.frozen_set import digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
@@ -137,6 +138,8 @@ class Job:
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
+            # As a shell starts it: a group of its own, to which Ctrl-C goes.
+            process_group=0,
         )
 
     def run_until_done(self) -> Counter[str]:
@@ -252,6 +255,28 @@ def test_worker_whose_driver_is_gone_stops_in_good_order(job: Job) -> None:
     assert job.world.front.log.count(SEND) == calls < MESSAGES / 10
     assert len(orphans) >= TASKS
     assert set(job.sent()) == set(job.arrived())
+
+
+def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job) -> None:
+    def press() -> None:
+        [process] = driver(job.family.alive())
+        os.killpg(process.pid, signal.SIGINT)
+
+    job.world.front.faults.add(Fault(Effect.CALL, SEND, nth=20, callback=press))
+    with job.start() as process:
+        output, _ = process.communicate()
+    stopped = json.loads(output.splitlines()[-1])
+    before = job.arrived()
+
+    assert process.returncode == 0
+    assert stopped["stopped_by"] == INTERRUPTED
+    assert (job.abandoned(), job.in_doubt()) == ([], Counter())
+    assert 0 < stopped["counts"]["sent"] == len(before) < MESSAGES
+
+    counts = job.run_until_done()
+
+    assert counts["sent"] + counts["sent_before"] == MESSAGES
+    assert before + job.arrived() == Counter(job.ids.values())
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
