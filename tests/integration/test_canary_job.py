@@ -28,8 +28,6 @@ from tests.integration.spark_world import archive_of, planned
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 def world() -> Iterator[CanaryWorld]:

@@ -40,8 +40,6 @@ set_attributes:
   missing: get_json_object(body, '$.nothing')
 """
 
-pytestmark = pytest.mark.long
-
 
 def with_edit(plan: str, keys: str) -> str:
     """The same plan, each group with these keys besides its action."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 LATER = "20261122T000000Z-000000"
 
-pytestmark = pytest.mark.long
-
 
 def erased(spark: "SparkSession", archive: Archive, *ids: str, **options: object) -> EraseSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "asked to", **options}

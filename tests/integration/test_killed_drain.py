@@ -30,8 +30,6 @@ from tests.sqs_world.server import ServedWorld, serve_in_thread
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[2]
 MESSAGES = 600
 GROUPS = 6

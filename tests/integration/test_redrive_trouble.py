@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 SEND = "SendMessageBatch"
 
-pytestmark = pytest.mark.long
-
 
 @dataclass(frozen=True)
 class Desk:

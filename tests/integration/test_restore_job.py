@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from spark_reprocess.archive.files import Archive
 
-pytestmark = pytest.mark.long
-
 
 def restored(
     spark: "SparkSession", archive: "Archive", url: str, **options: object

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dlq_replay.sqs import SqsQueue
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.spark
 
 POLICY = """\
 version: 1
