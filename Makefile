@@ -24,7 +24,7 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 test: setup ## Run the tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
-test-long: setup ## Run the tests that take minutes each: kills, canaries, whole demos, a cluster [ARGS="-k name"]
+test-long: setup ## Run the tests that take minutes each: whole demos, and leads over many seeds [ARGS="-k name"]
 	@$(BIN)/python -m pytest -m long $(ARGS)
 
 lint: setup ## Style, import rules and formatting
