@@ -21,6 +21,9 @@ it must reach. README.md beside this file says how to read them.
 ``redrive``           the verb against (b) and (c)
 ``cold_start``        its start against the start of any program with boto3
 ``requests``          SQS requests of drain and redrive
+``parked_messages``   messages as an incident leaves them, with known causes
+``parked_archive``    the same as an archive
+``analysis``          ``analyze`` on a million messages and on a quarter of them
 ``report``            the table, and the same as JSON
 ``chart``             the same as a picture, and as the README's table; ``publish`` puts both there
 ====================  ==============================================================

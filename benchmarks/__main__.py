@@ -14,7 +14,7 @@ from benchmarks.measuring_server import measuring_server
 from benchmarks.report import to_json, write_json, write_table
 from benchmarks.rig import Rig
 
-BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive")
+BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis")
 RESULTS = Path(".bench") / "latest.json"
 
 _ABOUT = """\

@@ -1,11 +1,13 @@
 """``python -m benchmarks.timed_verb RESULT VERB ...``: a verb, timed apart from its session."""
 
 import json
+import re
 import resource
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_reprocess.command_line.cli import main as run_verb
 from spark_reprocess.spark.session import end_session, get_session
 
+_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 _ASKED = 16
 """More than there are workers, so that each is likely asked."""
@@ -30,10 +33,18 @@ def main(arguments: Sequence[str]) -> int:
         "session_seconds": started - began,
         "seconds": ended - started,
         "worker_peak_mb": _worker_peak_mb(spark),
+        "driver_peak_mb": _driver_peak_mb(spark),
     }
     Path(result).write_text(json.dumps(timed), "utf-8")
     end_session()
     return exit_code
+
+
+def _driver_peak_mb(spark: SparkSession) -> float | None:
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - only it knows the JVM's process
+    status = Path(f"/proc/{gateway.proc.pid}/status")
+    found = _PEAK.search(status.read_text("utf-8")) if status.exists() else None
+    return int(found[1]) * 1024 / 1e6 if found else None
 
 
 def _worker_peak_mb(spark: SparkSession) -> float:

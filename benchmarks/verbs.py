@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.measuring_server import ROOT
 
-_TWO_CORES = {"PYSPARK_SUBMIT_ARGS": "--master local[2] pyspark-shell"}
+_TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,21 @@ class TimedVerb:
         session_seconds: until Spark's session stood.
         seconds: from then on.
         worker_peak_mb: the most memory that one of Spark's Python workers held.
+        driver_peak_mb: the most that the JVM held; None where the system does not tell.
     """
 
     session_seconds: float
     seconds: float
     worker_peak_mb: float
+    driver_peak_mb: float | None
 
 
-def timed_verb(*arguments: str) -> TimedVerb:
+def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
     """Run a verb.
+
+    Args:
+        arguments: its name, then its own.
+        driver_memory: of the JVM's heap, as Spark spells it; the default is Spark's.
 
     Raises:
         RuntimeError: it failed; the message is what it said last.
@@ -40,7 +46,7 @@ def timed_verb(*arguments: str) -> TimedVerb:
         ended = subprocess.run(  # noqa: S603 - our own program
             command,
             cwd=ROOT,
-            env=os.environ | _TWO_CORES,
+            env={**os.environ, "PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory)},
             capture_output=True,
             text=True,
             check=False,

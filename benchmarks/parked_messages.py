@@ -1,0 +1,225 @@
+"""What the messages of a large incident are drawn from: seeded, so that every run is the same.
+
+Eight kinds of events of about 1 KB, with ids that are never the same twice, values that most
+messages share, and text. Seven of ten have a recorded error, of thousands of kinds, a few of them
+frequent; the rest are known by their payload, some of whose fields are optional. Behind each of the
+most frequent errors stands a cause: a value that most of its messages have and few others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+CAUSES = 100
+"""So many of the most frequent errors have one."""
+
+FIRST_SECOND = 1_795_132_800
+SECONDS = 2 * 86_400
+SKEWED = (0.7, 0.1, 0.1, 0.1)
+"""The weights of values of which one is usual."""
+
+_SEED = 20261121
+_NO_ERROR = -1
+_HAS_ERROR, _HAS_CAUSE, _HAS_OPTIONAL = 0.7, 0.85, 0.3
+
+_KINDS = (
+    *("OrderPlaced", "OrderChanged", "PaymentCaptured", "PaymentFailed"),
+    *("ShipmentCreated", "ShipmentLost", "CustomerMoved", "StockCounted"),
+)
+_WORDS = (
+    *("address", "card", "carrier", "customer", "delivery", "discount", "invoice", "item"),
+    *("ledger", "order", "parcel", "payment", "price", "quantity", "refill", "refund"),
+    *("shelf", "stock", "street", "supplier", "tax", "ticket", "total", "voucher"),
+)
+_OPTIONAL = ("coupon", "gift", "campaign", "warehouse", "approvedBy", "parentId", "priority")
+_TENANTS = [f"tenant-{number:03d}" for number in range(200)]
+_SKUS = [f"SKU-{number:05d}" for number in range(5000)]
+_COUNTRIES = ("DE", "FR", "PL", "GB")
+_CURRENCIES = ("EUR", "USD", "GBP", "PLN")
+_SCHEMAS = ("3", "4")
+_TYPES = ("ValueError", "KeyError", "TimeoutError", "HTTPError", "LookupError")
+_ERRORS = [
+    (_TYPES[number % len(_TYPES)], " ".join(words))
+    for number, words in enumerate(islice(combinations(_WORDS, 4), 4000))
+]
+_NOTES = 1000
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What stands behind an error.
+
+    Attributes:
+        title: how the title of its group begins.
+        field: as a lead names it.
+    """
+
+    title: str
+    field: str
+    value: str
+
+
+def _cause(number: int) -> Cause:
+    kind, text = _ERRORS[number]
+    field, value = (
+        ("body.tenant", f"tenant-{number:03d}-test"),
+        ("body.customer.country", f"X{number}"),
+        ("body.items[].sku", f"OLD-{number:05d}"),
+        ("attribute.schema", f"beta-{number}"),
+    )[number % 4]
+    return Cause(f"{kind}: {text} ", field, value)
+
+
+KNOWN_CAUSES = tuple(_cause(number) for number in range(CAUSES))
+"""What an analysis should find, of the most frequent error first."""
+
+
+class Draw:
+    """The messages of one file, drawn column by column."""
+
+    def __init__(self, first: int, rows: int) -> None:
+        self._rows = rows
+        self._chance = np.random.default_rng((_SEED, first))
+        error = self._ranks(len(_ERRORS), 5)
+        self._error = np.where(self._chance.random(rows) < _HAS_ERROR, error, _NO_ERROR)
+        has_cause = (self._error < CAUSES) & (self._chance.random(rows) < _HAS_CAUSE)
+        self._causes = [
+            KNOWN_CAUSES[one] if is_one and one != _NO_ERROR else None
+            for one, is_one in zip(self._error.tolist(), has_cause.tolist(), strict=True)
+        ]
+        self._tenants = self._caused("body.tenant", [_TENANTS[n] for n in self._ranks(200, 1)])
+
+    def numbers(self, below: int) -> Ints:
+        """Of each message a number from 0."""
+        return self._chance.integers(below, size=self._rows)
+
+    def uuids(self) -> list[str]:
+        """Of each message another one."""
+        digits = (self._chance.bytes(16).hex() for _ in range(self._rows))
+        return [f"{d[:8]}-{d[8:12]}-4{d[13:16]}-a{d[17:20]}-{d[20:]}" for d in digits]
+
+    def of(self, values: Sequence[str], weights: Sequence[float] | None = None) -> list[str]:
+        """Of each message one of *values*."""
+        shares = None if weights is None else np.array(weights[: len(values)])
+        shares = None if shares is None else shares / shares.sum()
+        return [values[n] for n in self._chance.choice(len(values), self._rows, p=shares)]
+
+    def moments(self) -> Ints:
+        """Seconds since 1970, more in the first half of two days than in the second."""
+        return (FIRST_SECOND + self._chance.beta(2, 4, self._rows) * SECONDS).astype(np.int64)
+
+    def errors(self) -> tuple[list[str | None], list[str | None]]:
+        """The type and the text of what is recorded, each None where nothing is."""
+        rows = zip(self._error.tolist(), self.numbers(10**6), self.of(_WORDS), strict=True)
+        found = [
+            None if n == _NO_ERROR else (_ERRORS[n][0], f"{_ERRORS[n][1]} {number} in '{word}'")
+            for n, number, word in rows
+        ]
+        return [one and one[0] for one in found], [one and one[1] for one in found]
+
+    def attributes(self) -> Any:  # noqa: ANN401 - an array of maps, for which there is no stub
+        """Of each message its attributes, as the archive's column has them."""
+        columns = {
+            "tenant": self._tenants,
+            "trace": [f"{n:012x}" for n in self.numbers(2**48)],
+            "schema": self._caused("attribute.schema", self.of(_SCHEMAS, SKEWED)),
+            "sqs-dlq-replay-nb": ["6"] * self._rows,
+        }
+        values = np.array(list(columns.values()), object).T.ravel()
+        held = pa.StructArray.from_arrays(
+            [
+                pa.repeat("String", len(values)),
+                pa.array(values, pa.string()),
+                pa.nulls(len(values), pa.binary()),
+            ],
+            names=["data_type", "string_value", "binary_value"],
+        )
+        offsets = pa.array(range(0, len(values) + 1, len(columns)), pa.int32())
+        of_maps: Any = pa.MapArray  # pyarrow's stubs know less than pyarrow
+        return of_maps.from_arrays(offsets, pa.array([*columns] * self._rows), held)
+
+    def bodies(self, sent_at: Ints) -> list[str]:
+        """JSON texts of about 1 KB."""
+        return [
+            f'{{"type": "{kind}", "id": "{uuid}", "time": {time}, "tenant": "{tenant}", '
+            f'"currency": "{currency}", "total": {total}, "customer": {{{customer}}}, '
+            f'"items": [{", ".join(items)}], {more}"note": "{note}"}}'
+            for kind, uuid, time, tenant, currency, total, customer, items, more, note in zip(
+                self.of(_KINDS),
+                self.uuids(),
+                sent_at.tolist(),
+                self._tenants,
+                self.of(_CURRENCIES, SKEWED),
+                self._prices(),
+                self._customers(),
+                self._items(),
+                self._optional(),
+                self.of(_NOTE_TEXTS),
+                strict=True,
+            )
+        ]
+
+    def _customers(self) -> list[str]:
+        return [
+            f'"id": {number}, "email": "{word}.{number}@example.com", "country": "{country}"'
+            for number, word, country in zip(
+                self.numbers(10**9).tolist(),
+                self.of(_WORDS),
+                self._caused("body.customer.country", self.of(_COUNTRIES, SKEWED)),
+                strict=True,
+            )
+        ]
+
+    def _items(self) -> list[list[str]]:
+        """One to three of each message."""
+        first = self._caused("body.items[].sku", self.of(_SKUS))
+        columns = [
+            [
+                f'{{"sku": "{sku}", "quantity": {quantity}, "price": {price}}}'
+                for sku, quantity, price in zip(
+                    skus, self.numbers(4).tolist(), self._prices(), strict=True
+                )
+            ]
+            for skus in (first, self.of(_SKUS), self.of(_SKUS))
+        ]
+        rows = zip(*columns, strict=True)
+        return [list(row)[: n + 1] for row, n in zip(rows, self.numbers(3).tolist(), strict=True)]
+
+    def _optional(self) -> list[str]:
+        """Each field in three of ten messages."""
+        fields = [f'"{name}": "{_WORDS[place]}", ' for place, name in enumerate(_OPTIONAL)]
+        is_there = self._chance.random((self._rows, len(fields))) < _HAS_OPTIONAL
+        return [
+            "".join(f for f, is_so in zip(fields, row, strict=True) if is_so)
+            for row in is_there.tolist()
+        ]
+
+    def _prices(self) -> list[float]:
+        return [*map(float, self._chance.lognormal(3, 1, self._rows).round(2))]
+
+    def _ranks(self, count: int, flatness: int) -> Ints:
+        """Of each message a number below *count*, small ones more often: as 1 to the number."""
+        weights = 1 / (np.arange(count) + flatness)
+        return self._chance.choice(count, self._rows, p=weights / weights.sum())
+
+    def _caused(self, field: str, values: list[str]) -> list[str]:
+        """Put the cause's value where a message has one in this field."""
+        return [
+            cause.value if cause and cause.field == field else value
+            for cause, value in zip(self._causes, values, strict=True)
+        ]
+
+
+def _notes() -> list[str]:
+    chance = np.random.default_rng(_SEED)
+    return [" ".join(chance.choice(_WORDS, 84)) for _ in range(_NOTES)]
+
+
+_NOTE_TEXTS = _notes()
