@@ -7,7 +7,6 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=300,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -11,6 +11,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -29,7 +30,9 @@ class RecordedAws:
 
 @contextmanager
 def serve_recorded_aws() -> Iterator[RecordedAws]:
-    """Serve until the block ends."""
+    """Serve an empty account until the block ends."""
+    # moto's state is that of the process: whatever other tests have left goes first.
+    moto_api_backend.reset()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     recorded = RecordedAws()
     app = DomainDispatcherApplication(create_backend_app)

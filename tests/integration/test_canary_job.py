@@ -28,6 +28,9 @@ from tests.integration.spark_world import archive_of, planned
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Each waits for canaries to come back; make demo runs one that fails and one that passes.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def world() -> Iterator[CanaryWorld]:
