@@ -55,3 +55,7 @@ def with_section(readme: str, results: Mapping[str, Any]) -> str:
         "run: `make bench && .venv/bin/python -m benchmarks.publish`.\n\n"
     )
     return before + text + after
+
+
+if __name__ == "__main__":
+    sys.exit(main())
