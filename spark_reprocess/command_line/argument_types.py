@@ -30,22 +30,3 @@ def above_zero(text: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise argparse.ArgumentTypeError(f"{text!r}: must be a number above 0")
     return number
-
-
-def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
-    """Add ``--claim-ttl``, which means the same for every verb that reads ledgers."""
-    parser.add_argument(
-        "--claim-ttl",
-        dest="claim_ttl_seconds",
-        type=whole_number(60, 43_200),
-        default=900,
-        metavar="S",
-        help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
-    )
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument(
-        "--json", dest="as_json", action="store_true", help="answer with one JSON object"
-    )

@@ -48,8 +48,8 @@ example, from a full parked queue to messages that are back in the main queue:
 The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
 Region, credentials and endpoint are boto3's: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
-exit codes: 0 done; 2 bad arguments or input; 3 stopped by the canary; 4 some messages could not be
-sent"""
+exit codes: 0 done; 1 Spark failed; 2 bad arguments or input; 3 stopped by the canary; 4 some
+messages could not be sent; 130 interrupted"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from tests.contract.template import (
     statements_of,
 )
 from tests.recorded_aws import RecordedAws, serve_recorded_aws
+from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "us-east-1:123456789012"
@@ -190,15 +191,6 @@ def test_publishing_the_job(aws: RecordedAws, tmp_path: Path) -> None:
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
 
 
-POLICY = """\
-version: 1
-rules:
-  - name: all of it
-    when: count > 0
-    action: redrive
-"""
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
@@ -213,7 +205,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     s3 = boto3.client("s3")
     for bucket in (BUCKET, "policybucket"):
         s3.create_bucket(Bucket=bucket)
-    s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=POLICY)
+    s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
     queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
     aws.calls.clear()
 
@@ -224,9 +216,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
                 *(Path(sys.executable).with_name("spark-submit"), "--master", "local[2]"),
                 # Ten messages: 200 partitions, Spark's default, would be 200 tasks each time.
                 *("--conf", "spark.sql.shuffle.partitions=2"),
-                # Small inputs: what takes time is the compilers.
                 *("--conf", "spark.sql.codegen.wholeStage=false"),
-                *("--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+                *("--driver-java-options", QUICK_JVM),
                 *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "glue_job.py"),
                 *("--JOB_NAME", "job", *(word for pair in arguments.items() for word in pair)),
             ],

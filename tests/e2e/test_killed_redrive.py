@@ -29,6 +29,7 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import DRAIN_ID, archive_of, parked, receive_all
+from tests.small_jobs import QUICK_JVM
 from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
 
@@ -135,8 +136,7 @@ class Job:
             # A task that fails is tried three times more, as on a cluster.
             "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS},4] "
             "--conf spark.sql.codegen.wholeStage=false pyspark-shell",
-            # Small inputs: what takes time is the compilers.
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_SUBMIT_OPTS": QUICK_JVM,
         }
         return subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.redrive_process", json.dumps(given), str(runs)],

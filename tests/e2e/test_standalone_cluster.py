@@ -17,6 +17,7 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 MESSAGES = 60
-
-POLICY = """\
-version: 1
-rules:
-  - name: all of it
-    when: count > 0
-    action: redrive
-"""
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Small inputs: what takes time is the compilers."""
 
 # Six JVMs start one after the other.
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -63,7 +54,7 @@ def environment(world: ServedWorld) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "AWS_ENDPOINT_URL": world.url,
         "AWS_REGION": "us-east-1",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
     }
 
 
@@ -132,13 +123,13 @@ def test_the_packed_job_brings_every_message_back(
         parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
 
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(REDRIVE_ALL)
     finished = subprocess.run(
         [
             SPARK / "bin" / "spark-submit",
-            *("--master", master, "--executor-memory", "512m", "--driver-java-options", QUICK),
+            *("--master", master, "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
             *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"),
-            *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
+            *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
             *("--conf", "spark.sql.codegen.wholeStage=false"),
             *("--py-files", str(packed / "spark_reprocess.zip"), str(packed / "spark_job.py")),
             *("run", "--archive", str(tmp_path / "archive"), "--no-metrics"),

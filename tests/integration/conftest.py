@@ -11,6 +11,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from dlq_replay.sqs import SqsQueue
+from tests.small_jobs import QUICK_JVM
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -38,8 +39,7 @@ def started_spark(sqs_endpoint: str) -> "SparkSession":
     with pytest.MonkeyPatch.context() as patch:
         # Spark's workers have the environment of the moment in which the JVM starts.
         patch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
-        # Small inputs: what takes time is the compilers.
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("SPARK_SUBMIT_OPTS", QUICK_JVM)
         session = get_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -9,6 +9,7 @@ from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.argument_types import WHERE
 from spark_reprocess.command_line.exit_codes import DONE
+from spark_reprocess.command_line.shared_arguments import add_masks
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 
 if TYPE_CHECKING:
@@ -38,22 +39,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="rules that fill in the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
     )
-    add(
-        "--mask",
-        dest="masks",
-        action="append",
-        default=[],
-        metavar="FIELD|REGEX",
-        help="hide a field with all that is below it (body.customer.name, attribute.tenant), or "
-        "what a regular expression matches, in samples, titles and leads; besides e-mail "
-        "addresses, card numbers, tokens and fields named like secrets; may be repeated",
-    )
-    add(
-        "--no-samples",
-        dest="has_samples",
-        action="store_false",
-        help="show no value of any message: no samples, no words of text bodies in titles; keys, "
-        "and values that name a kind of message (type, action), stay",
+    add_masks(
+        parser,
+        "hide a field with all that is below it (body.customer.name, attribute.tenant), or what a "
+        "regular expression matches, in samples, titles and leads; besides e-mail addresses, card "
+        "numbers, tokens and fields named like secrets",
+        "show no value of any message: no samples, no words of text bodies in titles; keys, and "
+        "values that name a kind of message (type, action), stay",
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from spark_reprocess.command_line.answers.erase import print_erase
 from spark_reprocess.command_line.argument_types import WHERE
 from spark_reprocess.command_line.exit_codes import DONE
+from spark_reprocess.command_line.shared_arguments import add_execution
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.erase.erase import EraseOptions, erase
 
@@ -32,8 +33,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a message id, of any copy, or a first id; may be repeated",
     )
     add("--where", metavar="SQL", help=f"all of these: {WHERE}")
-    add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
-    add("--execute", action="store_true", help="do it; without this nothing is touched")
+    add_execution(parser, without="nothing is touched")
 
 
 def _make_options(*, ids: list[str], **values: object) -> EraseOptions:

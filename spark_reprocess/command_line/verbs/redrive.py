@@ -1,31 +1,25 @@
 """``redrive``: plan to queue."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
-from spark_reprocess import interruption
 from spark_reprocess.command_line.answers.canary import stopped_sentence
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.command_line.argument_types import (
     WHERE,
-    above_zero,
-    add_claim_ttl,
     whole_number,
 )
 from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
 from spark_reprocess.command_line.exit_codes import (
-    DONE,
     INTERRUPTED,
-    NOT_ALL_SENT,
     STOPPED_BY_CANARY,
 )
+from spark_reprocess.command_line.sending import add_sending, exit_code_of, take_in_doubt
+from spark_reprocess.command_line.shared_arguments import add_execution, add_masks
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _ABOUT = """\
 Does what plan.yaml says, to exactly the messages that it froze: sends groups with action
@@ -52,60 +46,31 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--to-queue-url", required=True, metavar="URL", help="the destination")
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
-    add(
-        "--max-rate",
-        type=above_zero,
-        metavar="R",
-        help="at most R messages a second (default: as fast as it goes)",
-    )
-    add(
-        "--in-doubt",
-        choices=("report", "send"),
-        default="report",
-        help="what to do with messages that may have been sent (default: %(default)s)",
-    )
-    add_claim_ttl(parser)
+    add_sending(parser)
     add_canary(parser)
     add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
     add("--keep-counter", action="store_true", help="keep each message's replay count")
-    add(
-        "--mask",
-        dest="masks",
-        action="append",
-        default=[],
-        metavar="REGEX",
-        help="hide what it matches in the dry run's previews of edits; may be repeated",
+    add_masks(
+        parser,
+        "hide a field, or what a regular expression matches, in the dry run's previews of edits",
+        "preview no edit on any message",
     )
-    add(
-        "--no-samples",
-        dest="has_samples",
-        action="store_false",
-        help="preview no edit on any message",
-    )
-    add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
-    add("--execute", action="store_true", help="do it; without this nothing is sent")
+    add_execution(parser)
 
 
-def _make_options(*, in_doubt: str, masks: list[str], **values: object) -> RedriveOptions:
-    make: Callable[..., RedriveOptions] = RedriveOptions
-    canary = take_canary(values)
-    return make(send_in_doubt=in_doubt == "send", masks=tuple(masks), canary=canary, **values)
+def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
+    canary, send_in_doubt = take_canary(values), take_in_doubt(values)
+    return RedriveOptions(masks=tuple(masks), canary=canary, send_in_doubt=send_in_doubt, **values)
 
 
 def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
     print_redrive(summary)
-    if summary.stopped_by:
-        complain(
-            f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
-            "again to go on"
-        )
-    if summary.stopped_by == interruption.INTERRUPTED:
-        return INTERRUPTED
-    if summary.canary and summary.canary.stopped_groups:
+    exit_code = exit_code_of(summary)
+    if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
         complain(stopped_sentence(summary.canary))
         return STOPPED_BY_CANARY
-    return NOT_ALL_SENT if summary.is_unfinished else DONE
+    return exit_code
 
 
 VERB = Verb(

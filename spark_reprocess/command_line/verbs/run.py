@@ -17,6 +17,7 @@ from spark_reprocess.command_line.exit_codes import (
     NOT_ALL_SENT,
     STOPPED_BY_CANARY,
 )
+from spark_reprocess.command_line.shared_arguments import add_execution, add_masks
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.measures import publish_undecided
@@ -58,23 +59,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop receiving from the parked queue after S seconds",
     )
     add("--max-rate", type=above_zero, metavar="R", help="redrive at most R messages a second")
-    add(
-        "--mask",
-        dest="masks",
-        action="append",
-        default=[],
-        metavar="MASK",
-        help="hide what it matches in the report; may be repeated (see analyze --help)",
-    )
-    add(
-        "--no-samples",
-        dest="has_samples",
-        action="store_false",
-        help="show no part of any body in the report",
+    add_masks(
+        parser,
+        "hide what it matches in the report (see analyze --help)",
+        "show no part of any body in the report",
     )
     add("--no-metrics", dest="has_metrics", action="store_false", help="tell CloudWatch nothing")
-    add("--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute")
-    add("--execute", action="store_true", help="do it; without this nothing is sent")
+    add_execution(parser)
     add_canary(parser, needs_parked_queue=True)
 
 

@@ -1,0 +1,53 @@
+"""Arguments that mean the same for several verbs."""
+
+import argparse
+
+from spark_reprocess.command_line.argument_types import whole_number
+
+
+def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
+    """Add ``--claim-ttl``, which means the same for every verb that reads ledgers."""
+    parser.add_argument(
+        "--claim-ttl",
+        dest="claim_ttl_seconds",
+        type=whole_number(60, 43_200),
+        default=900,
+        metavar="S",
+        help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument(
+        "--json", dest="as_json", action="store_true", help="answer with one JSON object"
+    )
+
+
+def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
+    """Add ``--mask`` and ``--no-samples``.
+
+    Args:
+        parser: of the verb.
+        hides: what a mask hides, and where.
+        without_samples: what is shown then, or not.
+    """
+    parser.add_argument(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="FIELD|REGEX",
+        help=f"{hides}; may be repeated",
+    )
+    parser.add_argument(
+        "--no-samples", dest="has_samples", action="store_false", help=without_samples
+    )
+
+
+def add_execution(parser: argparse.ArgumentParser, *, without: str = "nothing is sent") -> None:
+    """Add ``--reason`` and ``--execute``; *without* it says what does not happen."""
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute"
+    )
+    parser.add_argument("--execute", action="store_true", help=f"do it; without this {without}")

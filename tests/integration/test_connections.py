@@ -1,0 +1,105 @@
+"""Connections that are kept: to a server that closes them, and over TLS."""
+
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import SSLError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from dlq_replay.connections import Connections
+
+
+class Talker(BaseHTTPRequestHandler):
+    """Answers once for each connection."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"hm")
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Listener(HTTPServer):
+    """Says when it has closed a connection."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Talker)
+        self.closed = threading.Semaphore(0)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.closed.release()
+
+
+@pytest.fixture
+def talker() -> Iterator[Listener]:
+    Talker.protocol_version = "HTTP/1.1"
+    with Listener() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_connection_that_was_closed_meanwhile_is_not_used_again(talker: Listener) -> None:
+    connections = Connections(f"http://127.0.0.1:{talker.server_port}", 3, 3)
+
+    for _ in range(3):
+        assert connections.post(b"{}", {}).body == b"hm"
+        assert talker.closed.acquire(timeout=10)
+
+
+def test_tls_trusts_the_given_bundle_and_nothing_else(talker: Listener, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    talker.socket = context.wrap_socket(talker.socket, server_side=True)
+    url = f"https://127.0.0.1:{talker.server_port}"
+
+    assert Connections(url, 3, 3, str(certificate)).post(b"{}", {}).body == b"hm"
+    with pytest.raises(SSLError):
+        Connections(url, 3, 3).post(b"{}", {})
+
+
+def self_signed(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "here.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path
