@@ -24,6 +24,10 @@ def main() -> int:
     if results["is_short"]:
         sys.stderr.write(f"{RESULTS} is of a short run, which proves nothing: run make bench\n")
         return 2
+    if results["broken"]:
+        names = ", ".join(results["broken"])
+        sys.stderr.write(f"{RESULTS} lacks what broke off ({names}): run make bench again\n")
+        return 2
     draw(results, ROOT / CHART)
     readme = ROOT / "README.md"
     readme.write_text(with_section(readme.read_text("utf-8"), results), "utf-8")

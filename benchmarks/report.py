@@ -46,13 +46,19 @@ def row(finding: Finding) -> tuple[str, ...]:
 
 
 def to_json(
-    findings: Sequence[Finding], machine: Machine, *, is_short: bool, seconds: float
+    findings: Sequence[Finding],
+    machine: Machine,
+    broken: Sequence[str] = (),
+    *,
+    is_short: bool,
+    seconds: float,
 ) -> dict[str, Any]:
-    """Everything, every value of every turn included."""
+    """Everything, every value of every turn and the names of *broken* benchmarks included."""
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.to_json(),
         "is_short": is_short,
+        "broken": list(broken),
         "seconds": round(seconds),
         "findings": [_finding(one) for one in findings],
     }

@@ -8,6 +8,7 @@ from benchmarks import __main__ as program
 from benchmarks.findings import Finding, Side, at_least, at_most
 from benchmarks.machine import Machine
 from benchmarks.report import row, to_json, write_json, write_table
+from benchmarks.rig import Rig
 
 RATIO = Finding.of_ratio(
     "replay", Side("a second", [3000, 3300]), Side("a second, theirs", [100, 110]), at_least(25)
@@ -52,15 +53,35 @@ def test_results_keep_every_value(tmp_path: Path) -> None:
     assert (read["is_short"], read["seconds"]) == (True, 7)
 
 
-@pytest.mark.parametrize(("findings", "code"), [([RATIO, TOLD], 0), ([RATIO, MISSED], 1)])
-def test_a_missed_target_fails_the_run(
+@pytest.mark.parametrize(
+    ("findings", "broken", "code"),
+    [([RATIO, TOLD], [], 0), ([RATIO, MISSED], [], 1), ([RATIO], ["drain"], 1)],
+)
+def test_a_missed_target_or_a_broken_benchmark_fails_the_run(
     findings: list[Finding],
+    broken: list[str],
     code: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(program, "_measure", lambda *_, **__: findings)
+    monkeypatch.setattr(program, "measure_each", lambda *_, **__: (findings, broken))
+    path = tmp_path / "results.json"
 
-    assert program.main(["--json", str(tmp_path / "results.json")]) == code
-    assert "replay" in capsys.readouterr().out
+    assert program.main(["--json", str(path)]) == code
+    said = capsys.readouterr()
+    assert "replay" in said.out
+    assert ("drain broke off" in said.err) is bool(broken)
+    assert json.loads(path.read_text("utf-8"))["broken"] == broken
+
+
+def test_what_one_benchmark_raises_costs_the_others_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def breaks(_: Rig) -> list[Finding]:
+        raise RuntimeError("the archive is gone")
+
+    each = {"first": lambda _: [RATIO], "second": breaks, "third": lambda _: [TOLD]}
+
+    assert program.measure_each(each, is_short=True) == ([RATIO, TOLD], ["second"])
+    assert "the archive is gone" in capsys.readouterr().err

@@ -1,12 +1,14 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks import publish
 from benchmarks.chart import draw
 from benchmarks.findings import Finding, Side, at_least, at_most
 from benchmarks.machine import Machine
 from benchmarks.publish import with_section
-from benchmarks.report import to_json
+from benchmarks.report import to_json, write_json
 
 RESULTS = to_json(
     [
@@ -43,6 +45,24 @@ def test_a_second_run_replaces_the_section() -> None:
 def test_a_readme_without_its_heading_is_refused() -> None:
     with pytest.raises(ValueError, match="What has not been tested"):
         with_section("# Name\n", RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"is_short": True}, "a short run"), ({"broken": ["drain"]}, "broke off (drain)")],
+)
+def test_only_a_whole_run_is_published(
+    change: dict[str, Any],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_json(tmp_path / "latest.json", RESULTS | change)
+    monkeypatch.setattr(publish, "RESULTS", tmp_path / "latest.json")
+
+    assert publish.main() == 2
+    assert why in capsys.readouterr().err
 
 
 def test_the_chart_is_an_svg_that_names_each_ratio(tmp_path: Path) -> None:
