@@ -151,7 +151,7 @@ class Stack:
         return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
 
     def _made_by_sam(self) -> set[str]:
-        """Return the names of what SAM makes of functions: event sources and versions."""
+        """Return the names of what SAM makes of functions: event sources, versions and aliases."""
         functions = {
             name: resource["Properties"]
             for name, resource in self.template["Resources"].items()
@@ -160,8 +160,13 @@ class Stack:
         events = {
             f"{name}{event}" for name, f in functions.items() for event in f.get("Events", ())
         }
-        versions = {f"{name}.Version" for name, f in functions.items() if "AutoPublishAlias" in f}
-        return events | versions
+        published = {
+            f"{name}.{made}"
+            for name, f in functions.items()
+            if "AutoPublishAlias" in f
+            for made in ("Alias", "Version")
+        }
+        return events | published
 
     def _physical_name(self, logical_id: str) -> str:
         resource = self.template["Resources"][logical_id]

@@ -88,7 +88,10 @@ def test_the_code_comes_from_the_bundle_that_the_stack_published() -> None:
 
     assert job_of(stack)["Command"]["ScriptLocation"] == "JobCode.ScriptUri"
     assert job_of(stack)["DefaultArguments"]["--extra-py-files"] == "JobCode.PackageUri"
-    assert code["ServiceToken"] == "PublishJobFunction.Version"
+    assert (code["ServiceToken"], code["Bundle"]) == (
+        "PublishJobFunction.Alias",
+        "PublishJobFunction.Version",
+    )
     assert (code["Bucket"], code["Prefix"]) == ("archivebucket", "code")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.cloudformation import load_template
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
     FIFO,
@@ -79,17 +80,37 @@ def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities(
         assert not given, name
 
 
-def test_new_code_reaches_the_custom_resource() -> None:
+def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:
+    """CloudFormation refuses an update of ServiceToken: "Modifying service token is not allowed".
+
+    See AWS::CloudFormation::CustomResource in its template reference.
+    """
     first, same, other = (
         translate(TEMPLATE, SPARK_JOB, {PUBLISHER: f"s3://artefacts/{key}"})["Resources"]
         for key in ("aaaa", "aaaa", "bbbb")
     )
+    before, after = (one["JobCode"]["Properties"] for one in (first, other))
 
-    token = first["JobCode"]["Properties"]["ServiceToken"]["Ref"]
-    assert re.fullmatch(f"{PUBLISHER}Version[0-9a-f]+", token)
-    assert first[token]["Type"] == "AWS::Lambda::Version"
     assert same["JobCode"] == first["JobCode"]
-    assert other["JobCode"] != first["JobCode"]
+    assert before["Bundle"] != after["Bundle"]
+    assert before["ServiceToken"] == after["ServiceToken"]
+    for resources in (first, other):
+        alias = resources[before["ServiceToken"]["Ref"]]
+        bundle = resources["JobCode"]["Properties"]["Bundle"]["Ref"]
+        assert alias["Type"] == "AWS::Lambda::Alias"
+        assert alias["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [bundle, "Version"]}
+        assert resources[bundle]["Type"] == "AWS::Lambda::Version"
+
+
+def test_no_custom_resource_changes_its_address_with_the_code_behind_it() -> None:
+    """A version's ARN would; a function's and an alias's stay."""
+    for template in (TEMPLATE, load_template(ROOT / "templates" / "emr-serverless.yaml")):
+        resources = translate(template, SPARK_JOB if template is TEMPLATE else {})["Resources"]
+        for name, resource in resources.items():
+            if resource["Type"] == "AWS::CloudFormation::CustomResource":
+                token = resource["Properties"]["ServiceToken"]
+                referred = token.get("Ref") or token["Fn::GetAtt"][0]
+                assert resources[referred]["Type"] != "AWS::Lambda::Version", name
 
 
 def test_the_versions_that_a_rollback_calls_stay() -> None:
