@@ -8,8 +8,11 @@ from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
 from dlq_replay.simulate.prices import (
     EVENT_MESSAGES,
     FUNCTION_GB,
+    GLUE_PER_DPU_HOUR,
     LAMBDA_ARM64_PER_GB_SECOND,
     LAMBDA_PER_INVOCATION,
+    S3_PER_GB_MONTH,
+    S3_PER_PUT,
     SQS_BATCH_ENTRIES,
     SQS_STANDARD_PER_REQUEST,
 )
@@ -40,6 +43,20 @@ def test_a_million_replays_cost_what_the_documents_say() -> None:
 
     assert f"| together | **{in_batches}** | **{one_by_one}** |" in guide
     assert f"between {in_batches}, in full batches, and {one_by_one}, one at a time" in shop_window
+
+
+def test_the_guide_names_the_prices_that_the_simulator_counts_with() -> None:
+    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    _, _, section = guide.partition("### Where the prices come from")
+    prices = section.partition("\n## ")[0]
+
+    assert f"${SQS_STANDARD_PER_REQUEST * MILLION:.2f} per million requests, FIFO" in prices
+    assert f"${LAMBDA_PER_INVOCATION * MILLION:.2f} per million requests" in prices
+    assert f"${LAMBDA_ARM64_PER_GB_SECOND:.10f} per GB-second on arm64" in prices
+    assert f"${GLUE_PER_DPU_HOUR} per DPU-hour" in prices
+    assert f"${S3_PER_PUT * 1000:.3f} per 1,000 writing requests" in prices
+    assert f"${S3_PER_GB_MONTH} per GB and month" in prices
+    assert "They are second-hand" in prices
 
 
 def test_the_arithmetic_of_the_guide_adds_up() -> None:

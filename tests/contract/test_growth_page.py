@@ -1,9 +1,23 @@
 """docs/growth.md says what the simulator says."""
 
-from dlq_replay.simulate.growth import HEADROOM, MAXIMUM_CONCURRENCY, tables
+import re
+
+from dlq_replay.simulate.growth import (
+    CORES_PER_WORKER,
+    GLUE_WORKERS,
+    HEADROOM,
+    MAXIMUM_CONCURRENCY,
+    MESSAGES_PER_CORE_SECOND,
+    tables,
+)
 from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "growth.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+
+VERBS = ("drain", "redrive")
+BENCH_CORES = 2
+"""Of the machine of the README's table."""
 
 
 def test_every_table_of_the_page_is_computed() -> None:
@@ -22,3 +36,24 @@ def test_polls_of_an_empty_queue_are_counted_right() -> None:
     dollars = polls * 0.40e-6
 
     assert f"{polls:,} requests a month, ${dollars:.2f}" in PAGE
+
+
+def test_the_rate_on_glue_is_called_an_assumption_and_is_below_what_was_measured() -> None:
+    per_second = {verb: measured(f"{verb}, 100,000 messages", column=2) for verb in VERBS}
+    cores = {verb: BENCH_CORES - measured(f"server, {verb}", column=0) for verb in VERBS}
+    analysis = BENCH_CORES * measured("analysis of 1,000,000 messages", column=0) / 1_000_000
+    core_seconds = analysis + sum(cores[verb] / per_second[verb] for verb in VERBS)
+
+    assert core_seconds * MESSAGES_PER_CORE_SECOND < 1
+    assert f"**The times are an assumption**: {MESSAGES_PER_CORE_SECOND} messages" in PAGE
+    assert GLUE_WORKERS == TEMPLATE["Parameters"]["SparkJobWorkers"]["Default"]
+    assert CORES_PER_WORKER == 4
+    assert "four cores of the one worker that does not drive" in " ".join(PAGE.split())
+
+
+def measured(row: str, column: int) -> float:
+    """A number of the README's table of measurements: of its column *measured*, *target*, ..."""
+    [cells] = re.findall(rf"^\| {re.escape(row)} \|(.*)\|$", README, re.MULTILINE)
+    number = re.match(r"[\d,.]+", cells.split("|")[column].strip())
+    assert number, row
+    return float(number[0].replace(",", ""))
