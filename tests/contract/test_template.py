@@ -206,6 +206,16 @@ def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
     assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
 
+def test_what_a_consumer_of_yours_uses_is_not_deleted_under_it() -> None:
+    """IAM deletes no attached policy; no function can be configured with a deleted layer."""
+    stack = Stack.of(TEMPLATE)
+    policy = stack.resources["RecordFailuresPolicy"]
+    layer = stack.resources["CoreLayer"]["Properties"]
+
+    assert (policy["DeletionPolicy"], policy["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert layer["RetentionPolicy"] == "Retain"
+
+
 def test_non_retryable_errors_need_the_table() -> None:
     given = {"NonRetryableErrors": "KeyError"}
 

@@ -1,6 +1,7 @@
 """The templates that stand beside the application: pipe, EMR Serverless, nested application."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -166,6 +167,25 @@ def test_python_and_its_packages_come_from_the_packed_environment() -> None:
     for variable in ("driverEnv.PYSPARK_DRIVER_PYTHON", "driverEnv.PYSPARK_PYTHON"):
         assert f"spark.emr-serverless.{variable}=./environment/bin/python" in parameters
     assert "spark.executorEnv.PYSPARK_PYTHON=./environment/bin/python" in parameters
+
+
+@pytest.mark.parametrize("given", [{}, {"MaximumExecutors": "99"}])
+def test_a_run_takes_as_many_executors_as_the_parameter_says_and_they_have_room(
+    given: dict[str, str],
+) -> None:
+    stack = stack_of("emr-serverless", **given)
+    [application] = stack.of_type("AWS::EMRServerless::Application").values()
+    submit = run_of(stack)["JobDriver"]["SparkSubmit"]["SparkSubmitParameters"]
+    executors = int(re.findall(r"spark\.dynamicAllocation\.maxExecutors=(\d+)", submit)[0])
+    room = {key: int(text.split()[0]) for key, text in application["MaximumCapacity"].items()}
+    # EMR Serverless, "Using Spark configurations": 4 vCPU and 14 GB, of which 10 % come on top.
+    cpus, gigabytes = 4, 14 * 1.1
+
+    assert executors == int(given.get("MaximumExecutors", 3))
+    assert (executors + 1) * cpus <= room["Cpu"]
+    assert (executors + 1) * gigabytes <= room["Memory"]
+    new_account_cpus = 16
+    assert given or (executors + 1) * cpus == new_account_cpus
 
 
 def test_workers_reach_sqs_s3_and_cloudwatch_and_nothing_else() -> None:

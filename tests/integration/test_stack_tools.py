@@ -1,16 +1,24 @@
-"""The operator's tools on an installation in moto: as much of it as moto has."""
+"""The operator's tools on an installation in moto, and on answers of ours where moto has none."""
 
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto.server import ThreadedMotoServer
 
 from dlq_replay.stack.__main__ import main
+from dlq_replay.stack.survey import SurveyError
+from dlq_replay.stack.trigger import switch
+from tests.contract.cloudformation import Stack
+from tests.contract.permissions import Call, is_allowed
+from tests.contract.template import KEYS, TEMPLATE, statements_of
 
 REGION = "us-east-1"
 DAY = 86_400
@@ -98,6 +106,54 @@ def run(*argv: str) -> int:
     return main([*argv, "--region", REGION])
 
 
+Answer = Callable[[str], tuple[str, str]]
+"""A content type and a text for a request's body."""
+
+
+def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.session.Session:
+    """Make a session whose calls of some operations, ``service.Operation``, never leave it."""
+    session = boto3.session.Session(**options)
+
+    def respond(answer: Answer, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        body = request.body or ""
+        kind, text = answer(body.decode() if isinstance(body, bytes) else str(body))
+        raw = io.BytesIO(text.encode())
+        raw.stream = lambda *_, **__: iter([raw.read()])  # type: ignore[attr-defined]
+        return AWSResponse(request.url, 200, {"Content-Type": kind}, raw)  # type: ignore[arg-type]
+
+    for operation, answer in answers.items():
+        session.events.register(f"before-send.{operation}", partial(respond, answer))
+    return session
+
+
+def run_answering(answers: Mapping[str, Answer], *argv: str) -> int:
+    return main([*argv, "--region", REGION], partial(session_answering, answers))
+
+
+def simulating(statements: list[dict[str, Any]]) -> Answer:
+    """IAM's simulator over a role's statements."""
+
+    def answer(body: str) -> tuple[str, str]:
+        asked = {name: values[0] for name, values in parse_qs(body).items()}
+        entry = "ContextEntries.member.1.ContextKey"
+        context = {asked[f"{entry}Name"]: asked[f"{entry}Values.member.1"]}
+        resource = asked["ResourceArns.member.1"]
+        actions = [name for key, name in asked.items() if key.startswith("ActionNames.")]
+        results = "".join(
+            f"<member><EvalActionName>{action}</EvalActionName><EvalDecision>"
+            f"{'allowed' if is_allowed(Call(action, resource, context), statements) else 'denied'}"
+            "</EvalDecision></member>"
+            for action in actions
+        )
+        return "text/xml", (
+            "<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><EvaluationResults>"
+            f"{results}</EvaluationResults></SimulatePrincipalPolicyResult>"
+            "</SimulatePrincipalPolicyResponse>"
+        )
+
+    return answer
+
+
 def test_the_doctor_finds_nothing_broken(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor", stack) == 0
     out = capsys.readouterr().out
@@ -130,16 +186,85 @@ def test_the_doctors_look_leaves_parked_messages_as_they_were(stack: str) -> Non
     assert message["Body"] == "b"
 
 
-def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def state() -> str:
-        (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
-        return str(mapping["State"])
+@pytest.mark.parametrize("given", ["MainQueueKmsKeyArn", None])
+def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
+    stack: str, given: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = client("kms").create_key()["KeyMetadata"]["Arn"]
+    client("sqs").set_queue_attributes(
+        QueueUrl=client("sqs").get_queue_url(QueueName="main")["QueueUrl"],
+        Attributes={"KmsMasterKeyId": key},
+    )
+    role = Stack.of(TEMPLATE, {given: key} if given else {"DLQKmsKeyArn": KEYS["DLQKmsKeyArn"]})
+    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
 
+    exit_code = run_answering(answers, "doctor", stack)
+
+    out = capsys.readouterr().out
+    assert (f"main: the function's role may not use its KMS key {key}" in out) is (given is None)
+    assert exit_code == (0 if given else 1)
+    assert "KMS permissions" not in out
+
+
+def test_the_doctor_finds_recursion_protection_that_is_on(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: dict[str, Answer] = {
+        "lambda.GetFunctionRecursionConfig": lambda _: (
+            "application/json",
+            '{"RecursiveLoop": "Terminate"}',
+        )
+    }
+
+    assert run_answering(answers, "doctor", stack) == 1
+    assert "broken   replay: Lambda ends this loop" in capsys.readouterr().out
+
+
+def make_pipe(name: str, target: str) -> None:
+    client("pipes").create_pipe(
+        Name=name, RoleArn="arn:aws:iam::123456789012:role/r", Source=arn("dlq"), Target=target
+    )
+
+
+def mapping_state() -> str:
+    (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    return str(mapping["State"])
+
+
+def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
+    make_pipe("ours", function)
+    make_pipe("another-s", f"{function}-2")
     assert run("pause", stack) == 0
-    assert state() == "Disabled"
+    paused = capsys.readouterr().out
+    assert run("resume", stack) == 0
+    resumed = capsys.readouterr().out
+    assert run("doctor", stack) == 0
+
+    assert mapping_state() == "Disabled"
+    assert "pipe ours: STOPPED\n" in paused
+    assert resumed == "pipe ours: RUNNING\n"
+    assert "paused" not in capsys.readouterr().out
+
+
+def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
+    answers: dict[str, Answer] = {
+        "lambda.GetEventSourceMapping": lambda _: ("application/json", '{"State": "Disabling"}')
+    }
+    session = session_answering(answers, region_name=REGION)
+
+    with pytest.raises(SurveyError, match="is still Disabling; run the same command again"):
+        switch(session, stack, on=False, sleep=lambda _: None)
+
+
+def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("pause", stack) == 0
+    assert mapping_state() == "Disabled"
     assert "retention goes on" in capsys.readouterr().out
     assert run("resume", stack) == 0
-    assert state() == "Enabled"
+    assert mapping_state() == "Enabled"
 
 
 @pytest.mark.parametrize("verb", ["doctor", "pause", "resume"])

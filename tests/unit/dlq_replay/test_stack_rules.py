@@ -10,11 +10,12 @@ from dlq_replay.stack.rules import Finding, Severity, examine
 from tests.builders import environment, queue_arn, queue_url
 
 TRIGGER = TriggerFacts(
+    name="event source mapping 1",
     state="Enabled",
     source_arn=queue_arn("dlq"),
     reports_batch_item_failures=True,
-    maximum_concurrency=10,
 )
+PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
 
 
 def queue(role: str, **attributes: Any) -> QueueFacts:
@@ -135,8 +136,15 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
         ({"parked": queue("parked", MessageRetentionPeriod="345600")}, "for 4 days; then SQS"),
         ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
         ({"dlq": queue("dlq", VisibilityTimeout="30")}, "below six times"),
-        ({"triggers": ()}, "has no event source mapping"),
-        ({"triggers": (replace(TRIGGER, state="Disabled"),)}, "replay is paused"),
+        ({"triggers": ()}, "has no event source mapping and no pipe"),
+        (
+            {"triggers": (replace(TRIGGER, state="Disabled"),)},
+            "replay is paused: event source mapping 1 is Disabled",
+        ),
+        (
+            {"triggers": (replace(TRIGGER, state="Disabled"), replace(PIPE, state="STOPPED"))},
+            "replay is paused: event source mapping 1 is Disabled, pipe p is STOPPED",
+        ),
         ({"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))}, "letters of invoices"),
         ({"parked": queue("parked", MaximumMessageSize="262144")}, "takes 262,144 bytes"),
         ({"most_attributes": 9}, "no room for the context"),
@@ -160,6 +168,13 @@ def test_what_is_a_risk(changes: dict[str, Any], fault: str) -> None:
     assert finding.severity is Severity.RISK
     assert fault in finding.fault
     assert finding.fix
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "STARTING", "UPDATING"])
+def test_a_pipe_in_place_of_the_mapping_is_no_pause(state: str) -> None:
+    mapping = replace(TRIGGER, state="Disabled")
+
+    assert examine(installation(triggers=(mapping, replace(PIPE, state=state)))) == []
 
 
 def test_a_dead_letter_that_may_expire_on_arrival_is_broken_where_it_can_be_mended() -> None:

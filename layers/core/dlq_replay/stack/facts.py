@@ -87,14 +87,30 @@ class QueueFacts:
         return dict(json.loads(self.attributes.get(name) or "{}"))
 
 
+_LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
+"""States of event source mappings and of pipes, which AWS spells differently."""
+
+
 @dataclass(frozen=True, slots=True)
 class TriggerFacts:
-    """The event source mapping that feeds the function."""
+    """What feeds the function: an event source mapping, or an EventBridge Pipe.
 
+    Attributes:
+        name: what it is, and which.
+        state: as AWS spells it.
+        reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
+            That of a pipe that waits for the answer always does.
+    """
+
+    name: str
     state: str
     source_arn: str
     reports_batch_item_failures: bool
-    maximum_concurrency: int | None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it feeds the function, or is about to."""
+        return self.state.upper() in _LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,7 @@ class Installation:
         timeout_seconds: the function's.
         recursive_loop: ``Allow`` or ``Terminate``.
         reserved_concurrency: None where none is reserved.
-        triggers: the function's event source mappings; none where a Pipe feeds it.
+        triggers: the function's event source mappings and pipes.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
         most_attributes: the most attributes of the producer's own that a message of the look had,

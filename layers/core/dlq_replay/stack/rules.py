@@ -170,28 +170,29 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
     if not of.triggers:
         yield _risk(
             of.function_name,
-            "has no event source mapping; nothing is replayed unless an EventBridge Pipe feeds it",
-            "deploy the stack again, or look at the pipe",
+            "has no event source mapping and no pipe: nothing is replayed",
+            "deploy the stack again",
+        )
+    elif not any(trigger.is_live for trigger in of.triggers):
+        states = ", ".join(f"{trigger.name} is {trigger.state}" for trigger in of.triggers)
+        yield _risk(
+            of.function_name,
+            f"replay is paused: {states}",
+            "python -m dlq_replay.stack resume STACK",
         )
     for trigger in of.triggers:
         if trigger.source_arn != of.dlq.arn:
             yield _broken(
                 of.function_name,
                 f"is fed by {trigger.source_arn}, not by {of.dlq.name}",
-                "remove that event source mapping",
+                f"remove {trigger.name}",
             )
         if not trigger.reports_batch_item_failures:
             yield _broken(
                 of.function_name,
-                "its event source mapping lacks ReportBatchItemFailures: Lambda deletes dead "
-                "letters that the function wants to keep",
+                f"{trigger.name} lacks ReportBatchItemFailures: Lambda deletes dead letters that "
+                "the function wants to keep",
                 "deploy the stack again",
-            )
-        if trigger.state not in ("Enabled", "Enabling", "Updating", "Creating"):
-            yield _risk(
-                of.function_name,
-                f"replay is paused: its event source mapping is {trigger.state}",
-                "python -m dlq_replay.stack resume STACK",
             )
 
 

@@ -46,6 +46,13 @@ def function_arn(session: "Session", stack: str) -> str:
     return str(found[0])
 
 
+def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
+    """Yield the EventBridge Pipes whose target is *function*, as ListPipes tells of them."""
+    for page in session.client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
+        # A prefix: the function orders-replay-2 begins with orders-replay.
+        yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
+
+
 def survey(session: "Session", stack: str, *, look: bool) -> Installation:
     """Gather what can be had; what cannot is in ``unknown``.
 
@@ -87,7 +94,10 @@ class _Survey:
             main=main,
             dlq=dlq,
             parked=parked,
-            triggers=self._try("event source mappings", self._triggers, ()),
+            triggers=(
+                *self._try("event source mappings", self._mappings, ()),
+                *self._try("pipes", self._pipes, ()),
+            ),
             recursive_loop=self._try("recursion", self._recursive_loop, None),
             reserved_concurrency=self._try("concurrency", self._concurrency, None),
             dlq_source_arns=self._try("the DLQ's sources", lambda: self._sources(dlq), None),
@@ -125,18 +135,29 @@ class _Survey:
         except QueueError as error:
             raise SurveyError(f"{role} queue: {error}") from error
 
-    def _triggers(self) -> tuple[TriggerFacts, ...]:
+    def _mappings(self) -> tuple[TriggerFacts, ...]:
         pages = self.session.client("lambda").get_paginator("list_event_source_mappings")
         return tuple(
             TriggerFacts(
+                name=f"event source mapping {one['UUID']}",
                 state=one["State"],
                 source_arn=one.get("EventSourceArn", ""),
                 reports_batch_item_failures="ReportBatchItemFailures"
                 in one.get("FunctionResponseTypes", []),
-                maximum_concurrency=one.get("ScalingConfig", {}).get("MaximumConcurrency"),
             )
             for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
             for one in page["EventSourceMappings"]
+        )
+
+    def _pipes(self) -> tuple[TriggerFacts, ...]:
+        return tuple(
+            TriggerFacts(
+                name=f"pipe {one['Name']}",
+                state=one["CurrentState"],
+                source_arn=one["Source"],
+                reports_batch_item_failures=True,
+            )
+            for one in pipes_to(self.session, self.function)
         )
 
     def _recursive_loop(self) -> str | None:
@@ -162,10 +183,20 @@ class _Survey:
 
     def _may_use(self, role_arn: str, key: str) -> bool:
         described = self.session.client("kms").describe_key(KeyId=key)
+        key_arn = described["KeyMetadata"]["Arn"]
         answer = self.session.client("iam").simulate_principal_policy(
             PolicySourceArn=role_arn,
             ActionNames=_KEY_ACTIONS,
-            ResourceArns=[described["KeyMetadata"]["Arn"]],
+            ResourceArns=[key_arn],
+            # The role may use keys through SQS alone. A simulation that does not say through what
+            # it comes denies what AWS would allow.
+            ContextEntries=[
+                {
+                    "ContextKeyName": "kms:ViaService",
+                    "ContextKeyType": "string",
+                    "ContextKeyValues": [_sqs_of(key_arn)],
+                }
+            ],
         )
         return all(one["EvalDecision"] == "allowed" for one in answer["EvaluationResults"])
 
@@ -188,6 +219,12 @@ class _Survey:
         queue.change_visibility([(one, 0) for one in messages])
         ours = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
         return max((len(one.attributes.keys() - ours) for one in messages), default=None)
+
+
+def _sqs_of(key_arn: str) -> str:
+    """Return how KMS calls the SQS of a key's Region."""
+    _, partition, _, region, *_ = key_arn.split(":")
+    return f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
 
 
 @contextmanager

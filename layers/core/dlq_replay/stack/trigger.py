@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.sqs import describe
-from dlq_replay.stack.survey import SurveyError, function_arn
+from dlq_replay.stack.survey import SurveyError, function_arn, pipes_to
 
 if TYPE_CHECKING:
     from boto3.session import Session
 
 _LOOKS = 60
 _LOOK_EVERY_SECONDS = 2.0
-_SETTLED = {"Enabled", "Disabled", "RUNNING", "STOPPED"}
+_ON = {"Enabled", "RUNNING"}
+_OFF = {"Disabled", "STOPPED"}
 
 
 class Trigger(Protocol):
@@ -67,25 +68,29 @@ class _Pipe:
 def switch(
     session: "Session", stack: str, *, on: bool, sleep: Callable[[float], object] = time.sleep
 ) -> list[str]:
-    """Turn everything that feeds the stack's function on or off, and wait until it is.
+    """Turn off all that feeds the stack's function, or turn on what should; wait until it is so.
 
-    Dead letters stay in the DLQ meanwhile, where their retention goes on; what was received before
-    is still handled. A later deployment of the stack turns replay on again.
+    Where a pipe feeds the function, the event source mapping stays off: that of a stack with
+    ``ReplayEnabled=false`` is there all the same. Dead letters stay in the DLQ meanwhile, where
+    their retention goes on; what was received before is still handled. A later deployment of the
+    stack turns replay on again.
 
     Returns:
-        A line for each trigger with its state; AWS takes a minute or two, we wait two.
+        A line for each trigger with its state.
 
     Raises:
-        SurveyError: the stack cannot be found, nothing feeds its function, or AWS refuses.
+        SurveyError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
+            longer than two minutes; then a repeat waits on.
     """
     arn = function_arn(session, stack)
     try:
-        triggers = [*_mappings(session, arn), *_pipes(session, arn)]
+        mappings, pipes = list(_mappings(session, arn)), list(_pipes(session, arn))
+        triggers = (pipes or mappings) if on else [*mappings, *pipes]
         if not triggers:
             raise SurveyError(f"stack {stack}: nothing feeds its function; deploy it again")
         for trigger in triggers:
             trigger.turn(on=on)
-        return [f"{one.name}: {_settled(one, sleep)}" for one in triggers]
+        return [f"{one.name}: {_settled(one, _ON if on else _OFF, sleep)}" for one in triggers]
     except (ClientError, BotoCoreError) as error:
         raise SurveyError(f"stack {stack}: {describe(error)}") from error
 
@@ -99,13 +104,12 @@ def _mappings(session: "Session", arn: str) -> Iterator[Trigger]:
 
 def _pipes(session: "Session", arn: str) -> Iterator[Trigger]:
     client = session.client("pipes")
-    for page in client.get_paginator("list_pipes").paginate(TargetPrefix=arn):
-        yield from (_Pipe(client, one["Name"]) for one in page["Pipes"])
+    yield from (_Pipe(client, one["Name"]) for one in pipes_to(session, arn))
 
 
-def _settled(trigger: Trigger, sleep: Callable[[float], object]) -> str:
+def _settled(trigger: Trigger, wanted: set[str], sleep: Callable[[float], object]) -> str:
     for _ in range(_LOOKS):
-        if (state := trigger.state()) in _SETTLED:
+        if (state := trigger.state()) in wanted:
             return state
         sleep(_LOOK_EVERY_SECONDS)
-    return trigger.state()
+    raise SurveyError(f"{trigger.name} is still {state}; run the same command again to wait on")
