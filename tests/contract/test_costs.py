@@ -75,8 +75,9 @@ def test_the_arithmetic_of_the_guide_adds_up() -> None:
         assert round(value, places) == float(result.rstrip(".")), text
 
 
-def test_the_guide_counts_the_metrics_and_the_alarms_metrics() -> None:
+def test_the_documents_count_the_metrics_and_the_alarms_metrics() -> None:
     guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    shop_window = " ".join((ROOT / "README-SAR.md").read_text("utf-8").split())
     published = len(Metric) + len(ParkReason)
     alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
     watched = sum(
@@ -86,3 +87,4 @@ def test_the_guide_counts_the_metrics_and_the_alarms_metrics() -> None:
 
     assert f"metrics: at most {published} " in guide
     assert f"alarms: {watched} metrics " in guide
+    assert f"at most {published}; alarms with {watched} metrics in all" in shop_window

@@ -159,6 +159,18 @@ def test_the_runbook_has_one_section_for_each_alarm_and_none_for_others() -> Non
 
 
 @pytest.mark.parametrize("name", ALARMS)
+def test_each_section_of_the_runbook_says_what_it_means_what_to_look_at_and_what_to_run(
+    name: str,
+) -> None:
+    runbook = (ROOT / "docs/operations.md").read_text("utf-8")
+    section = re.split(r"^##+ ", runbook.partition(f"### {name}\n")[2], flags=re.MULTILINE)[0]
+
+    _, *parts = re.split(r"^\*\*(.+?):\*\*", section, flags=re.MULTILINE)
+    assert parts[::2] == ["Means", "Look at", "Run"]
+    assert all(len(text.split()) >= 3 for text in parts[1::2])
+
+
+@pytest.mark.parametrize("name", ALARMS)
 def test_an_alarm_says_what_it_means_when_nothing_is_published(name: str) -> None:
     # The state of what is undecided changes when a run says so, and only then.
     expected = "ignore" if name == "UndecidedAlarm" else "notBreaching"
