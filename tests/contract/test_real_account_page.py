@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 COMMANDS = "\n".join(BLOCKS).replace("\\\n", " ")
 EMR = load_template(ROOT / "templates" / "emr-serverless.yaml")
 
-SET_BY_THE_SHELL = {"1", "2", "@", "PWD"}
+SET_BY_THE_SHELL = {"1", "2", "@", "PATH", "PWD"}
 
 
 @pytest.mark.parametrize("block", BLOCKS)

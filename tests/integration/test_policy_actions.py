@@ -1,14 +1,19 @@
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.analysis.policy_actions import check_conditions, rules_by_group
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.policy import read_policy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +74,22 @@ rules:
 
 def test_sound_conditions_pass(spark: "SparkSession") -> None:
     check_conditions(spark, read_policy(POLICY), GROUPS.schema)
+
+
+def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
+    spark: "SparkSession",
+) -> None:
+    guide = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+    section = re.split(r"^###? ", guide.partition("### The policy\n")[2], flags=re.MULTILINE)[0]
+    [example] = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    columns = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
+
+    policy = read_policy(example)
+    check_conditions(spark, policy, GROUPS_SCHEMA)
+
+    assert [rule.action for rule in policy.rules] == ["leave", "redrive", "discard"]
+    assert columns == set(GROUPS_SCHEMA.names)
 
 
 def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: "SparkSession") -> None:
