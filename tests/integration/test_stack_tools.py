@@ -122,7 +122,9 @@ def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.se
         return AWSResponse(request.url, 200, {"Content-Type": kind}, raw)  # type: ignore[arg-type]
 
     for operation, answer in answers.items():
-        session.events.register(f"before-send.{operation}", partial(respond, answer))
+        # What a handler of this event returns is the response; its type says None.
+        handler: Any = partial(respond, answer)
+        session.events.register(f"before-send.{operation}", handler)
     return session
 
 

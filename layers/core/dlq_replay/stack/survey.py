@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _FUNCTION_OUTPUT = "ReplayFunctionArn"
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
 LOOK_MESSAGES = 10
+_NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
 
 Fact = TypeVar("Fact")
 
@@ -95,8 +96,8 @@ class _Survey:
             dlq=dlq,
             parked=parked,
             triggers=(
-                *self._try("event source mappings", self._mappings, ()),
-                *self._try("pipes", self._pipes, ()),
+                *self._try("event source mappings", self._mappings, _NO_TRIGGERS),
+                *self._try("pipes", self._pipes, _NO_TRIGGERS),
             ),
             recursive_loop=self._try("recursion", self._recursive_loop, None),
             reserved_concurrency=self._try("concurrency", self._concurrency, None),
