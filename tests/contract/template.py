@@ -105,7 +105,9 @@ def as_list(value: Any) -> list[Any]:
 
 
 def parameter_rows(document: str) -> dict[str, list[str]]:
-    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (ROOT / document).read_text("utf-8"), re.MULTILINE)
+    text = (ROOT / document).read_text("utf-8")
+    section = text.partition("\n## Parameters\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", section, re.MULTILINE)
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
 
 
