@@ -5,7 +5,7 @@
     version: 1
     rules:
       - name: payments was down
-        when: title LIKE 'TimeoutError: payments%' AND count <= 5000
+        when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
         action: redrive
       - name: orders of the old shop
         when: title LIKE '%legacy_shop%'

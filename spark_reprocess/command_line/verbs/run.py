@@ -38,7 +38,7 @@ and what none matches is left:
   version: 1
   rules:
     - name: payments was down
-      when: title LIKE 'TimeoutError: payments%' AND count <= 5000
+      when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
       action: redrive
 
 Conditions are Spark SQL over the columns of groups.parquet. Messages that came back from an earlier

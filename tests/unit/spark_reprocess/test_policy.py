@@ -1,6 +1,11 @@
+import re
+import textwrap
+
 import pytest
 
+from spark_reprocess.command_line.verbs import run
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan import policy
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
 
@@ -15,9 +20,9 @@ rules:
 
 
 def test_rules_are_read_in_their_order_with_their_lines() -> None:
-    policy = read_policy(GOOD)
+    found = read_policy(GOOD)
 
-    assert policy == Policy(
+    assert found == Policy(
         (
             Rule(
                 "payments was down",
@@ -27,12 +32,19 @@ def test_rules_are_read_in_their_order_with_their_lines() -> None:
             Rule("old shop", "title LIKE '%legacy%'", Action.DISCARD),
         )
     )
-    assert [rule.line for rule in policy.rules] == [3, 6]
+    assert [rule.line for rule in found.rules] == [3, 6]
 
 
 def test_what_came_back_is_redriven_again_only_on_request() -> None:
     assert not read_policy(GOOD).redrive_again
     assert read_policy(GOOD + "redrive_again: true\n").redrive_again
+
+
+@pytest.mark.parametrize("text", [policy.__doc__, run.VERB.about], ids=["module", "run --help"])
+def test_the_examples_can_be_copied(text: str) -> None:
+    [example] = re.findall(r"^ +version: 1\n(?:^ +.*\n)+", text, re.MULTILINE)
+
+    assert read_policy(textwrap.dedent(example)).rules[0].name == "payments was down"
 
 
 BAD = """\
