@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import LocatedYaml, read_yaml
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.versions import is_newer, version_fault
 
 POLICY_VERSION = 1
 
@@ -90,12 +91,15 @@ def _faults(located: LocatedYaml) -> Iterator[tuple[int, str]]:
     if not isinstance(raw, dict):
         yield 1, "must be a mapping with version and rules"
         return
+    if fault := version_fault(raw.get("version"), POLICY_VERSION):
+        yield located.line("version"), fault
+    if is_newer(raw.get("version"), POLICY_VERSION):
+        # What it says is for another program to judge: all else would be guesses.
+        return
     for path, line in located.repeated:
         yield line, f"{path[-1]}: stands here twice; remove one"
     for key in set(raw) - _POLICY_KEYS:
         yield located.line(str(key)), f"{key}: is not known in this version; remove it"
-    if raw.get("version") != POLICY_VERSION:
-        yield located.line("version"), f"version: {raw.get('version')!r}: must be {POLICY_VERSION}"
     if not isinstance(raw.get("redrive_again", False), bool):
         yield located.line("redrive_again"), "redrive_again: must be true or false"
     rules = raw.get("rules")

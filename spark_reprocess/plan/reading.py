@@ -14,6 +14,7 @@ from spark_reprocess.plan.edit_reading import EditReader
 from spark_reprocess.plan.json_in_yaml import Fault
 from spark_reprocess.plan.located_yaml import LocatedYaml, Path, read_yaml
 from spark_reprocess.plan.plan import PLAN_VERSION, Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.plan.versions import is_newer, version_fault
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -88,9 +89,12 @@ def _faults(raw: object, edits: EditReader) -> Iterator[Fault]:
     if not isinstance(raw, dict):
         yield (), "must be a mapping with version, plan_id, archive, snapshot and groups"
         return
+    if fault := version_fault(raw.get("version"), PLAN_VERSION):
+        yield ("version",), fault
+    if is_newer(raw.get("version"), PLAN_VERSION):
+        # What it says is for another program to judge: all else would be guesses.
+        return
     yield from _key_faults("plan", (), raw, _PLAN_KEYS)
-    if raw.get("version") != PLAN_VERSION:
-        yield ("version",), f"version: {raw.get('version')!r}: must be {PLAN_VERSION}"
     if not _matches(_ID, raw.get("plan_id")):
         fault = f"plan_id: {raw.get('plan_id')!r}: must be 1 to 64 letters, digits, - and _"
         yield ("plan_id",), fault

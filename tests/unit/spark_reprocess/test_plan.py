@@ -7,6 +7,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dlq_replay import __version__
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Number
 from spark_reprocess.editing.patch import Patch
@@ -104,10 +105,10 @@ def test_every_fault_is_named_at_once() -> None:
     ]
     snapshot = {"drain_ids": [], "messages": -1, "sha256": "abc"}
 
-    faults = faults_of({"version": 2, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
+    faults = faults_of({"version": 0, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
     assert faults == [
-        "line 1: version: 2: must be 1",
+        "line 1: version: 0: must be 1",
         "line 2: plan_id: '../x': must be 1 to 64 letters, digits, - and _",
         "line 4: snapshot.drain_ids: must be a list of at least one drain id",
         "line 5: snapshot.messages: -1: must be a whole number of at least 0",
@@ -117,6 +118,21 @@ def test_every_fault_is_named_at_once() -> None:
         "line 12: group g-1: 'aktion' is not known in this version; remove it",
         "line 13: groups: entry 3: must be a mapping with id and action",
     ]
+
+
+def test_plan_of_a_newer_version_names_both_and_says_what_to_do() -> None:
+    """And nothing else: what this program does not know in it may well be right."""
+    newer = raw(version=2, canary=5, groups=[{"id": "g-1", "action": "postpone"}])
+
+    assert faults_of(newer) == [
+        "line 1: version: 2 is newer than version 1, the newest that this program "
+        f"({__version__}) reads; update the program"
+    ]
+
+
+@pytest.mark.parametrize("version", ["1", 1.0, True, None, [1], -1])
+def test_version_is_a_whole_number(version: object) -> None:
+    assert faults_of(raw(version=version))[0].endswith(f"version: {version!r}: must be 1")
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_the_examples_can_be_copied(text: str) -> None:
 
 
 BAD = """\
-version: 2
+version: 0
 rule: []
 redrive_again: sometimes
 rules:
@@ -72,7 +72,7 @@ def test_every_fault_is_named_with_its_line() -> None:
 
     assert str(raised.value).splitlines() == [
         "the policy has faults:",
-        "  line 1: version: 2: must be 1",
+        "  line 1: version: 0: must be 1",
         "  line 2: rule: is not known in this version; remove it",
         "  line 3: redrive_again: must be true or false",
         "  line 7: when: stands here twice; remove one",
@@ -85,6 +85,15 @@ def test_every_fault_is_named_with_its_line() -> None:
         "  line 14: name: must be a text that says what the rule is for",
         "  line 15: when: must be a Spark SQL condition over the columns of groups.parquet",
     ]
+
+
+def test_policy_of_a_newer_version_says_what_to_do_and_nothing_else() -> None:
+    with pytest.raises(InputError) as raised:
+        read_policy("version: 3\nchapters: []\n")
+
+    (line,) = str(raised.value).splitlines()[1:]
+    assert line.startswith("  line 1: version: 3 is newer than version 1, the newest that this")
+    assert line.endswith("update the program")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "version: 1", "version: 1\nrules: []", "text", "1: [2"])
