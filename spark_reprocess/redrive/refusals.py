@@ -1,6 +1,7 @@
 """What a refusal is about: one message, a moment, or everything that this run would send. Pure.
 
 Codes as SQS's API names them: SQSAPI, SendMessageBatch and "Common errors"; KMS's come through.
+What never reached SQS bears the name of botocore's exception.
 """
 
 from collections.abc import Iterable
@@ -37,15 +38,19 @@ _FOR_ALL = frozenset(
         "KmsInvalidState",
         "KmsNotFound",
         "KmsOptInRequired",
+        "MetadataRetrievalError",
         "MissingAuthenticationToken",
         "NoCredentialsError",
         "NonExistentQueue",
         "NotAuthorized",
         "OptInRequired",
+        "PartialCredentialsError",
         "QueueDoesNotExist",
         "RequestExpired",
+        "SSOTokenLoadError",
         "SignatureDoesNotMatch",
-        "UnauthorizedSSOToken",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
         "UnrecognizedClient",
         "UnsupportedOperation",
     }

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import botocore.session
 import pytest
 from botocore.config import Config
+from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectionClosedError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     HTTPClientError,
     NoCredentialsError,
@@ -209,6 +211,24 @@ def test_without_credentials_nothing_is_sent(world: ServedWorld, url: str) -> No
 
     assert isinstance(failure(direct.receive_message, QueueUrl=url), NoCredentialsError)
     assert world.front.log.count("ReceiveMessage") == 0
+
+
+def test_credentials_that_cannot_be_renewed_are_named_and_nothing_is_sent(
+    world: ServedWorld, url: str
+) -> None:
+    plain, _ = both(world.url)
+    past = "2020-01-01T00:00:00Z"
+    expired = {"access_key": "a", "secret_key": "s", "token": "t", "expiry_time": past}
+    credentials = RefreshableCredentials.create_from_metadata(
+        expired, refresh_using=lambda: expired, method="iam-role"
+    )
+    direct = DirectClient(plain, credentials, Connections(world.url, 3, 3))
+
+    error = failure(direct.send_message_batch, QueueUrl=url, Entries=[])
+
+    assert isinstance(error, CredentialRetrievalError)
+    assert "iam-role" in str(error)
+    assert world.front.log.count("SendMessageBatch") == 0
 
 
 def test_threads_share_it(world: ServedWorld, url: str) -> None:

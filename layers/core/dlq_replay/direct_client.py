@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - its name
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,  # noqa: A004 - its name
+    CredentialRetrievalError,
+    HTTPClientError,
+)
 from botocore.httpsession import get_cert_path
 from botocore.parsers import create_parser
 from botocore.session import Session
@@ -136,9 +141,17 @@ class DirectClient:
             },
             body,
         )
-        frozen = self._credentials and self._credentials.get_frozen_credentials()
-        SigV4Auth(frozen, "sqs", self._client.meta.region_name).add_auth(request)
+        SigV4Auth(self._frozen(), "sqs", self._client.meta.region_name).add_auth(request)
         return dict(request.headers.items())
+
+    def _frozen(self) -> Any:  # noqa: ANN401 - botocore's
+        try:
+            return self._credentials and self._credentials.get_frozen_credentials()
+        except RuntimeError as error:
+            # botocore's word for credentials that were renewed and had expired all the same.
+            raise CredentialRetrievalError(
+                provider=self._credentials.method, error_msg=str(error)
+            ) from error
 
     def _error(self, operation: str, answer: Answer, repeats: int) -> ClientError:
         model: Any = self._client.meta.service_model.operation_model(operation)

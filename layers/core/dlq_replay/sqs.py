@@ -13,9 +13,14 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
+    MetadataRetrievalError,
     NoCredentialsError,
     ParamValidationError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
 )
 from botocore.handlers import add_recursion_detection_header
 
@@ -44,6 +49,14 @@ MAX_WAIT_SECONDS = 20
 # not of the last try then of one before it.
 _NOT_SENT = (NoCredentialsError, ParamValidationError)
 _NOT_CONNECTED = (ConnectTimeoutError, EndpointConnectionError)
+_NOT_SIGNED = (
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+"""Credentials that ran out and could not be renewed: each try signs anew."""
 
 # SQS names one of these when a single entry spoils a whole call; nothing of the call was sent, so
 # the entries are sent one by one and only the bad one is refused.
@@ -137,7 +150,8 @@ class SqsQueue:
         return [_result_of_entry(answer, str(index)) for index in range(len(entries))]
 
     def _result_without_answer(self, error: BotoCoreError) -> SendResult:
-        if isinstance(error, _NOT_SENT) or (self.tries_once and isinstance(error, _NOT_CONNECTED)):
+        is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
+        if isinstance(error, _NOT_SENT) or is_first_try:
             return Refused(type(error).__name__, describe(error))
         return InDoubt(describe(error))
 

@@ -7,10 +7,12 @@ import boto3
 import pytest
 from botocore.exceptions import (
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     NoCredentialsError,
     ParamValidationError,
     ReadTimeoutError,
+    UnauthorizedSSOTokenError,
 )
 from botocore.stub import ANY, Stubber
 
@@ -206,12 +208,22 @@ def test_client_sends_no_recursion_header(
     [
         EndpointConnectionError(endpoint_url="http://localhost"),
         ConnectTimeoutError(endpoint_url="http://localhost"),
+        CredentialRetrievalError(provider="iam-role", error_msg="still expired"),
+        UnauthorizedSSOTokenError(),
     ],
 )
-def test_client_that_tries_once_and_finds_no_connection_has_sent_nothing(error: Exception) -> None:
+def test_client_that_tries_once_and_cannot_begin_has_sent_nothing(error: Exception) -> None:
     queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
 
     assert [type(result) for result in queue.send(TWO)] == [Refused, Refused]
+
+
+def test_client_that_repeats_and_cannot_sign_again_is_in_doubt() -> None:
+    """The try before may have been carried out and its answer lost."""
+    error = CredentialRetrievalError(provider="iam-role", error_msg="still expired")
+    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+
+    assert [type(result) for result in queue.send(TWO)] == [InDoubt, InDoubt]
 
 
 def test_client_that_tries_once_and_gets_no_answer_is_in_doubt() -> None:

@@ -20,6 +20,8 @@ LOST = InDoubt("ReadTimeoutError")
         "AccessDeniedException",
         "KmsAccessDenied",
         "NoCredentialsError",
+        "CredentialRetrievalError",
+        "UnauthorizedSSOTokenError",
     ],
 )
 def test_refusal_that_concerns_every_message_stops_the_run(code: str) -> None:
