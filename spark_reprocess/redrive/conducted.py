@@ -3,7 +3,8 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,16 @@ class DriverUnreachableError(Exception):
 class Conducted:
     """A ``Gate`` that the driver opens; closed for good once the driver is gone or says stop."""
 
-    def __init__(self, line: socket.socket, address: Address) -> None:
-        """Take over a fresh connection to *address*."""
+    def __init__(
+        self,
+        line: socket.socket,
+        address: Address,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        """Take over a fresh connection to *address*; its time-out is how long silence may be.
+
+        *now_seconds* goes on while the machine sleeps, which sockets' time-outs do not.
+        """
         self.call_messages = address.call_messages
         self._is_paced = address.is_paced
         self._line = line
@@ -47,6 +56,9 @@ class Conducted:
         self._asked = 0
         self._granted: dict[int, bool] = {}
         self._stopped_by = ""
+        self._now_seconds = now_seconds
+        self._silence_seconds = line.gettimeout() or SILENCE_SECONDS
+        self._heard_at = now_seconds()
         self._say("hello", address.token)
 
     @property
@@ -56,6 +68,8 @@ class Conducted:
 
     def enter(self, messages: int, seconds: float) -> bool:
         """See ``Gate``."""
+        if not self._hears():
+            return False
         if not self._is_paced:
             return not self._stopped_by
         with self._changed:
@@ -93,12 +107,35 @@ class Conducted:
         try:
             with self._line.makefile("rb") as lines:
                 for line in lines:
+                    with self._changed:
+                        self._heard_at = self._now_seconds()
+                        self._changed.notify_all()
                     self._heed(*json.loads(line))
             self._close("the driver is gone")
         except TimeoutError:
             self._close(f"the driver has been silent for {self._line.gettimeout():.0f} s")
         except (OSError, ValueError):
             self._close("the line to the driver broke")
+
+    def _hears(self) -> bool:
+        """Whether the driver has spoken lately; after a silence, wait for its next word.
+
+        A machine that slept goes on as if nothing had been, and meanwhile its run may have come to
+        count as dead. The driver knows, and asks itself before it speaks.
+        """
+        if self._silence() <= self._silence_seconds:
+            return True
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopped_by or self._silence() <= self._silence_seconds,
+                self._silence_seconds,
+            )
+            if self._silence() > self._silence_seconds:
+                self._close(f"the driver has been silent for {self._silence():.0f} s")
+            return not self._stopped_by
+
+    def _silence(self) -> float:
+        return self._now_seconds() - self._heard_at
 
     def _heed(self, word: str, *details: Any) -> None:  # noqa: ANN401 - JSON
         match word:
@@ -128,7 +165,11 @@ class Conducted:
 
 
 @contextmanager
-def conducted(address: Address, silence_seconds: float = SILENCE_SECONDS) -> Iterator[Conducted]:
+def conducted(
+    address: Address,
+    silence_seconds: float = SILENCE_SECONDS,
+    now_seconds: Callable[[], float] = time.time,
+) -> Iterator[Conducted]:
     """Connect to the driver for as long as the block lasts.
 
     Raises:
@@ -143,7 +184,7 @@ def conducted(address: Address, silence_seconds: float = SILENCE_SECONDS) -> Ite
         ) from error
     with line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        gate = Conducted(line, address)
+        gate = Conducted(line, address, now_seconds)
         listener = threading.Thread(target=gate.listen, name="driver", daemon=True)
         listener.start()
         try:

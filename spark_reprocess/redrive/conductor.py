@@ -67,6 +67,7 @@ class Conductor:
         self._trouble = trouble
         self._permits = Permits[_Ask](pace)
         self._token = secrets.token_hex(16)
+        self._writers: set[asyncio.StreamWriter] = set()
         self._lines: set[_Line] = set()
         self._counts = Counter[str]()
         self._stopped_by = ""
@@ -106,27 +107,37 @@ class Conductor:
     async def _serve(self, listener: socket.socket) -> None:
         server = await asyncio.start_server(self._meet, sock=listener)
         while not self._is_over.is_set():
-            if why := self._trouble():
-                self._stop(why)
+            self._heed_trouble()
             for line in self._lines:
                 line.say("beat")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_over.wait(), BEAT_SECONDS)
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await self._is_over.wait()
+        # Meetings are not cancelled: up to Python 3.11 asyncio complains of that on the operator's
+        # terminal, and forgets it where a task says hello at this very moment.
+        for writer in self._writers:
+            writer.transport.abort()
+        # Whoever is being let in now is sent away at once; only then the door can be closed.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.gather(*others)
         server.close()
-        meetings = asyncio.all_tasks() - {asyncio.current_task()}
-        for meeting in meetings:
-            meeting.cancel()
-        await asyncio.gather(*meetings, return_exceptions=True)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         try:
-            word, token = await asyncio.wait_for(_read(reader), _HELLO_SECONDS)
+            if self._is_over.is_set():
+                return
+            async with asyncio.timeout(_HELLO_SECONDS):
+                word, token = await _read(reader)
             if word == "hello" and hmac.compare_digest(str(token), self._token):
                 await self._listen(reader, _Line(writer))
         except _LOST:
             pass
         finally:
+            self._writers.discard(writer)
             writer.transport.abort()
+            with suppress(*_LOST):
+                await writer.wait_closed()
 
     async def _listen(self, reader: asyncio.StreamReader, line: _Line) -> None:
         self._lines.add(line)
@@ -160,6 +171,7 @@ class Conductor:
         self._grant()
 
     def _grant(self) -> None:
+        self._heed_trouble()
         now = self._loop.time()
         for ask in () if self._stopped_by else self._permits.grant(now):
             ask.line.on_their_way += ask.messages
@@ -168,6 +180,10 @@ class Conductor:
             self._alarm.cancel()
         wait = self._permits.seconds_until_next(now)
         self._alarm = None if math.isinf(wait) else self._loop.call_later(wait, self._grant)
+
+    def _heed_trouble(self) -> None:
+        if why := self._trouble():
+            self._stop(why)
 
     def _stop(self, why: str) -> None:
         if not self._stopped_by:
@@ -194,7 +210,8 @@ def conducting(
     Args:
         messages_per_second: over all tasks together; None for no limit.
         host: how tasks know this machine.
-        trouble: asked every second, at once answered with why the run must stop, or nothing.
+        trouble: asked every second and before each permit, at once answered with why the run must
+            stop, or nothing.
 
     Raises:
         InputError: *host* is no address of this machine.

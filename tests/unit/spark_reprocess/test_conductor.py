@@ -3,7 +3,8 @@
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -162,12 +163,67 @@ def test_task_without_a_driver_stops() -> None:
         gate.__exit__(None, None, None)
 
 
+def test_run_ends_whoever_says_hello_at_that_moment(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(100):
+        with ExitStack() as tasks:
+            with conducting(None) as (_, address):
+                gates = [tasks.enter_context(conducted(address)) for _ in range(3)]
+            assert all(map(closed, gates))
+
+    assert caplog.records == []
+
+
 def test_driver_that_says_nothing_counts_as_gone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         with conducting(None) as (_, address):
             silent = replace(address, port=mute.getsockname()[1])
         with conducted(silent, silence_seconds=0.1) as gate:
             assert "silent" in closed(gate)
+
+
+@dataclass
+class Clock:
+    now: float = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("is_paced", [False, True])
+def test_machine_that_slept_sends_nothing_before_its_driver_has_spoken(*, is_paced: bool) -> None:
+    """Sockets' time-outs do not count the sleep, so only a clock that does can tell."""
+    clock = Clock()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = Address("127.0.0.1", server.getsockname()[1], "token", is_paced=is_paced)
+        with conducted(address, 0.2, clock) as gate:
+            clock.now += 3600
+            driver, _ = server.accept()
+            with driver:
+                assert not gate.enter(1, SOON)
+                assert gate.stopped_by
+
+
+def test_machine_that_slept_goes_on_once_its_driver_speaks() -> None:
+    clock = Clock()
+    with conducting(None) as (_, address), conducted(address, SOON, clock) as gate:
+        clock.now += 3600
+
+        assert gate.enter(1, SOON)
+
+
+def test_machine_that_slept_stops_where_its_driver_knows_a_reason() -> None:
+    clock, troubles = Clock(), [""]
+    with (
+        conducting(100.0, trouble=lambda: troubles[0]) as (_, address),
+        conducted(address, SOON, clock) as gate,
+    ):
+        assert gate.enter(1, SOON)
+        gate.leave(1)
+        clock.now += 3600
+        troubles[0] = "another run may have begun"
+
+        assert not gate.enter(1, SOON)
+        assert gate.stopped_by == "another run may have begun"
 
 
 def test_driver_that_cannot_be_reached_is_said() -> None:
