@@ -63,6 +63,7 @@ class Claim:
 
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
+        ttl_seconds: how long its run may act on it. Readers with less patience wait as long.
         edits: by group id, the digest of the edit with which its messages are sent.
         is_canary: whether they went ahead of the others, to see whether they fail.
     """
@@ -73,6 +74,7 @@ class Claim:
     destination: str
     time: str
     message_ids: tuple[str, ...]
+    ttl_seconds: float = 0
     edits: Mapping[str, str] = field(default_factory=dict)
     is_canary: bool = False
 
@@ -105,9 +107,10 @@ class Attempt:
     results: tuple[Result, ...] | None
 
     def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
-        """Whether its run may still be sending."""
+        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's patience."""
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
-        return self.results is None and now_seconds - claimed < claim_ttl_seconds
+        busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
+        return self.results is None and now_seconds - claimed < busy_seconds
 
 
 class AttemptName(NamedTuple):
@@ -271,6 +274,7 @@ def _claim(raw: Mapping[str, Any]) -> Claim:
     fields.pop("version", None)
     claim = Claim(**fields)
     datetime.fromisoformat(claim.time)
+    float(claim.ttl_seconds)
     return claim
 
 

@@ -13,7 +13,8 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
         type=whole_number(60, 43_200),
         default=900,
         metavar="S",
-        help="seconds after which an unfinished run's claim counts as dead (default: %(default)s)",
+        help="seconds after which an unfinished run's claim counts as dead, unless that run asked "
+        "for more (default: %(default)s)",
     )
 
 

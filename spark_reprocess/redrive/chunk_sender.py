@@ -151,6 +151,7 @@ class ChunkSender:
             destination=self.facts.destination,
             time=timestamp(self.now_seconds()),
             message_ids=tuple(item.message_id for item in work),
+            ttl_seconds=self.facts.claim_ttl_seconds,
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
             is_canary=self.facts.is_canary,
         )

@@ -99,6 +99,7 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
     assert attempt.claim.message_ids == ("m-1", "m-2")
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
+    assert attempt.claim.ttl_seconds == FACTS.claim_ttl_seconds
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -74,6 +75,20 @@ def ledger(archive: Archive) -> Ledger:
 )
 def test_state_follows_from_all_attempts(attempts: list[Attempt], state: State | None) -> None:
     assert states_of(attempts, NOW, TTL).get("m") == state
+
+
+@pytest.mark.parametrize(("age", "state"), [(1999, State.BUSY), (2000, State.IN_DOUBT)])
+def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(age: float, state: State) -> None:
+    """A slow run asks for more than a reader's 900 s, and may be sending still."""
+    slow = Attempt(1, replace(claim("m", age=age), ttl_seconds=2000), None)
+
+    assert states_of([slow], NOW, TTL) == {"m": state}
+
+
+def test_reader_may_have_more_patience_than_the_claims_run() -> None:
+    quick = Attempt(1, replace(claim("m", age=100), ttl_seconds=60), None)
+
+    assert states_of([quick], NOW, TTL) == {"m": State.BUSY}
 
 
 outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Outcome)))
