@@ -4,8 +4,12 @@
 create-if-absent once that time is over, so of several who want it exactly one gets it. A holder
 that was away for too long finds the next number taken and stops.
 
-The lease keeps runs from doing the same work side by side. That no message is sent twice does not
-rest on it: the ledger's claims see to that, whatever the clocks say.
+The lease keeps scheduled runs from doing the same work side by side. That no message is sent twice
+does not rest on it: the ledger's claims see to that, whatever the clocks say.
+
+It is no turn (``turns``), which keeps apart what acts on the same messages. Schedulers may start a
+run twice in one second, and then one of the two has to go on; of two that announce a turn at the
+same moment both may be sent away. And runs of one plan share a turn, while nobody shares a lease.
 """
 
 import json
@@ -16,7 +20,7 @@ from typing import Any
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError
 
 RUNS = "runs"
 _FILE = re.compile(r"lease-(\d{6})\.json")
@@ -75,7 +79,7 @@ def take_lease(
     """Take the archive's lease.
 
     Raises:
-        InputError: another run holds it; the sentence says who and until when.
+        BusyError: another run holds it; the sentence says who and until when.
         ArchiveError: the archive cannot be read or written.
     """
     number, holder = _latest(archive)
@@ -109,8 +113,8 @@ def _holder(raw: Mapping[str, Any]) -> Holder:
     return holder
 
 
-def _held(archive: Archive, holder: Holder) -> InputError:
-    return InputError(
+def _held(archive: Archive, holder: Holder) -> BusyError:
+    return BusyError(
         f"archive {archive.root}: run {holder.run_id} of {holder.who} is at work; its lease ends "
         f"at {timestamp(holder.until_seconds)} unless it is renewed. Wait for it, or stop it and "
         "wait until then"

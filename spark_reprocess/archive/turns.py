@@ -8,6 +8,9 @@ erase, which takes files away that the others read.
 writes it anew now and then. ``turns/<run_id>.end.json`` says that it is over. A run announces
 itself first and looks round after that, so of two that start at the same moment at least one sees
 the other. One that was killed counts as alive until its time is up; it sends nothing after that.
+
+A turn can be shared, and of two that start together both may be sent away: an operator tries again.
+What a schedule starts holds a lease (``lease``) besides, which always one of them gets.
 """
 
 import json
@@ -21,7 +24,7 @@ from typing import Any
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError
 
 TURNS = "turns"
 _END = ".end.json"
@@ -64,7 +67,10 @@ class Turn:
         age = self._now_seconds() - self._renewed_at
         if age < self._ttl_seconds / 2:
             return ""
-        return f"{TURNS}/{self._run.run_id}.json could not be written for {age:.0f} s"
+        return (
+            f"{TURNS}/{self._run.run_id}.json was not renewed for {age:.0f} s (the archive cannot "
+            "be written, or this machine slept), so another run may have begun"
+        )
 
     def announce(self) -> None:
         """Write down, durably, that the run is alive.
@@ -83,8 +89,14 @@ class Turn:
         self._renewed_at = now
 
     def renew(self) -> None:
-        """Announce it again and again until ``end``; the body of a thread of its own."""
+        """Announce it again and again until ``end``; the body of a thread of its own.
+
+        Not once its time was up, on a machine that slept: others may have begun since, so it stays
+        in ``trouble``.
+        """
         while not self._is_over.wait(self._ttl_seconds / _RENEWALS):
+            if self._now_seconds() - self._renewed_at >= self._ttl_seconds:
+                return
             with suppress(ArchiveError):
                 self.announce()
 
@@ -106,7 +118,7 @@ def taking_turns(
     """Hold the turn for *run* until the block ends.
 
     Raises:
-        InputError: it is another run's turn; the sentence says whose, and until when.
+        BusyError: it is another run's turn; the sentence says whose, and until when.
         ArchiveError: the archive cannot be read or written.
     """
     turn = Turn(archive, run, ttl_seconds, now_seconds)
@@ -114,7 +126,7 @@ def taking_turns(
     renewing = threading.Thread(target=turn.renew, name="turn", daemon=True)
     try:
         for other in others_alive(archive, run, now_seconds()):
-            raise InputError(
+            raise BusyError(
                 f"{other.run.what} is being carried out by {other.run.who} since {other.since} "
                 f"(run {other.run.run_id}); it acts on the same messages, so this run has to "
                 f"wait for its end. If it was killed, it counts as dead from {other.alive_until} on"

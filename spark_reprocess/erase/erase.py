@@ -87,8 +87,8 @@ def erase(
     """Say what would be erased, and with ``execute`` erase it. Safe to repeat at any time.
 
     Raises:
-        InputError: the options or the archive do not fit, or a redrive, a restore or another erase
-            is under way. Nothing was touched.
+        InputError: the options or the archive do not fit. Nothing was touched.
+        BusyError: a redrive, a restore or another erase is under way. Nothing was touched.
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()

@@ -51,7 +51,8 @@ def redrive(
 
     Raises:
         InputError: the options, the plan, the archive or the queue do not fit together; the plan's
-            faults are all named. Or another plan is being carried out. Nothing was sent.
+            faults are all named. Nothing was sent.
+        BusyError: another plan is being carried out, or an erase. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
@@ -126,4 +127,5 @@ def _facts(plan: Plan, options: RedriveOptions, max_message_bytes: int) -> RunFa
         max_message_bytes=max_message_bytes,
         edits=plan.edits,
         max_rate=options.max_rate,
+        cut_from=plan.snapshot.sha256[:12],
     )

@@ -23,6 +23,8 @@ class RunFacts:
         max_rate: messages a second over all tasks, None for no limit.
         is_canary: whether messages go ahead, to come back at once where they fail.
         is_restore: whether messages go back to the parked queue, as they are.
+        cut_from: a digest of what the chunks are cut from. Claims that mean other chunks by the
+            same numbers are none of each other's.
     """
 
     run_id: str
@@ -39,6 +41,7 @@ class RunFacts:
     max_rate: float | None = None
     is_canary: bool = False
     is_restore: bool = False
+    cut_from: str = ""
 
     @property
     def editor(self) -> Editor:
@@ -64,7 +67,8 @@ class RunFacts:
         """The run, as others see it who want to act on the same archive."""
         # A FIFO queue's chunks are cut otherwise, so the two kinds do not share claims.
         kind = "in order" if self.to_fifo else "by group"
-        return Run(self.run_id, f"{self.plan_id} {kind}", f"plan {self.plan_id}", self.who)
+        claims = f"{self.plan_id} {kind} {self.cut_from}"
+        return Run(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property
     def confirmed(self) -> Outcome:

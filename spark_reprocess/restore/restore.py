@@ -7,7 +7,7 @@ decided: it is in the parked queue again, and comes back with the next drain und
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ from spark_reprocess.clients import (
     sqs_client,
     sqs_sender,
 )
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.plan.frozen_set import digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
@@ -94,21 +94,27 @@ def restore(
         A summary whose groups are the archive's drains.
 
     Raises:
-        InputError: the options, the archive or the queue do not fit together, or a redrive or
-            another restore is going on. Nothing was sent.
+        InputError: the options, the archive or the queue do not fit together. Nothing was sent.
+        BusyError: a redrive, another restore or a drain is going on. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     if options.execute and not options.reason.strip():
         raise InputError("--execute needs --reason: one sentence on why, for the ledger")
     archive = open_archive(options.archive)
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
-    facts = _facts(options, int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
+    max_message_bytes = int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+    facts = _facts(options, _files(archive), max_message_bytes)
     with ExitStack() as stack:
         if options.execute:
             archive.check_writable()
-            run = replace(facts.run, claims=f"{facts.run.claims} {_files(archive)}")
-            turn = stack.enter_context(taking_turns(archive, run, options.claim_ttl_seconds))
+            ttl_seconds = options.claim_ttl_seconds
+            turn = stack.enter_context(taking_turns(archive, facts.run, ttl_seconds))
         messages = read_archive(spark, archive)
+        if options.execute and _files(archive) != facts.cut_from:
+            raise BusyError(
+                f"archive {archive.root}: messages were drained into it at this moment, and chunks "
+                "are cut from all of them; nothing was sent, run again"
+            )
         with progress("weighing each message", str), explained(options.where):
             fates = _fates(messages, archive, facts, options).persist()
             stack.callback(fates.unpersist)
@@ -140,7 +146,7 @@ def restore(
     )
 
 
-def _facts(options: RestoreOptions, max_message_bytes: int) -> RunFacts:
+def _facts(options: RestoreOptions, files: str, max_message_bytes: int) -> RunFacts:
     url = options.parked_queue_url
     return RunFacts(
         run_id=new_id(time.time()),
@@ -155,6 +161,7 @@ def _facts(options: RestoreOptions, max_message_bytes: int) -> RunFacts:
         max_message_bytes=max_message_bytes,
         max_rate=options.max_rate,
         is_restore=True,
+        cut_from=files,
     )
 
 

@@ -64,7 +64,7 @@ def lease_held(
     """Take the archive's lease for the block, and give it up afterwards however that ends.
 
     Raises:
-        InputError: another run holds it.
+        BusyError: another run holds it.
         ArchiveError: the archive cannot be read or written.
     """
     lease = take_lease(archive, run_id, who, now_seconds(), lease_seconds)

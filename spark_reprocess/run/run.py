@@ -14,6 +14,7 @@ from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.errors import BusyError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
@@ -43,11 +44,13 @@ def run(
 ) -> RunSummary:
     """Do all steps, each on what the one before it left.
 
-    A drain that SQS ends early does not keep what is archived from being decided about.
+    A drain that SQS ends early does not keep what is archived from being decided about, and an
+    operator who redrives at this moment only keeps this run from doing so: the next one does.
 
     Raises:
-        InputError: options or policy have faults, or another run is at work, or took over.
-            Before anything was done, unless the sentence says otherwise.
+        InputError: options or policy have faults, or another run took over. Before anything was
+            done, unless the sentence says otherwise.
+        BusyError: another run is at work. Before anything was done.
         ArchiveError: the archive cannot be used.
     """
     options.check()
@@ -58,15 +61,18 @@ def run(
     with lease_held(archive, run_id, who()) as lease:
         drained = drain(spark, _drain_options(options), progress=progress)
         lease.require()
-        findings = redriven = None
+        findings, redriven, postponed = None, None, ""
         if drain_ids(archive):
             findings = analyze(spark, _analyze_options(options, policy), progress=progress)
             lease.require()
-            redriven = _redrive(spark, options, policy, findings, progress)
+            try:
+                redriven = _redrive(spark, options, policy, findings, progress)
+            except BusyError as error:
+                postponed = str(error)
         undecided = _undecided(spark, archive)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
-    return RunSummary(run_id, drained, findings, redriven, undecided, warnings)
+    return RunSummary(run_id, drained, findings, redriven, undecided, postponed, warnings)
 
 
 def _policy(spark: SparkSession, options: RunOptions) -> Policy | None:

@@ -74,6 +74,8 @@ class RunSummary:
     Attributes:
         findings: None where the archive holds no message at all.
         redriven: None without a policy, or where there was nothing to decide about.
+        postponed: who was at work on the same messages, so that nothing was redriven; empty where
+            nobody was.
         warnings: what went wrong beside the work itself, a sentence each.
     """
 
@@ -82,4 +84,5 @@ class RunSummary:
     findings: Findings | None
     redriven: RedriveSummary | None
     undecided: Undecided
+    postponed: str = ""
     warnings: tuple[str, ...] = ()

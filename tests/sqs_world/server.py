@@ -134,8 +134,9 @@ class WorldServer:
             if answer or left <= 0:
                 return answer
             with suppress(TimeoutError):
-                pause = min(left, self._seconds_to_event(visit))
-                await asyncio.wait_for(news.wait(), pause)
+                # Not by wait_for, which up to Python 3.11 may forget that it was cancelled.
+                async with asyncio.timeout(min(left, self._seconds_to_event(visit))):
+                    await news.wait()
             if reader.at_eof():
                 raise AnswerLostError(is_timeout=False)
 

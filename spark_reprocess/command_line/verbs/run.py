@@ -86,6 +86,8 @@ def _run(options: RunOptions) -> int:
         progress=progress_here(),
     )
     print_run(summary)
+    if summary.postponed:
+        complain(f"nothing was redriven, the next run does it: {summary.postponed}")
     for warning in summary.warnings:
         complain(warning)
     return _exit_code(summary)
@@ -105,7 +107,7 @@ def _exit_code(summary: RunSummary) -> int:
     redriven = summary.redriven
     if redriven and redriven.canary and redriven.canary.stopped_groups:
         return STOPPED_BY_CANARY
-    if redriven and (redriven.is_unfinished or redriven.stopped_by):
+    if summary.postponed or (redriven and (redriven.is_unfinished or redriven.stopped_by)):
         return NOT_ALL_SENT
     return BAD_INPUT if summary.drained.stopped_by else DONE
 

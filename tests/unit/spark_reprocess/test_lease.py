@@ -5,7 +5,7 @@ import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lease import Lease, take_lease
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError
 from tests.builders import NOW
 
 
@@ -21,7 +21,7 @@ def take(archive: Archive, run: str, now: float = NOW) -> Lease:
 def test_a_held_archive_is_refused_with_a_name_and_a_time(archive: Archive) -> None:
     take(archive, "run-1")
 
-    with pytest.raises(InputError, match=r"run run-1 of run-1@host .* 2023-11-14T22:18:20\.000"):
+    with pytest.raises(BusyError, match=r"run run-1 of run-1@host .* 2023-11-14T22:18:20\.000"):
         take(archive, "run-2", NOW + 299)
 
 
@@ -41,7 +41,7 @@ def test_a_renewed_lease_is_held_for_longer(archive: Archive) -> None:
     lease = take(archive, "run-1")
 
     assert lease.renew(NOW + 200)
-    with pytest.raises(InputError):
+    with pytest.raises(BusyError):
         take(archive, "run-2", NOW + 499)
 
 
@@ -50,7 +50,7 @@ def test_a_holder_that_was_away_too_long_learns_of_it(archive: Archive) -> None:
     take(archive, "run-2", NOW + 300)
 
     assert not late.renew(NOW + 301)
-    with pytest.raises(InputError, match="run-2"):
+    with pytest.raises(BusyError, match="run-2"):
         take(archive, "run-3", NOW + 302)
 
 
@@ -60,7 +60,7 @@ def test_a_late_release_takes_nothing_from_the_next_holder(archive: Archive) -> 
 
     late.release(NOW + 301)
 
-    with pytest.raises(InputError, match="run-2"):
+    with pytest.raises(BusyError, match="run-2"):
         take(archive, "run-3", NOW + 302)
 
 
@@ -68,7 +68,7 @@ def test_of_many_at_once_one_gets_it(archive: Archive) -> None:
     def attempt(number: int) -> bool:
         try:
             take(archive, f"run-{number}")
-        except InputError:
+        except BusyError:
             return False
         return True
 

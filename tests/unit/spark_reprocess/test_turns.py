@@ -1,15 +1,17 @@
 import json
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Thread
 
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.turns import Run, Turn, others_alive, taking_turns
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError
 
 TTL = 900.0
 
@@ -47,7 +49,7 @@ def test_runs_that_share_their_claims_go_side_by_side(archive: Archive, clock: C
 def test_run_with_other_claims_has_to_wait(archive: Archive, clock: Clock) -> None:
     with (
         taking_turns(archive, run("r-1", "p-1"), TTL, clock),
-        pytest.raises(InputError, match=r"plan p-1 is being carried out by me@here since 2023"),
+        pytest.raises(BusyError, match=r"plan p-1 is being carried out by me@here since 2023"),
     ):
         taking_turns(archive, run("r-2", "p-2"), TTL, clock).__enter__()
 
@@ -55,7 +57,7 @@ def test_run_with_other_claims_has_to_wait(archive: Archive, clock: Clock) -> No
 def test_run_that_was_sent_away_is_in_nobodys_way(archive: Archive, clock: Clock) -> None:
     with (
         taking_turns(archive, run("r-1", "p-1"), TTL, clock),
-        pytest.raises(InputError),
+        pytest.raises(BusyError),
     ):
         taking_turns(archive, run("r-2", "p-2"), TTL, clock).__enter__()
 
@@ -100,7 +102,7 @@ def test_of_two_that_start_at_the_same_moment_at_most_one_goes_on(
             with taking_turns(archive, run(f"r-{name}", name), TTL, clock):
                 both.wait()
                 return True
-        except InputError:
+        except BusyError:
             both.wait()
             return False
 
@@ -117,7 +119,41 @@ def test_run_that_cannot_renew_its_time_learns_of_it(archive: Archive, clock: Cl
     clock.now += TTL / 2 - 1
     assert turn.trouble() == ""
     clock.now += 1
-    assert turn.trouble() == "turns/r-1.json could not be written for 450 s"
+    assert turn.trouble().startswith("turns/r-1.json was not renewed for 450 s")
+
+
+def test_machine_that_slept_past_its_time_does_not_take_its_turn_back(
+    archive: Archive, clock: Clock
+) -> None:
+    """Another plan may have begun since, and may be at work on the same messages."""
+    ttl_seconds = 0.1
+    turn = Turn(archive, run("r-1", "p-1"), ttl_seconds, clock)
+    turn.announce()
+    clock.now += 3600
+
+    turn.renew()
+
+    assert "was not renewed for 3600 s" in turn.trouble()
+    assert others_alive(archive, run("r-2", "p-2"), clock()) == []
+
+
+def test_machine_that_slept_within_its_time_goes_on(archive: Archive, clock: Clock) -> None:
+    ttl_seconds = 0.1
+    turn = Turn(archive, run("r-1", "p-1"), ttl_seconds, clock)
+    turn.announce()
+    clock.now += ttl_seconds * 0.9
+    renewing = Thread(target=turn.renew)
+    renewing.start()
+    until(lambda: not turn.trouble())
+    turn.end()
+    renewing.join()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
 
 
 def test_full_disk_ends_the_turn_by_time(tmp_path: Path, clock: Clock) -> None:
