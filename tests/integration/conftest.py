@@ -4,6 +4,8 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -12,10 +14,13 @@ from moto.server import ThreadedMotoServer
 
 from dlq_replay.sqs import SqsQueue
 from tests.small_jobs import QUICK_JVM
+from tests.sqs_world.server import serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
+
+    from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
 
@@ -74,3 +79,15 @@ def make_queue(sqs: "SQSClient") -> MakeQueue:
         return SqsQueue(sqs, url)
 
     return make
+
+
+@pytest.fixture
+def make_desk(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator["MakeDesk"]:
+    """Make an operator's desk, with a server of its own that can be disturbed."""
+    from tests.integration.desk import set_up  # noqa: PLC0415 - pyspark loads slowly
+
+    with serve_in_thread() as world:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
+        yield partial(set_up, spark, world, tmp_path)

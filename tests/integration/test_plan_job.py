@@ -71,6 +71,19 @@ def test_archive_that_changed_since_is_refused(
         executed(spark, archive, plan, destination.url)
 
 
+def test_plan_of_another_archive_is_refused(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    plan = planned(spark, archive_of(tmp_path / "mine", [parked(0)]))
+    other = archive_of(tmp_path / "other", [parked(0)], drain_id="20261122T000000Z-000000")
+
+    with pytest.raises(InputError, match=f"{other.root}: holds no drain 20261121T031502Z-ab12cd"):
+        executed(spark, other, plan, destination.url)
+    assert other.list("ledger") == []
+    assert receive_all(destination) == []
+
+
 def test_group_that_the_plan_invents_is_refused(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:

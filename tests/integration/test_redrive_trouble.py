@@ -2,94 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import boto3
-import pytest
-
-from dlq_replay.message import Message
-from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Ledger, Outcome, attempt_names
-from spark_reprocess.redrive.redrive_values import RedriveSummary
-from tests.integration.spark_world import (
-    archive_of,
-    executed,
-    parked,
-    planned,
-    receive_all,
-    sender_at,
-)
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-SEND = "SendMessageBatch"
-
-
-@dataclass(frozen=True)
-class Desk:
-    """An operator's: one archive, one approved plan, one queue to send to."""
-
-    spark: "SparkSession"
-    world: ServedWorld
-    archive: Archive
-    plan: str
-    destination: SqsQueue
-    sent: Sequence[Message]
-
-    def redrive(self, **options: Any) -> RedriveSummary:
-        sender = partial(sender_at, self.world.url)
-        url = self.destination.url
-        return executed(self.spark, self.archive, self.plan, url, make_sender=sender, **options)
-
-    def at_send(self, number: int, act: Callable[[], None]) -> None:
-        """Do something when that many calls have been made, before the next is carried out."""
-        self.world.front.faults.add(Fault(Effect.CALL, SEND, nth=number, callback=act))
-
-    def meet(self, effect: Effect, **fields: Any) -> None:
-        self.world.front.faults.add(Fault(effect, SEND, **fields))
-
-    def recorded(self, outcome: Outcome) -> set[str]:
-        """The messages of which some result says so."""
-        attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
-        results = [r for a in attempts if a for r in a.results or ()]
-        return {r.message_id for r in results if r.outcome is outcome}
-
-    def arrived(self) -> Counter[str]:
-        """How often each message arrived, by the id of its archived copy."""
-        ids = {one.body: one.message_id for one in self.sent}
-        return Counter(ids[one.body] for one in receive_all(self.destination))
-
-
-MakeDesk = Callable[..., Desk]
-
-
-@pytest.fixture
-def make_desk(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MakeDesk]:
-    with serve_in_thread() as world:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
-
-        def make(messages: Sequence[Message], name: str = "main") -> Desk:
-            client = boto3.client("sqs")
-            fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith(".fifo") else {}
-            queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
-            archive = archive_of(tmp_path, messages)
-            return Desk(spark, world, archive, planned(spark, archive), queue, messages)
-
-        yield make
-
-
-def standard(count: int) -> list[Message]:
-    return [parked(2 * n) for n in range(count)]
+from spark_reprocess.archive.ledger import Outcome
+from tests.integration.desk import SEND, MakeDesk, standard
+from tests.integration.spark_world import parked, receive_all
+from tests.sqs_world.faults import Effect
 
 
 def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:

@@ -1,13 +1,16 @@
 """``restore`` in a real Spark session, against an SQS server over HTTP."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dlq_replay.message import Message
+from spark_reprocess.archive.message_store import read_archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
+from spark_reprocess.restore import restore as restore_module
 from spark_reprocess.restore.restore import RestoreOptions, restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
@@ -20,7 +23,7 @@ from tests.integration.spark_world import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_reprocess.archive.files import Archive
 
@@ -85,6 +88,29 @@ def test_fifo_groups_go_back_in_order(
     assert restored(spark, archive, queue.url).count("restored") == 6
     arrived = [one.body for one in receive_all(queue) if one.message_group_id == "g-0"]
     assert arrived == [parked(n).body for n in (4, 2, 0)]
+
+
+def test_messages_that_are_drained_meanwhile_make_it_wait(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another restore may share the claims, and would have cut its chunks from other files."""
+    queue = make_queue("parked")
+    archive = archive_of(tmp_path, [parked(0)])
+
+    def drain_and_read(*arguments: Any) -> "DataFrame":
+        archive_of(tmp_path, [parked(2)])
+        return read_archive(*arguments)
+
+    monkeypatch.setattr(restore_module, "read_archive", drain_and_read)
+    with pytest.raises(BusyError, match="messages were drained into it at this moment"):
+        restored(spark, archive, queue.url)
+    monkeypatch.undo()
+
+    assert receive_all(queue) == []
+    assert restored(spark, archive, queue.url).count("restored") == 2
 
 
 def test_dry_run_says_what_would_go_back_and_sends_nothing(

@@ -8,6 +8,7 @@ import pytest
 from dlq_replay.context import FailureError
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.lease import take_lease
+from spark_reprocess.archive.turns import Run, taking_turns
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.run.run import run
@@ -60,6 +61,15 @@ class Installation:
             "reason": "every night",
         }
         return RunOptions(**{**usual, **changes})
+
+    @property
+    def argv(self) -> list[str]:
+        """What a schedule starts."""
+        return [
+            *("run", "--archive", self.archive, "--parked-queue-url", self.parked.url),
+            *("--to-queue-url", self.main.url, "--policy", str(self.policy)),
+            *("--execute", "--reason", "every night"),
+        ]
 
     def run(self, **changes: Any) -> RunSummary:
         return run(self.spark, self.options(**changes), publish=self.publish)
@@ -159,6 +169,30 @@ def test_one_run_at_a_time(installation: Installation) -> None:
     assert len(receive_all(installation.parked)) == 1
 
 
+def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.park(1, 2)
+    archive = open_archive(installation.archive)
+    operator = Run("run-0", "p-1", "plan p-1", "somebody")
+
+    with taking_turns(archive, operator, ttl_seconds=900):
+        summary = installation.run()
+        exit_code = main(installation.argv)
+
+    assert summary.redriven is None
+    assert summary.postponed.startswith("plan p-1 is being carried out by somebody")
+    assert (summary.drained.archived, summary.undecided.messages) == (2, 2)
+    assert installation.published == [summary.undecided]
+    assert receive_all(installation.main) == []
+    assert exit_code == 4
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1].startswith("run ")
+    assert "nothing was redriven, the next run does it: plan p-1 is being carried out" in said.err
+
+    assert installation.run().undecided.messages == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
@@ -192,13 +226,7 @@ def test_the_command_line_ends_with_one_summary(
 ) -> None:
     installation.park(1, 2)
 
-    exit_code = main(
-        [
-            *("run", "--archive", installation.archive, "--parked-queue-url"),
-            *(installation.parked.url, "--to-queue-url", installation.main.url),
-            *("--policy", str(installation.policy), "--execute", "--reason", "every night"),
-        ]
-    )
+    exit_code = main(installation.argv)
 
     lines = capsys.readouterr().out.splitlines()
     assert exit_code == 0

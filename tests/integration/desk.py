@@ -1,0 +1,89 @@
+"""An operator's desk: an archive, an approved plan, a queue on a server that can be disturbed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Ledger, Outcome, attempt_names
+from spark_reprocess.redrive.redrive_values import RedriveSummary
+from tests.integration.spark_world import (
+    archive_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+    sender_at,
+)
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEND = "SendMessageBatch"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Redrives from here meet what it asks the server for."""
+
+    spark: "SparkSession"
+    world: ServedWorld
+    archive: Archive
+    plan: str
+    destination: SqsQueue
+    sent: Sequence[Message]
+
+    def redrive(self, plan: str | None = None, **options: Any) -> RedriveSummary:
+        """Carry out the plan, or another one."""
+        sender = partial(sender_at, self.world.url)
+        url, chosen = self.destination.url, plan or self.plan
+        return executed(self.spark, self.archive, chosen, url, make_sender=sender, **options)
+
+    def at_send(self, number: int, act: Callable[[], None]) -> None:
+        """Do something when that many calls have been made, before the next is carried out."""
+        self.world.front.faults.add(Fault(Effect.CALL, SEND, nth=number, callback=act))
+
+    def meet(self, effect: Effect, **fields: Any) -> None:
+        self.world.front.faults.add(Fault(effect, SEND, **fields))
+
+    def recorded(self, outcome: Outcome) -> set[str]:
+        """The messages of which some result says so."""
+        attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
+        results = [r for a in attempts if a for r in a.results or ()]
+        return {r.message_id for r in results if r.outcome is outcome}
+
+    def arrived(self) -> Counter[str]:
+        """How often each message arrived, by the id of its archived copy."""
+        ids = {one.body: one.message_id for one in self.sent}
+        return Counter(ids[one.body] for one in receive_all(self.destination))
+
+
+MakeDesk = Callable[..., Desk]
+
+
+def set_up(
+    spark: "SparkSession",
+    world: ServedWorld,
+    folder: Path,
+    messages: Sequence[Message],
+    name: str = "main",
+) -> Desk:
+    """Make a desk; AWS_ENDPOINT_URL must lead to *world*."""
+    client = boto3.client("sqs")
+    fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith(".fifo") else {}
+    queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
+    archive = archive_of(folder, messages)
+    return Desk(spark, world, archive, planned(spark, archive), queue, messages)
+
+
+def standard(count: int) -> list[Message]:
+    return [parked(2 * n) for n in range(count)]

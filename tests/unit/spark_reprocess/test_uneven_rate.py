@@ -1,0 +1,157 @@
+"""A rate over tasks with uneven work, on a virtual clock: chunk after chunk, as tasks send them."""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.sending import MAX_BATCH_ENTRIES
+from spark_reprocess.clients import CONCURRENT_CALLS
+from spark_reprocess.redrive.pace import WINDOW_SECONDS, Pace, Permits
+from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+
+LEDGER_SECONDS = 0.05
+"""Between two chunks of a task: a result is written, then a claim."""
+
+
+@dataclass(eq=False)
+class Thread:
+    """Sends ten messages of a task's chunk at most, in as many calls as the pace says."""
+
+    task: "Task"
+    left: int
+
+
+@dataclass(eq=False)
+class Task:
+    """Holds so many messages; its threads send a chunk side by side, then comes the next chunk."""
+
+    left: int
+    threads: set[Thread] = field(default_factory=set)
+
+    def next_chunk(self) -> Iterator[Thread]:
+        chunk = min(self.left, CHUNK_MESSAGES)
+        self.left -= chunk
+        for start in range(0, chunk, MAX_BATCH_ENTRIES):
+            self.threads.add(Thread(self, min(MAX_BATCH_ENTRIES, chunk - start)))
+        assert len(self.threads) <= CONCURRENT_CALLS
+        yield from self.threads
+
+
+@dataclass
+class Cluster:
+    """Tasks, each with its share of the messages, and one pace over all of them.
+
+    Attributes:
+        arrived: when SQS got how many messages.
+        now: once it has run: when the last call had ended.
+    """
+
+    rate: float
+    shares: list[int]
+    call_seconds: list[float]
+    random: Random
+    arrived: list[tuple[float, int]] = field(default_factory=list)
+    now: float = 0.0
+
+    def run(self) -> None:
+        self._pace = Pace(self.rate)
+        self._permits = Permits[Thread](self._pace)
+        self._events: list[tuple[float, int, Thread | Task]] = []
+        self._order = itertools.count()
+        for share in self.shares:
+            self._begin(Task(share))
+        while True:
+            for thread in self._permits.grant(self.now):
+                self._call(thread)
+            granted_at = self.now + self._permits.seconds_until_next(self.now)
+            event_at = self._events[0][0] if self._events else math.inf
+            if math.isinf(granted_at) and math.isinf(event_at):
+                return
+            self.now = min(granted_at + 1e-9, event_at)
+            if self.now == event_at:
+                self._happen(heapq.heappop(self._events)[2])
+
+    def _begin(self, task: Task) -> None:
+        for thread in task.next_chunk():
+            self._ask(thread)
+
+    def _ask(self, thread: Thread) -> None:
+        self._permits.ask(thread, self._messages(thread))
+
+    def _messages(self, thread: Thread) -> int:
+        return min(thread.left, self._pace.call_messages)
+
+    def _call(self, thread: Thread) -> None:
+        seconds = self.random.choice(self.call_seconds)
+        self.arrived.append((self.now + self.random.uniform(0, seconds), self._messages(thread)))
+        self._at(seconds, thread)
+
+    def _at(self, seconds: float, what: Thread | Task) -> None:
+        heapq.heappush(self._events, (self.now + seconds, next(self._order), what))
+
+    def _happen(self, what: Thread | Task) -> None:
+        if isinstance(what, Task):
+            self._begin(what)
+            return
+        messages = self._messages(what)
+        self._permits.end(messages, self.now)
+        what.left -= messages
+        if what.left:
+            self._ask(what)
+            return
+        what.task.threads.discard(what)
+        if not what.task.threads and what.task.left:
+            self._at(LEDGER_SECONDS, what.task)
+
+    def most_in_a_window(self) -> int:
+        """What the fullest ten seconds from any arrival on hold."""
+        return max((self._held_from(start) for start, _ in self.arrived), default=0)
+
+    def _held_from(self, start: float) -> int:
+        end = start + WINDOW_SECONDS
+        return sum(messages for at, messages in self.arrived if start <= at < end)
+
+
+def cluster(rate: float, shares: list[int], call_seconds: list[float], seed: int = 1) -> Cluster:
+    made = Cluster(rate, shares, call_seconds, Random(seed))
+    made.run()
+    return made
+
+
+shares = st.lists(st.integers(0, 250), min_size=1, max_size=4)
+
+
+@given(
+    st.floats(0.5, 60),
+    shares,
+    st.lists(st.floats(0.001, 15), min_size=1, max_size=3),
+    st.integers(),
+)
+def test_no_window_holds_more_than_five_percent_above(
+    rate: float, shares: list[int], call_seconds: list[float], seed: int
+) -> None:
+    sent = cluster(rate, shares, call_seconds, seed)
+
+    assert sum(messages for _, messages in sent.arrived) == sum(shares)
+    assert sent.most_in_a_window() <= rate * WINDOW_SECONDS * 1.05 + 1e-6
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 2.5, 10.0, 50.0, 200.0])
+@pytest.mark.parametrize(
+    "parts",
+    [(1.0,), (0.5, 0.5), (0.9, 0.1), (0.97, 0.01, 0.01, 0.01)],
+    ids=["one task", "even", "uneven", "nearly all in one of four"],
+)
+def test_rate_is_reached_however_uneven_the_work_is(rate: float, parts: tuple[float, ...]) -> None:
+    """Also at the end, when one task alone has messages left."""
+    minute = [max(1, round(60 * rate * part)) for part in parts]
+    sent = cluster(rate, minute, [0.005, 0.02, 0.1])
+
+    assert sum(minute) / sent.now >= 0.9 * rate
