@@ -19,6 +19,8 @@ from spark_reprocess.redrive.refusals import is_passing
 REPEATS = 5
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
+_REMEMBERED_SECONDS = 240.0
+"""Of the five minutes for which a FIFO queue knows a deduplication id; the rest is for the call."""
 
 
 class OneCallQueue(Protocol):
@@ -57,35 +59,48 @@ class GatedQueue:
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send; five times more what SQS refuses for the moment. One result each, in order.
 
-        Five repeats take little more than a minute, well within the five minutes for which a FIFO
-        queue knows a message again.
+        On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
+        make each wait for minutes.
         """
-        results = list(self._send(entries))
+        results: list[SendResult] = []
+        asked_at: list[float] = []
+        for part in self._parts(entries):
+            asked_at += [self.now_seconds()] * len(part)
+            results += self._send(part, self.until_seconds)
         for repeat in range(REPEATS):
             again = [place for place, one in enumerate(results) if self._may_repeat(one)]
             if not again or self.gate.stopped_by:
                 break
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
             self.gate.pause(self.uniform(0, pause))
-            fresh = self._send([entries[place] for place in again])
+            until = self._repeats_until(min(asked_at[place] for place in again))
+            parts = self._parts([entries[place] for place in again])
+            fresh = [result for part in parts for result in self._send(part, until)]
             for place, result in zip(again, fresh, strict=True):
                 results[place] = _later(results[place], result)
         return results
 
+    def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
+        for start in range(0, len(entries), self.gate.call_messages):
+            yield entries[start : start + self.gate.call_messages]
+
     def _may_repeat(self, result: SendResult) -> bool:
         return is_passing(result) or (self.is_fifo and isinstance(result, InDoubt))
 
-    def _send(self, entries: Sequence[SendEntry]) -> Iterator[SendResult]:
-        for start in range(0, len(entries), self.gate.call_messages):
-            part = entries[start : start + self.gate.call_messages]
-            yield from send_apart_if_spoiled(self._call, part)
+    def _repeats_until(self, asked_at: float) -> float:
+        if not self.is_fifo:
+            return self.until_seconds
+        return min(self.until_seconds, asked_at + _REMEMBERED_SECONDS)
 
-    def _call(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
-        if not self.gate.enter(len(entries), self.until_seconds - self.now_seconds()):
+    def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
+        return send_apart_if_spoiled(lambda entries: self._call(entries, until), part)
+
+    def _call(self, entries: Sequence[SendEntry], until: float) -> Sequence[SendResult] | Spoiled:
+        if not self.gate.enter(len(entries), until - self.now_seconds()):
             return [NotReached()] * len(entries)
         try:
             # The wait may have taken all the time there was, or this machine may have slept.
-            if self.now_seconds() >= self.until_seconds:
+            if self.now_seconds() >= until:
                 return [NotReached()] * len(entries)
             return self.queue.send_once(entries)
         finally:

@@ -20,15 +20,12 @@ import boto3
 import pytest
 
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.analysis.signature import signature_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
 from spark_reprocess.interruption import INTERRUPTED
-from spark_reprocess.plan.frozen_set import digest
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
-from tests.integration.spark_world import DRAIN_ID, archive_of, parked, receive_all
+from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.small_jobs import QUICK_JVM
 from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
@@ -186,16 +183,8 @@ class Job:
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
-    group_id = signature_of(messages[0].body, "attempts_exhausted", None, None).group_id
-    ids = [one.message_id for one in messages]
-    plan = Plan(
-        "p-1",
-        archive.root,
-        Snapshot((DRAIN_ID,), MESSAGES, digest(ids)),
-        (PlannedGroup(group_id, "", MESSAGES, Action.REDRIVE),),
-    )
     path = tmp_path / "plan.yaml"
-    path.write_text(plan_text(plan))
+    write_plan(path, archive, messages)
     with serve_in_thread(latency_ms=5) as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")

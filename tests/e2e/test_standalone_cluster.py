@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,12 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from tests.e2e.approved_plan import write_plan
+from tests.integration.spark_world import archive_of
+from tests.integration.spark_world import parked as parked_copy
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
+from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 MESSAGES = 60
+SPECULATED = 800
 
 # Six JVMs start one after the other.
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -67,10 +74,11 @@ def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         log = start(stack, folder / "master", [name, *options], environment)
         url = wait_for(log, r"Starting Spark master at (spark://\S+)")
-        for number in (1, 2):
+        # Spark speculates on another host alone, so one machine goes by two names.
+        for number, host in ((1, "127.0.0.1"), (2, "localhost")):
             worker = [
                 "org.apache.spark.deploy.worker.Worker",
-                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"),
+                *("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g"),
                 *("--work-dir", str(folder / f"work-{number}"), url),
             ]
             log = start(stack, folder / f"worker-{number}", worker, environment)
@@ -111,6 +119,48 @@ def everything(queue: SqsQueue) -> list[str]:
         queue.delete(messages)
         bodies += [one.body for one in messages]
     return bodies
+
+
+def test_second_attempts_beside_slow_ones_send_nothing_twice(
+    world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
+) -> None:
+    """One call takes so long that Spark starts its task again on the other host, and kills it."""
+    main = make_queue(boto3.client("sqs", endpoint_url=world.url), "speculation")
+    messages = [parked_copy(2 * n) for n in range(SPECULATED)]
+    archive = archive_of(tmp_path / "archive", messages)
+    plan, events = tmp_path / "plan.yaml", tmp_path / "events"
+    events.mkdir()
+    write_plan(plan, archive, messages)
+    options = {
+        "archive": archive.root,
+        "plan": str(plan),
+        "to_queue_url": main.url,
+        "execute": True,
+        "reason": "it is fixed",
+        "tasks": 2,
+    }
+    slow = Fault(Effect.DELAY, "SendMessageBatch", "speculation", nth=4, after=True, seconds=9.0)
+    world.front.faults.add(slow)
+
+    finished = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.e2e.speculating_process"),
+            *(master, events.as_uri(), json.dumps(options)),
+        ],
+        env={**environment, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers/core")))},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    counts = Counter(json.loads(finished.stdout.splitlines()[-1])["counts"])
+    (log,) = (path for path in events.rglob("*") if path.is_file() and "appstatus" not in path.name)
+    assert '"Speculative":true' in log.read_text()
+    assert counts["sent"] + counts["busy"] == SPECULATED
+    assert counts["busy"] == CHUNK_MESSAGES
+    assert Counter(everything(main)) == Counter(one.body for one in messages)
 
 
 def test_the_packed_job_brings_every_message_back(

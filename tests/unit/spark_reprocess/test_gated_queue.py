@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -27,6 +27,17 @@ class Answers:
         if self.spoilt_by in bodies:
             return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
         return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
+
+
+@dataclass
+class SlowGate(FakeGate):
+    """Each call waits 90 s for its turn, as behind 45 others at 0.5 messages a second."""
+
+    now: float = 0.0
+
+    def enter(self, messages: int, seconds: float) -> bool:
+        self.now += 90
+        return super().enter(messages, seconds)
 
 
 def gated(
@@ -90,7 +101,7 @@ def test_gate_that_closes_between_calls_lets_no_more_through() -> None:
 
 
 def test_no_call_begins_once_the_claim_has_aged() -> None:
-    times = iter([99.0, 100.0])
+    times = iter([99.0, 99.0, 100.0])
     gate, answers = FakeGate(), Answers()
 
     assert gated(answers, gate, now=lambda: next(times)).send(entries(1)) == [NotReached()]
@@ -148,6 +159,23 @@ def test_fifo_queue_is_asked_again_because_it_knows_the_message() -> None:
     answers = Answers(of={"0": [LOST, LOST]})
 
     assert gated(answers, FakeGate(), is_fifo=True).send(entries(1)) == [Confirmed("copy of 0")]
+
+
+def test_fifo_queue_is_not_asked_again_once_it_may_have_forgotten_the_message() -> None:
+    answers = Answers(of={"0": [LOST] * 9})
+    gate = SlowGate()
+    queue = gated(answers, gate, is_fifo=True, now=lambda: gate.now)
+
+    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [LOST]
+    assert len(answers.calls) == 2
+
+
+def test_standard_queue_takes_its_time() -> None:
+    answers = Answers(of={"0": [THROTTLED] * 5})
+    gate = SlowGate()
+    queue = replace(gated(answers, gate, now=lambda: gate.now), until_seconds=10_000.0)
+
+    assert queue.send(entries(1)) == [Confirmed("copy of 0")]
 
 
 @pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotReached()])
