@@ -6,6 +6,7 @@ of them. So the parked queue is drained, which is what the archive is for, and e
 context says which plan sent it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id
+from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.archive.reading import archive_rows
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.drain.drain import DrainOptions, drain
@@ -91,18 +92,19 @@ class LiveEyes:
         self.archived += summary.archived
         return "; ".join(summary.stopped_by)
 
-    def returned(self) -> frozenset[str]:
+    def returned(self) -> Mapping[str, str]:
         """See ``Eyes``."""
         oldest = new_id(self.sent_at - _LONGEST_DRAIN_SECONDS)
         recent = [drain_id for drain_id in drain_ids(self.archive) if drain_id >= oldest]
         if not recent:
-            return frozenset()
+            return {}
         since = datetime.fromtimestamp(self.sent_at - _SKEW_SECONDS, UTC)
-        columns = ("first_id", "plan_id", "sent_at")
+        columns = ("first_id", "plan_id", "sent_at", "error_type")
         came_back = archive_rows(self.spark, self.archive, recent, columns).where(
             (F.col("plan_id") == self.plan_id) & (F.col("sent_at") >= F.lit(since))
         )
-        return frozenset(column_texts(came_back.select("first_id").distinct()))
+        failures = came_back.groupBy("first_id").agg(F.max("error_type").alias("error_type"))
+        return {row["first_id"]: row["error_type"] or "" for row in failures.collect()}
 
     def _counts(self, url: str) -> QueueCounts | None:
         try:

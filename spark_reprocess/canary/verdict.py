@@ -1,7 +1,7 @@
 """What a canary says of each group. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spark_reprocess.canary.share import Share
@@ -24,6 +24,8 @@ class GroupVerdict:
         returned: canaries that came back to the parked queue.
         allowed: how many of them may.
         why: what is not known; empty for the other verdicts.
+        failures: of those that came back, by first id, the type of the recorded error; empty where
+            none was recorded.
     """
 
     group_id: str
@@ -32,6 +34,7 @@ class GroupVerdict:
     allowed: int
     verdict: Verdict
     why: str = ""
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,13 @@ class CanaryReport:
     def stopped_groups(self) -> tuple[str, ...]:
         """The groups whose rest must not follow."""
         return tuple(one.group_id for one in self.groups if one.verdict is not Verdict.PASSED)
+
+
+def with_failures(
+    groups: Iterable[GroupVerdict], failures: Mapping[str, Mapping[str, str]]
+) -> tuple[GroupVerdict, ...]:
+    """Add which canaries came back, by group id and first id, with the type of their error."""
+    return tuple(replace(one, failures=failures.get(one.group_id, {})) for one in groups)
 
 
 def judge(

@@ -5,7 +5,7 @@ parked like any other message. The next run takes a new canary of what is left.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_reprocess.canary.share import Share
@@ -34,8 +34,11 @@ class Eyes(Protocol):
     def fetch(self) -> str:
         """Bring the parked queue into the archive; say why that failed, or nothing."""
 
-    def returned(self) -> frozenset[str]:
-        """The first ids of messages that came back with this plan's id since it was sent."""
+    def returned(self) -> Mapping[str, str]:
+        """The messages that came back with this plan's id since it was sent, by first id.
+
+        With each the type of the error that its consumer recorded, empty where it recorded none.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,18 @@ class Seen:
     """What the wait brought.
 
     Attributes:
-        returned: by group id, how many canaries came back.
+        failures: by group id and first id, the canaries that came back, with the type of each
+            one's error.
         unknown: why the wait tells nothing about those that did not; empty where it does.
     """
 
-    returned: Mapping[str, int]
+    failures: Mapping[str, Mapping[str, str]]
     unknown: str
+
+    @property
+    def returned(self) -> dict[str, int]:
+        """By group id, how many canaries came back."""
+        return {group_id: len(of_group) for group_id, of_group in self.failures.items()}
 
 
 @dataclass(slots=True)
@@ -72,14 +81,14 @@ class Watch:
     stopped: Callable[[], str]
     poll_seconds: float = 5.0
     grace_seconds: float = GRACE_SECONDS
-    _returned: frozenset[str] = frozenset()
+    _returned: dict[str, str] = field(default_factory=dict)
     _main: QueueCounts | None = None
     _trouble: str = ""
 
     def run(self) -> Seen:
         """Wait until every group has failed, the time is over, or something is in the way."""
         unknown = self._wait() or self._settle()
-        return Seen(self._by_group(), unknown)
+        return self._seen(unknown)
 
     def status(self) -> str:
         """What to show while it goes on."""
@@ -122,7 +131,7 @@ class Watch:
             parked = self.eyes.parked()
             is_empty = parked is not None and parked.total == 0 and not self._trouble
             if has_seen_no_dead_letters and is_empty:
-                self._returned |= self.eyes.returned() & self.canaries.keys()
+                self._look()
                 return ""
             if why := self.stopped():
                 return why
@@ -136,16 +145,20 @@ class Watch:
         if parked is None or not (parked.visible or is_last):
             return
         self._trouble = self.eyes.fetch()
-        self._returned |= self.eyes.returned() & self.canaries.keys()
+        self._look()
 
-    def _by_group(self) -> dict[str, int]:
-        counts = dict.fromkeys(self.sent, 0)
-        for first_id in self._returned:
-            counts[self.canaries[first_id]] += 1
-        return counts
+    def _look(self) -> None:
+        found = self.eyes.returned()
+        self._returned |= {one: found[one] for one in found.keys() & self.canaries.keys()}
+
+    def _seen(self, unknown: str = "") -> Seen:
+        failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
+        for first_id, error in sorted(self._returned.items()):
+            failures[self.canaries[first_id]][first_id] = error
+        return Seen(failures, unknown)
 
     def _is_decided(self) -> bool:
-        verdicts = judge(self.sent, self._by_group(), self.max_return)
+        verdicts = judge(self.sent, self._seen().returned, self.max_return)
         return all(one.verdict is Verdict.FAILED for one in verdicts)
 
     def _backlog_sentence(self) -> str:

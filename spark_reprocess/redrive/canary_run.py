@@ -17,7 +17,7 @@ from spark_reprocess.archive.ledger import LEDGER, Ledger, Outcome, timestamp
 from spark_reprocess.canary.live import LiveEyes
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.surroundings import Surroundings
-from spark_reprocess.canary.verdict import CanaryReport, judge
+from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
 from spark_reprocess.canary.vigil import Vigil
 from spark_reprocess.canary.watch import Seen, Watch
 from spark_reprocess.clients import ClientFactory
@@ -106,6 +106,7 @@ class CanaryRun:
             seen = self._watched(settled, sent, vigil, eyes)
         missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.drawn.without]
         groups = judge(sent, seen.returned, self.options.max_return, seen.unknown, missing)
+        groups = with_failures(groups, seen.failures)
         report = CanaryReport(groups, time.time() - sent_at, eyes.archived)
         self._record(report)
         stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")

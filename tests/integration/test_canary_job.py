@@ -95,6 +95,10 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     summary = run(spark, archive, plan, world)
 
     assert verdicts(summary) == {"TimeoutError": Verdict.PASSED, "KeyError": Verdict.FAILED}
+    assert summary.canary is not None
+    came_back = [first_id for one in summary.canary.groups for first_id in one.failures]
+    assert len(came_back) == 2
+    assert set(came_back) <= {f"first-{n}" for n in range(0, 20, 2)}
     assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [12, 8]
     wait_until(lambda: len(world.handled) == 10)
     assert sorted(map(number, world.handled)) == list(range(1, 20, 2))

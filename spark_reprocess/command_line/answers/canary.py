@@ -5,6 +5,7 @@ from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.terminal import print_table, say
 
 _NAMED_GROUPS = 5
+_NAMED_MESSAGES = 5
 
 
 def print_drawn(drawn: Drawn) -> None:
@@ -30,6 +31,9 @@ def print_verdict(report: CanaryReport) -> None:
         ("canary of group", "sent ahead", "came back", "may come back", "verdict", ""),
         [_row(one) for one in report.groups],
     )
+    for one in report.groups:
+        if one.failures:
+            say(_failures(one))
     stopped = report.stopped_groups
     passed = len(report.groups) - len(stopped)
     say(
@@ -55,6 +59,15 @@ def stopped_sentence(report: CanaryReport) -> str:
         "came back is in the archive for the next analyze; run the same command again once it is "
         "fixed, for a new canary of what is left"
     )
+
+
+def _failures(one: GroupVerdict) -> str:
+    """Name the canaries that came back; what else is known of one, ``show`` tells."""
+    named = [
+        f"{first_id} ({error})" if error else first_id for first_id, error in one.failures.items()
+    ]
+    shown = ", ".join(named[:_NAMED_MESSAGES]) + (", …" if len(named) > _NAMED_MESSAGES else "")
+    return f"came back of group {one.group_id}: {shown}"
 
 
 def _row(one: GroupVerdict) -> tuple[object, ...]:

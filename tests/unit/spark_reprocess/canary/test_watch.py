@@ -48,8 +48,8 @@ class World:
         self.others = 0
         return ""
 
-    def returned(self) -> frozenset[str]:
-        return frozenset({*self.archived, "of-an-earlier-canary"})
+    def returned(self) -> dict[str, str]:
+        return dict.fromkeys([*self.archived, "of-an-earlier-canary"], "TimeoutError")
 
     def watch(self, max_return: Share = NONE) -> Watch:
         return Watch(
@@ -87,6 +87,7 @@ def test_one_group_fails_and_the_other_passes() -> None:
     seen = world.watch().run()
 
     assert seen.returned == {"g": 1, "h": 0}
+    assert seen.failures == {"g": {"f-1": "TimeoutError"}, "h": {}}
     assert verdicts(seen) == {"g": Verdict.FAILED, "h": Verdict.PASSED}
     assert world.now >= 150
 

@@ -1,0 +1,35 @@
+import pytest
+
+from spark_reprocess.canary.share import NONE
+from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
+from spark_reprocess.command_line.answers.canary import print_verdict, stopped_sentence
+
+FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
+REPORT = CanaryReport(
+    with_failures(judge({"g-1": 3, "g-2": 3}, {"g-2": 2}, NONE), FAILURES), 9.4, archived=7
+)
+
+
+def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    print_verdict(REPORT)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "canary of group  sent ahead  came back  may come back  verdict",
+        "g-1                       3          0              0  passed",
+        "g-2                       3          2              0  failed",
+        "came back of group g-2: first-4 (KeyError), first-6",
+        "canary: 1 of 2 groups passed after 9 s; 7 parked messages came into the archive meanwhile",
+    ]
+
+
+def test_many_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    many = {"g": {f"first-{n}": "" for n in range(9)}}
+
+    print_verdict(CanaryReport(with_failures(judge({"g": 9}, {"g": 9}, NONE), many), 1.0))
+
+    said = capsys.readouterr().out
+    assert "came back of group g: first-0, first-1, first-2, first-3, first-4, …\n" in said
+
+
+def test_sentence_names_the_groups_that_were_stopped() -> None:
+    assert stopped_sentence(REPORT).startswith("stopped by the canary (failed: g-2): the rest")
