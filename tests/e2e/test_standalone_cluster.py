@@ -139,7 +139,7 @@ def test_second_attempts_beside_slow_ones_send_nothing_twice(
         "reason": "it is fixed",
         "tasks": 2,
     }
-    slow = Fault(Effect.DELAY, "SendMessageBatch", "speculation", nth=4, after=True, seconds=9.0)
+    slow = Fault(Effect.DELAY, "SendMessageBatch", "speculation", nth=4, after=True, seconds=7.0)
     world.front.faults.add(slow)
 
     finished = subprocess.run(
