@@ -1,3 +1,5 @@
+import errno
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +42,27 @@ def test_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         archive.write("a", b"")
     with pytest.raises(ArchiveError, match="cannot write a: Not a directory"):
         archive.create("a", b"")
+
+
+def test_full_disk_is_named_and_leaves_what_was_there(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a disk is full shows at the latest when what was written is to be durable."""
+
+    def fill(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    archive.write("x/1", b"before")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fill)
+        for write in (archive.write, archive.create):
+            with pytest.raises(ArchiveError, match=r"cannot write x/\d: No space left on device"):
+                write("x/1" if write == archive.write else "x/2", b"after")
+
+    assert archive.read("x/1") == b"before"
+    assert archive.read("x/2") is None
+    assert sorted(p.name for p in (tmp_path / "archive").rglob("*")) == ["1", "x"]
+    assert archive.create("x/2", b"after")
 
 
 @pytest.mark.parametrize("location", ["gs://bucket/prefix", "hdfs://host/path"])
