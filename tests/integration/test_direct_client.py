@@ -224,11 +224,11 @@ def test_credentials_that_cannot_be_renewed_are_named_and_nothing_is_sent(
     )
     direct = DirectClient(plain, credentials, Connections(world.url, 3, 3))
 
-    error = failure(direct.send_message_batch, QueueUrl=url, Entries=[])
+    error = failure(direct.receive_message, QueueUrl=url)
 
     assert isinstance(error, CredentialRetrievalError)
     assert "iam-role" in str(error)
-    assert world.front.log.count("SendMessageBatch") == 0
+    assert world.front.log.count("ReceiveMessage") == 0
 
 
 def test_threads_share_it(world: ServedWorld, url: str) -> None:

@@ -104,10 +104,10 @@ def test_messages_that_are_drained_meanwhile_make_it_wait(
         archive_of(tmp_path, [parked(2)])
         return read_archive(*arguments)
 
-    monkeypatch.setattr(restore_module, "read_archive", drain_and_read)
-    with pytest.raises(BusyError, match="messages were drained into it at this moment"):
-        restored(spark, archive, queue.url)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(restore_module, "read_archive", drain_and_read)
+        with pytest.raises(BusyError, match="messages were drained into it at this moment"):
+            restored(spark, archive, queue.url)
 
     assert receive_all(queue) == []
     assert restored(spark, archive, queue.url).count("restored") == 2
