@@ -130,12 +130,10 @@ def stage(
             keep_counter=False,
             max_message_bytes=1_048_576,
         )
-        messages = [
-            message(
-                f"m-{n}", json.dumps(n), **({"MessageGroupId": f"g-{n % GROUPS}"} if fifo else {})
-            )
-            for n in range(MESSAGES)
+        groups: list[dict[str, Any]] = [
+            {"MessageGroupId": f"g-{n}"} if fifo else {} for n in range(GROUPS)
         ]
+        messages = [message(f"m-{n}", json.dumps(n), **groups[n % GROUPS]) for n in range(MESSAGES)]
         archive = open_archive(str(tmp_path))
         yield Stage(world, archive, queue, address, messages, facts, executor)
 
@@ -212,16 +210,13 @@ class DiedError(BaseException):
     """The worker is gone."""
 
 
+@dataclass(frozen=True)
 class DyingArchive(LocalArchive):
     """Its worker dies when all of one chunk is sent and nothing of it is written down."""
 
-    __slots__ = ("_chunk",)
-
-    def __init__(self, root: str, chunk: str) -> None:
-        super().__init__(root)
-        object.__setattr__(self, "_chunk", chunk)
+    chunk: str
 
     def write(self, path: str, content: bytes) -> None:
-        if self._chunk in path:
+        if self.chunk in path:
             raise DiedError
         super().write(path, content)
