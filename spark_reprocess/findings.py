@@ -8,6 +8,14 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
+class Synonym:
+    """What holds for the same messages as a lead: its field and value, as a lead's read."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Lead:
     """A field's value that sets a group apart from other undecided messages.
 
@@ -26,6 +34,7 @@ class Lead:
         condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot
             say it, or must not because the value is masked.
         compared_with: whose share *other_share* is, to be read after "of".
+        synonyms: what holds for nearly the same messages (95 % or more of them), at most three.
     """
 
     field: str
@@ -35,6 +44,7 @@ class Lead:
     score: float
     condition: str = ""
     compared_with: str = "all others"
+    synonyms: tuple[Synonym, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

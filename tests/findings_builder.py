@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
 
 ANALYZED_AT = datetime(2025, 11, 20, 10, 30, tzinfo=UTC)
 BUCKET_SECONDS = 1800.0
@@ -152,6 +152,7 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
                 value=next(texts),
                 condition=next(texts),
                 compared_with=next(texts),
+                synonyms=(Synonym(next(texts), next(texts)),),
             )
             for _ in range(3)
         ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
 from tests.findings_builder import (
     ANALYZED_AT,
     BUCKET_SECONDS,
@@ -141,6 +141,10 @@ _FAILURES = (
                 0.031,
                 4.71,
                 condition="get_json_object(body, '$.payment.provider') = 'cartebleue'",
+                synonyms=(
+                    Synonym("body.payment.acquirer", "CB-2"),
+                    Synonym("body.payment.endpoint.host", "gw2.cartebleue.example"),
+                ),
             ),
             Lead("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
             Lead("attribute.tenant", "northwind", 0.41, 0.29, 0.16),

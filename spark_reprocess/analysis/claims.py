@@ -8,6 +8,7 @@ field, a field among those that have the object in which it would be.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,19 @@ class Sort(Enum):
     TAG = "it has this value, magnitude or type"
     PRESENT = "it is there"
     MISSING = "it is not there"
+
+
+class Claim(NamedTuple):
+    """A claim in words that a program reads.
+
+    Attributes:
+        way: of its field, as ``traits`` builds it.
+        tag: of its trait; empty unless *sort* is TAG.
+    """
+
+    sort: Sort
+    way: str
+    tag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +101,13 @@ class Claims:
         values = self._fixed.of(shape) & is_general | self._table.is_kind
         return np.concatenate([values, np.ones(2 * self._fields, bool)])
 
-    def said(self, claim: int) -> tuple[Sort, str, str]:
-        """Return the claim's sort, the way of its field and, for a TAG, the trait's tag."""
+    def said(self, claim: int) -> Claim:
+        """Spell out a claim."""
         table = self._table
         if claim < self._tags:
-            return Sort.TAG, table.ways[table.field[claim]], table.tags[claim]
+            return Claim(Sort.TAG, table.ways[table.field[claim]], table.tags[claim])
         sort = Sort.PRESENT if claim < self._tags + self._fields else Sort.MISSING
-        return sort, table.ways[self.field(claim)], ""
+        return Claim(sort, table.ways[self.field(claim)], "")
 
     def is_in_body(self, claim: int) -> bool:
         """Whether it is about a field of the body."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.analysis.claims import Claim
 from spark_reprocess.analysis.comparison import SampledGroup
 from spark_reprocess.analysis.excerpt import excerpt
 from spark_reprocess.analysis.leads import find_leads
@@ -58,20 +59,21 @@ _EXAMINED_DDL = (
     "title string, message_id string, sent_at timestamp, body string, "
     "attributes array<struct<name: string, text: string>>"
 )
+_CLAIM = pa.struct([(name, pa.string()) for name in Claim._fields])
 _LEAD_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("group_id", pa.string()),
-    pa.field("sort", pa.string()),
-    pa.field("way", pa.string()),
-    pa.field("tag", pa.string()),
+    pa.field("claim", _CLAIM),
     pa.field("group_share", pa.float64()),
     pa.field("other_share", pa.float64()),
     pa.field("score", pa.float64()),
     pa.field("others_alike", pa.bool_()),
+    pa.field("synonyms", pa.list_(_CLAIM)),
 ]
 _LEADS = pa.schema(_LEAD_FIELDS)
+_CLAIM_DDL = "struct<sort: string, way: string, tag: string>"
 _LEADS_DDL = (
-    "group_id string, sort string, way string, tag string, group_share double, "
-    "other_share double, score double, others_alike boolean"
+    f"group_id string, claim {_CLAIM_DDL}, group_share double, other_share double, "
+    f"score double, others_alike boolean, synonyms array<{_CLAIM_DDL}>"
 )
 
 
@@ -146,6 +148,10 @@ def _short_shape(key: str) -> str:
     return f"{key.partition('{')[0][:200]}{{{digest}"
 
 
+def _row_of(claim: Claim) -> dict[str, str]:
+    return {**claim._asdict(), "sort": claim.sort.name}
+
+
 def leads_among(examined_rows: DataFrame, counts: dict[str, int], other_rate: float) -> DataFrame:
     """Find the leads of the groups in *counts*, in one task.
 
@@ -183,7 +189,12 @@ class _LeadFinder:
             [str(name) for name in names],
         )
         leads = [
-            {"group_id": group_id, **asdict(lead), "sort": lead.sort.name}
+            {
+                "group_id": group_id,
+                **asdict(lead),
+                "claim": _row_of(lead.claim),
+                "synonyms": [_row_of(one) for one in lead.synonyms],
+            }
             for group_id, leads in found.items()
             for lead in leads
         ]

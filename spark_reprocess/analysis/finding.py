@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.analysis.claims import Sort
+from spark_reprocess.analysis.claims import Claim, Sort
 from spark_reprocess.analysis.lead_text import lead_of
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks
@@ -44,10 +44,16 @@ def group_parts(
         by_group[row["group_id"]].append(row)
     found: defaultdict[str, list[Lead]] = defaultdict(list)
     for row in leads:
-        fields = {name: value for name, value in row.items() if name != "group_id"}
-        lead = FoundLead(**{**fields, "sort": Sort[row["sort"]]})
-        found[row["group_id"]].append(lead_of(lead, masks))
+        found[row["group_id"]].append(lead_of(_found(row), masks))
     return GroupParts(by_column, by_group, found)
+
+
+def _found(row: Row) -> FoundLead:
+    names = ("group_share", "other_share", "score", "others_alike")
+    claim, *same = (
+        Claim(Sort[one["sort"]], one["way"], one["tag"]) for one in (row["claim"], *row["synonyms"])
+    )
+    return FoundLead(claim, *(row[name] for name in names), synonyms=tuple(same))
 
 
 def group_finding(

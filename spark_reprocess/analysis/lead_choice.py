@@ -17,7 +17,8 @@ LEADS = 5
 _FEW = 10
 _SAME = 0.7
 """From this likeness on, two claims say nearly the same."""
-_SYNONYM = 0.95
+SYNONYM = 0.95
+"""From this likeness on, two claims hold for the same messages."""
 _NEARLY_AS_GOOD = 0.9
 _WORTH = 0.2
 _WELL = 0.4
@@ -32,6 +33,7 @@ class Candidate:
         score: what it tells.
         is_defect: whether it is about how a field looks, not about whose message it is.
         is_repeated: whether the shape by which the group is known says it already.
+        as_often: claims that hold equally often, here and elsewhere, the plainest first; some.
     """
 
     claim: int
@@ -41,6 +43,7 @@ class Candidate:
     score: float
     is_defect: bool
     is_repeated: bool
+    as_often: tuple[int, ...] = ()
 
 
 def choose(
@@ -85,7 +88,7 @@ class _Choice:
                 and one.group_share >= _BROADER * best.group_share
                 and one.is_defect == best.is_defect
                 and one.is_repeated == best.is_repeated
-                and self._implied(one, best) >= _SYNONYM
+                and self._implied(one, best) >= SYNONYM
             ):
                 best = one
         return best
@@ -101,7 +104,7 @@ class _Choice:
         if (one.is_defect, one.is_repeated) != (best.is_defect, best.is_repeated):
             return False
         alike = self._likeness(one, best)
-        if alike >= _SYNONYM:
+        if alike >= SYNONYM:
             return one.group_share >= _NEARLY_AS_GOOD * best.group_share
         return alike >= _SAME and one.score >= _NEARLY_AS_GOOD * best.score
 

@@ -1,6 +1,6 @@
 """A lead as a human reads it, with nothing in it that is masked. Pure."""
 
-from spark_reprocess.analysis.claims import Sort
+from spark_reprocess.analysis.claims import Claim, Sort
 from spark_reprocess.analysis.lead_sql import condition
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks, shorten
@@ -19,7 +19,7 @@ from spark_reprocess.analysis.traits import (
     VALUE,
     way_text,
 )
-from spark_reprocess.findings import Lead
+from spark_reprocess.findings import Lead, Synonym
 
 _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120
@@ -40,32 +40,38 @@ _TYPES = {
 
 def lead_of(found: FoundLead, masks: Masks) -> Lead:
     """Word a lead. What is masked is neither in its value nor in its condition."""
-    field = way_text(found.way)
-    shown_field = masks.text(field)
-    value = _value(found)
-    is_value = found.sort is Sort.TAG and found.tag.startswith((VALUE, MAGNITUDE))
-    is_ours = field == SIZE
-    shown = masks.value(field, value) if is_value and not is_ours else value
-    is_masked = shown != value or shown_field != field
+    field, value, is_masked = _shown(found.claim, masks)
     return Lead(
-        field=shorten(shown_field, _FIELD_CHARACTERS),
-        value=shorten(shown, _VALUE_CHARACTERS),
+        field=field,
+        value=value,
         group_share=found.group_share,
         other_share=found.other_share,
         score=found.score,
-        condition="" if is_masked else condition(found.sort, found.way, found.tag),
+        condition="" if is_masked else condition(*found.claim),
         compared_with=_ALIKE if found.others_alike else _ALL,
+        synonyms=tuple(Synonym(*_shown(one, masks)[:2]) for one in found.synonyms),
     )
 
 
-def _value(found: FoundLead) -> str:
-    if found.sort is not Sort.TAG:
-        return f"({found.sort.name.lower()})"
-    tag = found.tag
+def _shown(claim: Claim, masks: Masks) -> tuple[str, str, bool]:
+    """Field and value as they may be shown, and whether that is less than they are."""
+    field, value = way_text(claim.way), _value(claim)
+    shown_field, shown = masks.text(field), value
+    is_value = claim.sort is Sort.TAG and claim.tag.startswith((VALUE, MAGNITUDE))
+    if is_value and field != SIZE:
+        shown = masks.value(field, value)
+    is_masked = shown != value or shown_field != field
+    return shorten(shown_field, _FIELD_CHARACTERS), shorten(shown, _VALUE_CHARACTERS), is_masked
+
+
+def _value(claim: Claim) -> str:
+    if claim.sort is not Sort.TAG:
+        return f"({claim.sort.name.lower()})"
+    tag = claim.tag
     if tag.startswith(VALUE):
         return tag[1:] or '""'
     if tag.startswith(MAGNITUDE):
-        return _size(int(tag[1:])) if found.way == SIZE else _magnitude(tag[1:])
+        return _size(int(tag[1:])) if claim.way == SIZE else _magnitude(tag[1:])
     return _TYPES[tag]
 
 

@@ -1,6 +1,6 @@
 """A lead in words. Pure."""
 
-from spark_reprocess.findings import Lead
+from spark_reprocess.findings import Lead, Synonym
 
 
 def lead_words(lead: Lead) -> str:
@@ -11,7 +11,14 @@ def lead_words(lead: Lead) -> str:
     )
 
 
-def claim_words(lead: Lead) -> str:
+def synonym_words(lead: Lead) -> str:
+    """Say what else holds for its messages: ``same messages: body.account = 17``; or nothing."""
+    if not lead.synonyms:
+        return ""
+    return f"same messages: {', '.join(map(claim_words, lead.synonyms))}"
+
+
+def claim_words(lead: Lead | Synonym) -> str:
     """Say what a lead claims: ``body.tenant = acme``, ``body.customer is missing``."""
     if lead.value.startswith("(") and lead.value.endswith(")"):
         return f"{lead.field} is {lead.value[1:-1]}"

@@ -7,10 +7,11 @@ that agree on the leads before it, so that five fields that say the same give on
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from spark_reprocess.analysis.claims import Claims, Held, Sort
+from spark_reprocess.analysis.claims import Claim, Claims, Held, Sort
 from spark_reprocess.analysis.comparison import (
     Comparison,
     Comparisons,
@@ -26,6 +27,7 @@ from spark_reprocess.analysis.significance import (
     greatest_evidence,
     threshold,
 )
+from spark_reprocess.analysis.synonyms import synonyms
 from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
 
 LEAST_GROUP = 10
@@ -36,6 +38,7 @@ _LEAST_MESSAGES = 3
 _LEAST_OTHERS = 10.0
 _LEAST_BITS = 0.1
 _CANDIDATES = 40
+_AS_OFTEN = 20
 _ALWAYS = 0.99
 _ALONE = 0.1
 """A value that all of the group and nobody else has may be one that its shape brings along."""
@@ -48,18 +51,16 @@ class FoundLead:
     """A lead before it is worded.
 
     Attributes:
-        way: of its field, as ``traits`` builds it.
-        tag: of its trait; empty unless *sort* is TAG.
         others_alike: whether *other_share* is of messages that are like the group.
+        synonyms: what holds for the same messages; a few.
     """
 
-    sort: Sort
-    way: str
-    tag: str
+    claim: Claim
     group_share: float
     other_share: float
     score: float
     others_alike: bool
+    synonyms: tuple[Claim, ...] = ()
 
 
 def find_leads(
@@ -106,7 +107,7 @@ class _Search:
                 candidates.setdefault(candidate.claim, candidate)
         ranked = sorted(candidates.values(), key=lambda one: -one.score)[:_CANDIDATES]
         chosen = choose(self.claims, group, ranked, self.families * _CANDIDATES)
-        return tuple(self._found(one) for one in chosen)
+        return tuple(self._found(one, synonyms(self.claims, group, one, ranked)) for one in chosen)
 
     def _candidates(
         self, group: SampledGroup, comparison: Comparison, odd: set[int]
@@ -117,7 +118,7 @@ class _Search:
         is_fixed = claims.fixed(int(self.shapes[group.messages[0]]), own)
         score = self._scores(own, size, comparison, theirs, is_fixed)
         odd.update(claims.field(int(one)) for one in np.flatnonzero((score > 0) & claims.is_type))
-        for claim in self._distinct(score, own, theirs):
+        for claim, *as_often in self._distinct(score, own, theirs):
             share = own.had[claim] / size
             # A value of a field whose very type is odd is that defect again.
             is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
@@ -133,23 +134,24 @@ class _Search:
                 score=float(score[claim]) * _worth(is_repeated=is_repeated, is_alone=is_alone),
                 is_defect=is_defect,
                 is_repeated=is_repeated,
+                as_often=tuple(as_often[:_AS_OFTEN]),
             )
 
-    def _distinct(self, score: Floats, own: Held, theirs: Held) -> Iterable[int]:
-        """The best claims, and of those that hold equally often only the plainest.
+    def _distinct(self, score: Floats, own: Held, theirs: Held) -> Iterable[list[int]]:
+        """The best claims, those together that hold equally often, the plainest of them first.
 
         What holds for the same number of messages, here and elsewhere, nearly always holds for the
         same ones: an id and a name, or the hundred fields that one more object brings.
         """
-        plainest: dict[tuple[float, float], int] = {}
+        together: dict[tuple[float, float], list[int]] = {}
         for claim in map(int, np.argsort(-score, kind="stable")):
             key = (float(own.had[claim]), round(float(theirs.had[claim]), 6))
-            if score[claim] <= 0 or len(plainest) >= _CANDIDATES:
+            if score[claim] <= 0 or len(together) >= _CANDIDATES:
                 break
-            known = plainest.setdefault(key, claim)
-            if plainness(self.claims, claim) < plainness(self.claims, known):
-                plainest[key] = claim
-        return plainest.values()
+            together.setdefault(key, []).append(claim)
+        for alike in together.values():
+            alike.sort(key=partial(plainness, self.claims))
+        return together.values()
 
     def _scores(
         self, own: Held, size: float, comparison: Comparison, theirs: Held, is_fixed: Flags
@@ -177,13 +179,14 @@ class _Search:
         greatest = greatest_evidence(together[could_be], own.could[could_be], enough[could_be])
         return threshold(greatest, self.families)
 
-    def _found(self, one: Candidate) -> FoundLead:
+    def _found(self, one: Candidate, same: Iterable[int]) -> FoundLead:
         return FoundLead(
-            *self.claims.said(one.claim),
+            self.claims.said(one.claim),
             one.group_share,
             one.other_share,
             one.score,
             one.comparison.are_alike,
+            tuple(self.claims.said(other) for other in same),
         )
 
 

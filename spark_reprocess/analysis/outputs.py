@@ -24,6 +24,7 @@ _LEAD = pa.struct(
         ("score", pa.float64()),
         ("condition", pa.string()),
         ("compared_with", pa.string()),
+        ("synonyms", pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))),
     ]
 )
 _SAMPLE = pa.struct(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.report.figures import duration, epoch, minute
+from spark_reprocess.report.figures import duration, epoch, moment
 
 SPARK_HEIGHT = 24
 """Units of an outline's height; its width is one unit per bucket."""
@@ -51,9 +51,10 @@ def peak(findings: Findings, group: GroupFinding) -> str:
     """When most of a group arrived, as a phrase; empty where no time is known."""
     buckets = list(zip(group.arrivals, findings.bucket_starts, strict=False))
     most, start = max(buckets, key=lambda one: one[0], default=(0, None))
-    if most <= 0:
+    if most <= 0 or start is None:
         return ""
-    return f"{most:,} in {duration(findings.bucket_seconds)} from {minute(start)}"
+    seconds = findings.bucket_seconds
+    return f"{most:,} in {duration(seconds)} from {moment(start, seconds)}"
 
 
 def chart_data(findings: Findings) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def arrivals_table(findings: Findings) -> list[ArrivalsRow]:
     columns = [_padded(group, buckets) for group in findings.groups]
     rows = [
         ArrivalsRow(
-            start=minute(start),
+            start=moment(start, findings.bucket_seconds),
             counts=tuple(column[position] for column in columns[:COLOURS]),
             others=sum(column[position] for column in columns[COLOURS:]),
         )

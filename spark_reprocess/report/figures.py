@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
 
-_TIMES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MINUTE = 60
+_TIMES = ((86_400, "d"), (3_600, "h"), (_MINUTE, "min"), (1, "s"))
 _MANY = 10
 """From so many of a unit on, the next smaller one does not matter."""
 _KIB = 1024
@@ -32,6 +33,13 @@ def percent(share: float) -> str:
 def minute(time: datetime | None) -> str:
     """``2025-11-18 04:10``; a time without a zone counts as UTC."""
     return f"{in_utc(time):%Y-%m-%d %H:%M}" if time else UNKNOWN
+
+
+def moment(time: datetime | None, apart_seconds: float) -> str:
+    """``minute``, but to the second where times that are told apart lie closer together."""
+    if time is None or apart_seconds >= _MINUTE:
+        return minute(time)
+    return f"{in_utc(time):%Y-%m-%d %H:%M:%S}"
 
 
 def spoken(time: datetime, now: datetime) -> str:

@@ -69,6 +69,7 @@ def _environment() -> Environment:
         epoch=figures.epoch,
         iso=figures.iso,
         minute=figures.minute,
+        moment=figures.moment,
         percent=figures.percent,
         size=figures.size,
         spoken=figures.spoken,

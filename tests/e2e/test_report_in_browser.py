@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from spark_reprocess.findings import Findings
 from tests.e2e.watched_browser import Write, opened
 from tests.findings_builder import (
+    ANALYZED_AT,
     BUCKETS,
     a_group,
     a_lead,
@@ -121,6 +123,43 @@ def test_it_fits_and_is_accessible(
         watched.assert_quiet()
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
+
+
+# What is drawn on the canvas, and whether all of it is within.
+_RECORD_LABELS = """() => {
+    window.labels = [];
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const half = this.textAlign === "center" ? this.measureText(text).width / 2 : 0;
+        const middle = this.getTransform().e + x;
+        const isWhole = middle - half >= 0 && middle + half <= this.canvas.width;
+        window.labels.push([text, isWhole]);
+        return draw.apply(this, arguments);
+    };
+}"""
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 30, 60, 1_800, 86_400])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_chart_s_times_differ_and_none_is_cut(
+    browser: Browser, write: Write, seconds: int, width: int
+) -> None:
+    buckets = 59
+    starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(buckets))
+    group = a_group(arrivals=(3,) * buckets)
+    path = write(some_findings(group, bucket_starts=starts, bucket_seconds=float(seconds)))
+    with opened(browser, path) as watched:
+        page = watched.page
+        page.set_viewport_size({"width": width + 40, "height": 900})
+        page.evaluate(_RECORD_LABELS)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function("window.labels.some(([text]) => /[A-Z:]/.test(text))")
+        labels = page.evaluate("window.labels")
+
+    times = [text for text, _ in labels if ":" in text or seconds >= 86_400]
+    assert len(times) > 2
+    assert len(times) == len(set(times))
+    assert [text for text, is_whole in labels if not is_whole] == []
 
 
 def test_the_page_does_not_move_while_it_loads(browser: Browser, write: Write) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Synonym
 from spark_reprocess.report import page as page_module
 from spark_reprocess.report.package_files import script, style
 from spark_reprocess.report.page import render_page
@@ -32,7 +32,10 @@ TEXTS = (
     | st.text(st.characters(exclude_categories=()))
 )
 
-LEADS = st.builds(a_lead, field=TEXTS, value=TEXTS, condition=TEXTS, compared_with=TEXTS)
+SYNONYMS = st.lists(st.builds(Synonym, TEXTS, TEXTS), max_size=2).map(tuple)
+LEADS = st.builds(
+    a_lead, field=TEXTS, value=TEXTS, condition=TEXTS, compared_with=TEXTS, synonyms=SYNONYMS
+)
 SAMPLES = st.builds(
     a_sample,
     message_id=TEXTS,
@@ -125,7 +128,14 @@ def _harmless_group(group: GroupFinding) -> GroupFinding:
 
 def _harmless_lead(lead: Lead) -> Lead:
     usable = 0 < len(lead.condition) <= 2_000 and "\0" not in lead.condition
-    return replace(lead, field="f", value="v", condition="c" if usable else "", compared_with="o")
+    return replace(
+        lead,
+        field="f",
+        value="v",
+        condition="c" if usable else "",
+        compared_with="o",
+        synonyms=tuple(Synonym("f", "v") for _ in lead.synonyms),
+    )
 
 
 def _harmless_sample(sample: Sample) -> Sample:

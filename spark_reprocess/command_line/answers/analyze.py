@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from spark_reprocess.analysis.lead_words import lead_words
+from spark_reprocess.analysis.lead_words import lead_words, synonym_words
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
@@ -14,6 +14,7 @@ _GROUPS = 30
 _GROUPS_ON_A_SCREEN = 12
 _TITLE_ON_A_SCREEN = 100
 """Two lines in a table of 100 columns: the report has the rest."""
+_SYNONYMS_ON_A_SCREEN = 60
 _TREND_CHARACTERS = 12
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -50,14 +51,23 @@ def print_analysis(findings: Findings) -> None:
 
 def _row(group: GroupFinding, *, is_looked_at: bool) -> tuple[object, ...]:
     title = shorten(group.title, _TITLE_ON_A_SCREEN) if is_looked_at else group.title
-    lead = f"\n↳ {lead_words(group.leads[0])}" if group.leads else ""
     return (
         group.group_id,
         group.count,
         f"{group.share:.1%}",
         f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
-        f"{title}{lead}",
+        "\n".join([title, *_lead_lines(group, is_looked_at=is_looked_at)]),
     )
+
+
+def _lead_lines(group: GroupFinding, *, is_looked_at: bool) -> list[str]:
+    if not group.leads:
+        return []
+    lead, *_ = group.leads
+    lines = [f"↳ {lead_words(lead)}"]
+    if is_looked_at and lead.synonyms:
+        lines.append(f"  {shorten(synonym_words(lead), _SYNONYMS_ON_A_SCREEN)}")
+    return lines
 
 
 def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> str:

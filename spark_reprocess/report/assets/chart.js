@@ -1,7 +1,14 @@
 // Arrivals over time, drawn by uPlot; the legend, the tip and the brush are the page's own.
 const days = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const daySeconds = 86_400;
+const [minuteSeconds, hourSeconds, daySeconds] = [60, 3_600, 86_400];
+const timeSteps = [
+  ...[1, 5, 10, 15, 30],
+  ...[1, 5, 10, 15, 30].map((minutes) => minutes * minuteSeconds),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * hourSeconds),
+  ...[1, 2, 4, 7, 14, 30, 60, 90, 180, 365, 730, 1825, 3650].map((count) => count * daySeconds),
+];
+const halfLabel = 28; // pixels: a label is centred on its tick, and the last may stand at the edge
 const wholeSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
 class ArrivalsChart {
@@ -42,7 +49,7 @@ class ArrivalsChart {
     return {
       ...this.size(),
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, halfLabel, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 4 } },
       scales: {
@@ -53,7 +60,8 @@ class ArrivalsChart {
         {
           ...axis,
           size: 42,
-          space: 64,
+          space: 72,
+          incrs: timeSteps,
           grid: { show: false },
           ticks: { stroke: this.colours.rule, width: 1, size: 5 },
           values: (_, splits, __, ___, step) => splits.map((at, place) => timeLabel(at, place, step)),
@@ -177,7 +185,7 @@ class ArrivalsChart {
 function timeLabel(at, place, step) {
   const day = days.format(new Date(at * 1000));
   if (step >= daySeconds) return day;
-  const clock = new Date(at * 1000).toISOString().slice(11, 16);
+  const clock = utcTime(at, step).slice(11);
   return place === 0 || at % daySeconds === 0 ? `${clock}\n${day}` : clock;
 }
 

@@ -30,8 +30,8 @@ const isPicked = (place) =>
   (place >= data.colours && filters.picked.has("others"));
 
 function rangeText([first, last]) {
-  const start = utcMinute(data.starts[first]);
-  const end = utcMinute(data.starts[last] + data.seconds);
+  const start = utcTime(data.starts[first], data.seconds);
+  const end = utcTime(data.starts[last] + data.seconds, data.seconds);
   const isSameDay = start.slice(0, 10) === end.slice(0, 10);
   return `${start} to ${isSameDay ? end.slice(11) : end}`;
 }

@@ -15,7 +15,12 @@ function make(tag, className = "", text = "") {
 
 const grouped = new Intl.NumberFormat("en").format;
 const counted = (number, thing) => `${grouped(number)} ${thing}${number === 1 ? "" : "s"}`;
-const utcMinute = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
+
+/** A moment as people read it; to the second only where times lie less than a minute apart. */
+function utcTime(seconds, apart) {
+  return new Date(seconds * 1000).toISOString().slice(0, apart < 60 ? 19 : 16).replace("T", " ");
+}
+
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 /** Tell those who listen instead of look. */

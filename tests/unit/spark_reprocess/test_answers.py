@@ -9,7 +9,7 @@ from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.answers.drain import print_drain
 from spark_reprocess.command_line.answers.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 
@@ -146,6 +146,21 @@ def test_analysis_fits_a_screen_where_somebody_looks(
     table = shown.split("report: ")[0].splitlines()
     assert len(table) <= 12 * 4 + 6
     assert max(map(len, table)) <= 100
+
+
+def test_what_holds_for_the_same_messages_is_told_where_somebody_looks(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = (Synonym("body.account", "17"), Synonym("attribute.plan", "x" * 80))
+    found = replace(ANALYZED, groups=(replace(GROUP, leads=(replace(LEAD, synonyms=same),)),))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    print_analysis(found)
+    assert "same messages" not in capsys.readouterr().out
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_analysis(found)
+    assert "same messages: body.account = 17, attribute.plan = xxx" in capsys.readouterr().out
 
 
 def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:

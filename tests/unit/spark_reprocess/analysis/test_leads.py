@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.lead_words import claim_words, lead_words, percent
+from spark_reprocess.analysis.lead_words import claim_words, lead_words, percent, synonym_words
 from spark_reprocess.analysis.leads import LEAST_GROUP
 from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.synonyms import SYNONYMS
 from spark_reprocess.findings import Lead
 from tests.lead_search import Letter, searched
 
@@ -103,17 +104,75 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
     (group,) = [one for one in groups if one.title == "A"]
     assert claim_words(group.leads[0]) == "body.owner.login = hooli"
     assert not any("number" in lead.field or "link" in lead.field for lead in group.leads)
+    assert synonym_words(group.leads[0]) == (
+        "same messages: body.number = 4711, body.owner.number = 4711, "
+        "body.owner.link = https://x.test/hooli"
+    )
+
+
+def test_what_holds_for_the_same_messages_stands_beside_a_lead() -> None:
+    chance = random.Random(9)
+
+    def of_tenant(count: int, name: str, error: str) -> list[Letter]:
+        return [
+            Letter({**one, "tenant": name}, {"account": f"a-{name}"}, error)
+            for one in orders(count, chance)
+        ]
+
+    # The tenant fails for other reasons too: what is the same is the same there, as well.
+    letters = (
+        of_tenant(60, "hooli", "A") + of_tenant(25, "hooli", "B") + of_tenant(300, "acme", "B")
+    )
+
+    (lead,) = [group.leads[0] for group in searched(letters) if group.title == "A"]
+
+    assert claim_words(lead) == "body.tenant = hooli"
+    assert synonym_words(lead) == "same messages: attribute.account = a-hooli"
+
+
+def test_what_holds_for_more_messages_is_no_synonym() -> None:
+    chance = random.Random(10)
+    bad = [{**one, "tenant": "hooli", "plan": "gold"} for one in orders(60, chance)]
+    fine = [
+        {**one, "plan": "gold" if n % 4 == 0 else "free"}
+        for n, one in enumerate(orders(300, chance))
+    ]
+
+    (lead,) = [
+        group.leads[0] for group in searched(failed(bad) + failed(fine, "B")) if group.title == "A"
+    ]
+
+    assert claim_words(lead) == "body.tenant = hooli"
+    assert lead.synonyms == ()
+
+
+def test_synonyms_are_few_and_none_is_inside_another() -> None:
+    chance = random.Random(11)
+    extra = {"refund": {f"part_{n}": {"cents": n, "of": [n]} for n in range(40)}, "a": 1, "b": 2}
+    bad = [{**one, **extra, "c": {"d": 3}} for one in orders(60, chance)]
+
+    (lead,) = [
+        group.leads[0]
+        for group in searched(failed(bad) + failed(orders(300, chance), "B"))
+        if group.title == "A"
+    ]
+
+    fields = [lead.field, *(one.field for one in lead.synonyms)]
+    assert len(fields) == 1 + SYNONYMS
+    assert not any(one != other and one.startswith(other) for one in fields for other in fields)
 
 
 def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
     chance = random.Random(8)
-    letters = failed(orders(40, chance, coupon="bundle"))
-    letters += failed(orders(200, chance, coupon="none"), "B")
+    letters = failed(orders(40, chance, coupon="bundle", campaign="bundle"))
+    letters += failed(orders(200, chance, coupon="none", campaign="none"), "B")
 
-    for masks in (compile_masks(["body.coupon"]), Masks(shows_values=False)):
+    for masks in (compile_masks(["body.coupon", "body.campaign"]), Masks(shows_values=False)):
         (group,) = [one for one in searched(letters, masks) if one.title == "A"]
         assert claim_words(group.leads[0]) == "body.coupon = ***"
         assert group.leads[0].condition == ""
+        assert "body.campaign = ***" in synonym_words(group.leads[0])
+        assert "bundle" not in str(group.leads)
 
 
 def test_a_lead_is_a_sentence() -> None:

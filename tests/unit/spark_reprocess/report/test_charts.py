@@ -55,3 +55,13 @@ def test_groups_without_times_have_no_bar_and_are_counted() -> None:
     assert charts.without_time(findings) == 14
     assert charts.peak(findings, findings.groups[1]) == ""
     assert charts.peak(findings, findings.groups[0]) == "3 in 1 h from 2025-11-20 12:30"
+
+
+@given(st.sampled_from([1.0, 5.0, 30.0, 60.0, 3_600.0]))
+def test_no_two_buckets_have_the_same_name(seconds: float) -> None:
+    starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(60))
+    group = a_group(arrivals=(1,) * 60)
+
+    rows = charts.arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
+
+    assert len({row.start for row in rows}) == 60

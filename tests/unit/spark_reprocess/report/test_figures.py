@@ -10,6 +10,7 @@ from spark_reprocess.report.figures import (
     epoch,
     iso,
     minute,
+    moment,
     percent,
     size,
     spoken,
@@ -92,6 +93,23 @@ def test_times_are_utc_whatever_zone_they_come_in() -> None:
         assert epoch(time) == int(MOMENT.timestamp())
     assert minute(None) == "unknown"
     assert epoch(None) == 0
+
+
+@pytest.mark.parametrize(
+    ("apart_seconds", "expected"),
+    [
+        (1, "2025-11-08 04:10:30"),
+        (59.9, "2025-11-08 04:10:30"),
+        (60, "2025-11-08 04:10"),
+        (86_400, "2025-11-08 04:10"),
+    ],
+)
+def test_seconds_are_told_where_minutes_would_be_the_same(
+    apart_seconds: float, expected: str
+) -> None:
+    assert moment(MOMENT, apart_seconds) == expected
+    assert moment(MOMENT.replace(tzinfo=None), apart_seconds) == expected
+    assert moment(None, apart_seconds) == "unknown"
 
 
 def test_a_sentence_names_the_year_only_where_it_is_another_one() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import dlq_replay
 import spark_reprocess
-from spark_reprocess.findings import Findings
+from spark_reprocess.findings import Findings, Synonym
 from spark_reprocess.report.charts import COLOURS
 from spark_reprocess.report.page import render_page
 from tests.findings_builder import (
@@ -109,7 +109,12 @@ def test_a_group_shows_everything_that_was_found() -> None:
     group = a_group(
         leads=(
             a_lead(condition="tenant = 'acme'", compared_with="orders of other tenants"),
-            a_lead(field="attribute.kind", value="(missing)", score=12.4),
+            a_lead(
+                field="attribute.kind",
+                value="(missing)",
+                score=12.4,
+                synonyms=(Synonym("body.account", "17"), Synonym("body.plan", "(present)")),
+            ),
         ),
         samples=(a_sample(), a_sample(message_id="m-2", body="", attributes=())),
     )
@@ -119,7 +124,7 @@ def test_a_group_shows_everything_that_was_found() -> None:
     for phrase in (
         "TimeoutError: no answer after <n> ms",
         "body.customer.region = eu-west-3 score 3.1 97% of this group 4.1% of orders of other",
-        "attribute.kind = (missing) score 12",
+        "attribute.kind = (missing) score 12 Same messages: body.account = 17 , body.plan = (pr",
         "steady , most 6 in 30 min from 2025-11-18 23:30",
         "Body size 120 B 340 B 900 B 1.2 KiB",
         "Age 1 min 2 h 1 d 1 h 1 d 12 h",
