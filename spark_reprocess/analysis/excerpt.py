@@ -5,6 +5,7 @@ What is masked is masked before it is cut: half a secret would pass every patter
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from spark_reprocess.analysis.payload import in_base64
 
 SAMPLE_CHARACTERS = 1500
 _MASKED_CHARACTERS = 4000
+
+_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
+"""JSON may spell half of a character (``\\ud83d``), an emoji cut in two; no file can hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,14 @@ def _json_excerpt(value: object, masks: Masks, characters: int, size: int) -> st
     first = sum(size > characters * _SHRINKS**power for power in range(1, 4))
     for cut in _CUTS[first:]:
         shown = _Shortener(masks, cut).value(value, "body", 0)
-        text = json.dumps(shown, ensure_ascii=False)
+        text = _HALF_PAIR.sub(_escaped, json.dumps(shown, ensure_ascii=False))
         if len(text) <= characters:
             return text
     return shorten(text, characters)
+
+
+def _escaped(half: re.Match[str]) -> str:
+    return f"\\u{ord(half[0]):04x}"
 
 
 @dataclass(frozen=True, slots=True)

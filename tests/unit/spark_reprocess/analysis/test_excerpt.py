@@ -26,6 +26,32 @@ def test_no_excerpt_is_longer_than_it_may_be(body: str, characters: int) -> None
     assert len(excerpt(body, Masks(), characters)) <= characters
 
 
+SURROGATES = st.text(st.characters(categories=("Cs", "L")))
+
+
+@given(
+    st.recursive(SURROGATES, lambda inside: st.lists(inside) | st.dictionaries(SURROGATES, inside))
+)
+def test_half_a_character_is_spelt_as_json_spells_it(value: object) -> None:
+    shown = excerpt(json.dumps(value), Masks())
+
+    shown.encode()
+    if len(json.dumps(value)) < 200:
+        assert json.loads(shown) == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ('{"a": "cut \\ud83d"}', '{"a": "cut \\ud83d"}'),
+        ('{"a": "\\ud83d\\ude00"}', '{"a": "😀"}'),
+        ('"\\udc00"', '"\\udc00"'),
+    ],
+)
+def test_an_emoji_cut_in_two_is_shown_as_it_came(body: str, shown: str) -> None:
+    assert excerpt(body, Masks()) == shown
+
+
 def test_large_json_is_cut_inside_and_stays_json() -> None:
     body = json.dumps(
         {

@@ -1,0 +1,182 @@
+"""A group put together from what Spark's tasks return."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from spark_reprocess.analysis.finding import group_finding, group_parts
+from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.trend import Buckets
+from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
+BUCKETS = Buckets(0, 60, 3)
+
+ROW: dict[str, Any] = {
+    "group_id": "g-1",
+    "count": 30,
+    "first_sent_at": EARLY,
+    "last_sent_at": LATE,
+    "body_bytes_least": 10.0,
+    "body_bytes_greatest": 900.0,
+    "body_bytes_quantiles": [12.0, 50.0, 700.0],
+    "failed_at_least": EARLY.timestamp(),
+    "failed_at_greatest": LATE.timestamp(),
+    "failed_at_quantiles": [
+        (EARLY + timedelta(minutes=10)).timestamp(),
+        (EARLY + timedelta(hours=1)).timestamp(),
+        (LATE - timedelta(minutes=1)).timestamp(),
+    ],
+    "shown": ["m-3", "m-1", "m-gone"],
+}
+TALLIES = [
+    ("reason", "too_old", 10),
+    ("reason", "attempts_exhausted", 20),
+    ("source", "arn:b", 15),
+    ("source", "arn:a", 15),
+    ("source", None, 0),
+    ("replay_count", "12", 4),
+    ("replay_count", "2", 20),
+    ("replay_count", None, 6),
+    ("bucket", "0", 5),
+    ("bucket", "2", 20),
+    ("bucket", "7", 1),
+    ("bucket", None, 4),
+]
+
+
+def shown(message_id: str, **changes: Any) -> dict[str, Any]:
+    row = {
+        "group_id": "g-1",
+        "title": "TimeoutError",
+        "message_id": message_id,
+        "sent_at": EARLY,
+        "body": f"body of {message_id}",
+        "attributes": [{"name": "tenant", "text": "acme"}],
+    }
+    return {**row, **changes}
+
+
+def claim(sort: str, way: str, tag: str = "") -> dict[str, str]:
+    return {"sort": sort, "way": way, "tag": tag}
+
+
+def lead(claimed: dict[str, str], *same: dict[str, str], alike: bool = False) -> dict[str, Any]:
+    return {
+        "group_id": "g-1",
+        "claim": claimed,
+        "group_share": 0.9,
+        "other_share": 0.1,
+        "score": 2.5,
+        "others_alike": alike,
+        "synonyms": list(same),
+    }
+
+
+def found(
+    *leads: dict[str, Any],
+    samples: tuple[dict[str, Any], ...] = (),
+    masks: Masks | None = None,
+    **changes: Any,
+) -> GroupFinding:
+    tallies = [
+        {"group_id": "g-1", "column": column, "value": value, "count": count}
+        for column, value, count in TALLIES
+    ]
+    another = {"group_id": "g-2", "column": "reason", "value": "x", "count": 99}
+    parts = group_parts([*tallies, another], samples, leads, masks or Masks())
+    return group_finding({**ROW, **changes}, parts, 120, BUCKETS, NOW)
+
+
+def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
+    group = found()
+
+    assert (group.count, group.share) == (30, 0.25)
+    assert (group.first_sent_at, group.last_sent_at) == (EARLY, LATE)
+    assert group.reasons == (("attempts_exhausted", 20), ("too_old", 10))
+    assert group.sources == (("arn:a", 15), ("arn:b", 15))
+    assert group.replay_counts == ((None, 6), (2, 20), (12, 4))
+
+
+def test_arrivals_are_those_of_the_buckets_that_there_are() -> None:
+    assert found().arrivals == (5, 0, 20)
+
+
+def test_sizes_and_ages_are_spreads_and_the_earliest_is_the_oldest() -> None:
+    group = found()
+
+    assert group.body_bytes == Spread(10.0, 50.0, 700.0, 900.0)
+    hour = 3600.0
+    assert group.age_seconds == Spread(hour, 2 * hour, 3 * hour - 600, 3 * hour)
+
+
+def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
+    ahead = (NOW + timedelta(minutes=5)).timestamp()
+    nothing = {"failed_at_least": None, "failed_at_greatest": None, "failed_at_quantiles": None}
+
+    assert found(failed_at_greatest=ahead).age_seconds.least == 0
+    assert found(**nothing).age_seconds == Spread(None, None, None, None)
+
+
+def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
+    group = found(samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None)))
+
+    assert group.title == "TimeoutError"
+    assert group.samples == (
+        Sample("m-3", None, "body of m-3"),
+        Sample("m-1", EARLY, "body of m-1", (("tenant", "acme"),)),
+    )
+
+
+def test_a_message_whose_body_must_not_be_shown_gives_the_title_only() -> None:
+    group = found(samples=(shown("m-1", body=None),))
+
+    assert (group.title, group.samples) == ("TimeoutError", ())
+
+
+def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
+    assert found().title == "g-1"
+
+
+def test_leads_are_worded_in_their_order_with_what_holds_for_the_same_messages() -> None:
+    tenant = claim("TAG", "body\x1ftenant", "=acme")
+    account = claim("TAG", "body\x1faccount\x1fid", "=17")
+
+    group = found(lead(tenant, account), lead(claim("MISSING", "body\x1fn"), alike=True))
+
+    assert group.leads == (
+        Lead(
+            "body.tenant",
+            "acme",
+            0.9,
+            0.1,
+            2.5,
+            condition="get_json_object(body, '$.tenant') = 'acme'",
+            synonyms=(Synonym("body.account.id", "17"),),
+        ),
+        Lead(
+            "body.n",
+            "(missing)",
+            0.9,
+            0.1,
+            2.5,
+            condition="NOT array_contains(json_object_keys(body), 'n')",
+            compared_with="others like these",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "masks", [compile_masks(["body.tenant", "body.account"]), Masks(shows_values=False)]
+)
+def test_what_is_masked_is_in_no_lead_no_condition_and_no_synonym(masks: Masks) -> None:
+    secret = claim("TAG", "body\x1ftenant", "=acme")
+    also = claim("TAG", "body\x1faccount", "=acme-17")
+
+    (one,) = found(lead(secret, also), masks=masks).leads
+
+    assert "acme" not in repr(one)
+    assert (one.value, one.condition) == ("***", "")
+    assert one.synonyms == (Synonym("body.account", "***"),)

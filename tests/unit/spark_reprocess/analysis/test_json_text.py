@@ -1,0 +1,60 @@
+"""JSON as the parsers of other languages read it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.analysis.json_text import NOT_JSON, kind_of, parse, parse_container
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
+)
+
+
+@given(VALUES)
+def test_json_is_read(value: object) -> None:
+    assert parse(json.dumps(value)) == value
+
+
+@given(VALUES, st.text(" \n\t"))
+def test_only_objects_and_arrays_are_containers(value: object, space: str) -> None:
+    found = parse_container(f"{space}{json.dumps(value)}{space}")
+
+    assert found == value if isinstance(value, dict | list) else found is NOT_JSON
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "NaN", "[Infinity]", '{"a": -Infinity}', "{", "{'a': 1}", "[" * 100_000, "1 2"],
+)
+def test_what_other_parsers_refuse_is_no_json(text: str) -> None:
+    assert parse(text) is NOT_JSON
+    assert parse_container(text) is NOT_JSON
+
+
+@given(st.text())
+def test_no_text_is_too_odd(text: str) -> None:
+    parse(text)
+    parse_container(f"{{{text}}}")
+    parse_container(f"[{text}]")
+
+
+def test_each_type_has_a_name() -> None:
+    values = (None, True, 1, 1.5, "a", [], {})
+
+    assert [kind_of(one) for one in values] == [
+        "null",
+        "boolean",
+        "number",
+        "number",
+        "string",
+        "array",
+        "object",
+    ]

@@ -1,0 +1,110 @@
+"""A lead as it reads, and what of it is hidden."""
+
+import pytest
+
+from spark_reprocess.analysis.claims import Claim, Sort
+from spark_reprocess.analysis.lead_text import lead_of
+from spark_reprocess.analysis.lead_words import claim_words
+from spark_reprocess.analysis.leads import FoundLead
+from spark_reprocess.analysis.mask import Masks, compile_masks
+
+
+def worded(sort: Sort, way: str, tag: str = "", masks: Masks | None = None) -> str:
+    found = FoundLead(Claim(sort, way, tag), 1.0, 0.0, 1.0, others_alike=False)
+    return claim_words(lead_of(found, masks or Masks()))
+
+
+@pytest.mark.parametrize(
+    ("tag", "words"),
+    [
+        ("=acme", "= acme"),
+        ("=", '= ""'),
+        ("=true", "= true"),
+        ("~0", "= between -1 and 1"),
+        ("~1", "= 1 to 10"),
+        ("~6", "= 100,000 to 1,000,000"),
+        ("~-2", "= -100 to -10"),
+        ("T", "is text"),
+        ("N", "is number"),
+        ("B", "is true or false"),
+        ("0", "is null"),
+        ("O", "is object"),
+        ("A", "is array"),
+        ("Y", "is bytes"),
+        ("E", "is empty"),
+        ("-", "is missing in some"),
+    ],
+)
+def test_every_tag_reads_well(tag: str, words: str) -> None:
+    assert worded(Sort.TAG, "body\x1fa", tag) == f"body.a {words}"
+
+
+@pytest.mark.parametrize(
+    ("way", "field"),
+    [
+        ("body\x1fitems\x1d\x1fsku", "body.items[].sku"),
+        ("body\x1fMessage\x1e\x1fid", "body.Message.id"),
+        ("attribute\x1ftenant", "attribute.tenant"),
+        ("body\x1forder-<n>\x1c", "body.order-<n>"),
+        ("body\x1a\x1fa", "body.a"),
+    ],
+)
+def test_a_way_reads_as_a_path(way: str, field: str) -> None:
+    assert worded(Sort.MISSING, way) == f"{field} is missing"
+    assert worded(Sort.PRESENT, way) == f"{field} is present"
+
+
+def test_a_size_is_told_in_bytes() -> None:
+    assert worded(Sort.TAG, "body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
+    assert worded(Sort.TAG, "body_bytes", "~0") == "body_bytes = 0"
+
+
+def test_a_size_is_nobody_s_value_and_stays() -> None:
+    assert worded(Sort.TAG, "body_bytes", "~11", Masks(shows_values=False)).endswith("2,047")
+
+
+@pytest.mark.parametrize(
+    ("way", "tag", "masks"),
+    [
+        ("body\x1fpassword", "=hunter2", Masks()),
+        ("body\x1fnote", "=mail ann@example.org", Masks()),
+        ("body\x1fcustomer\x1fname", "=Ann", compile_masks(["body.customer"])),
+        ("body\x1fitems\x1d\x1fname", "=Ann", compile_masks(["body.items.name"])),
+        ("attribute\x1ftenant", "=Ann", compile_masks(["attribute.tenant"])),
+        ("message_group_id", "=Ann", compile_masks(["message_group_id"])),
+        ("body\x1fa", "=Ann", compile_masks([r"\bAnn\b"])),
+        ("body\x1fa", "~7", Masks(shows_values=False)),
+        ("body\x1fann@example.org", "=1", Masks()),
+    ],
+)
+def test_what_is_masked_is_neither_shown_nor_in_the_condition(
+    way: str, tag: str, masks: Masks
+) -> None:
+    found = FoundLead(Claim(Sort.TAG, way, tag), 1.0, 0.0, 1.0, others_alike=False)
+
+    lead = lead_of(found, masks)
+
+    assert "***" in lead.field + lead.value
+    assert lead.condition == ""
+    for secret in ("hunter2", "ann@", "Ann"):
+        assert secret not in repr(lead)
+
+
+def test_that_a_secret_is_missing_may_be_said() -> None:
+    found = FoundLead(Claim(Sort.MISSING, "body\x1fpassword", ""), 1.0, 0.0, 1.0, others_alike=True)
+
+    lead = lead_of(found, Masks())
+
+    assert claim_words(lead) == "body.password is missing"
+    assert lead.condition
+    assert lead.compared_with == "others like these"
+
+
+def test_long_texts_are_cut() -> None:
+    lead = lead_of(
+        FoundLead(Claim(Sort.TAG, "body\x1f" + "k" * 300, "=v"), 1, 0, 1, others_alike=False),
+        Masks(),
+    )
+
+    assert len(lead.field) == 120
+    assert "k" * 300 in lead.condition

@@ -1,0 +1,100 @@
+"""What machines read of an analysis."""
+
+import io
+import json
+from dataclasses import fields
+
+import pyarrow.parquet as pq
+
+from spark_reprocess.analysis.outputs import (
+    GROUPS_SCHEMA,
+    groups_parquet,
+    groups_table,
+    summary_json,
+)
+from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
+from tests.findings_builder import a_group, a_lead, hostile_findings, some_findings
+from tests.incident import incident_findings
+
+UNKNOWN = Spread(None, None, None, None)
+
+
+def test_a_group_has_the_same_fields_everywhere() -> None:
+    names = [one.name for one in fields(GroupFinding)]
+
+    (group,) = json.loads(summary_json(some_findings(a_group())))["groups"]
+
+    assert GROUPS_SCHEMA.names == names == list(group)
+    assert list(group["leads"][0]) == [one.name for one in fields(Lead)]
+
+
+def test_the_summary_says_everything_of_the_whole() -> None:
+    summary = json.loads(summary_json(incident_findings()))
+
+    assert set(summary) == {
+        *(one.name for one in fields(Findings)),
+        "version",
+        "signature",
+        "undecided",
+    }
+    assert (summary["version"], summary["signature"]) == (1, "v1")
+    assert summary["undecided"] == summary["messages"] - summary["decided"]
+    assert summary["analyzed_at"] == "2025-11-20T10:30:00+00:00"
+
+
+def test_parquet_and_summary_hold_the_same_groups() -> None:
+    findings = incident_findings()
+    summary = json.loads(summary_json(findings))["groups"]
+
+    table = pq.read_table(io.BytesIO(groups_parquet(findings)))
+
+    assert table.schema.equals(GROUPS_SCHEMA)
+    for row, group in zip(table.to_pylist(), summary, strict=True):
+        for name in ("group_id", "title", "count", "share", "arrivals", "trend", "leads"):
+            assert row[name] == group[name]
+        for name in ("body_bytes", "age_seconds", "replay_counts"):
+            assert row[name] == group[name]
+        assert dict(row["reasons"]) == group["reasons"]
+        assert dict(row["sources"]) == group["sources"]
+        assert row["last_sent_at"].isoformat() == group["last_sent_at"]
+        assert [dict(one["attributes"]) for one in row["samples"]] == [
+            one["attributes"] for one in group["samples"]
+        ]
+
+
+def test_synonyms_are_told_to_machines_too() -> None:
+    group = a_group(leads=(a_lead(synonyms=(Synonym("body.account", "17"),)),))
+    expected = [{"field": "body.account", "value": "17"}]
+
+    table = groups_table(some_findings(group)).to_pylist()
+    summary = json.loads(summary_json(some_findings(group)))
+
+    assert table[0]["leads"][0]["synonyms"] == expected
+    assert summary["groups"][0]["leads"][0]["synonyms"] == expected
+
+
+def test_what_is_unknown_is_null() -> None:
+    group = a_group(
+        first_sent_at=None,
+        last_sent_at=None,
+        arrivals=(),
+        body_bytes=UNKNOWN,
+        age_seconds=UNKNOWN,
+        leads=(),
+        samples=(),
+        replay_counts=((None, 10),),
+    )
+    (row,) = groups_table(some_findings(group)).to_pylist()
+
+    assert row["first_sent_at"] is None
+    assert row["age_seconds"] == {"least": None, "median": None, "p95": None, "greatest": None}
+    assert row["replay_counts"] == [{"replay_count": None, "messages": 10}]
+
+
+def test_hostile_texts_can_be_written() -> None:
+    assert json.loads(summary_json(hostile_findings()))["groups"]
+
+
+def test_without_groups_both_can_be_written() -> None:
+    assert groups_table(some_findings()).num_rows == 0
+    assert json.loads(summary_json(some_findings()))["groups"] == []

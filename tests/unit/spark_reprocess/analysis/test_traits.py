@@ -1,0 +1,185 @@
+"""What is said of a message's fields, and what is not."""
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.analysis.traits import KINDS, NEXT, TAG, traits_of, way_text
+
+
+def traits(body: object, **more: Any) -> list[tuple[str, str]]:
+    """Field as it reads, and tag, of each trait of a body."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    lines = traits_of(text, len(text.encode()), more.get("attributes", ()), more.get("columns", {}))
+    pairs = (line.split(TAG, 1) for line in lines.split(NEXT))
+    return [(way_text(way), tag) for way, tag in pairs if not way.startswith("body_bytes")]
+
+
+def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
+    return {"data_type": "String", "string_value": text, "binary_value": binary}
+
+
+@pytest.mark.parametrize(
+    ("value", "tags"),
+    [
+        ("acme", ["T", "=acme"]),
+        ("", ["T", "="]),
+        (5, ["N", "=5", "~1"]),
+        (-512, ["N", "=-512", "~-3"]),
+        (0, ["N", "=0", "~0"]),
+        (0.25, ["N", "~0"]),
+        (1234.5, ["N", "~4"]),
+        (10**12, ["N", "~13"]),
+        (10**20, ["N"]),
+        (True, ["B", "=true"]),
+        (None, ["0"]),
+        ("x" * 81, ["T"]),
+        ("two\nlines", ["T"]),
+        ("2026-11-21", ["T"]),
+        ("2026-11-21T03:15:00Z", ["T"]),
+        ("03:15", ["T"]),
+        ("2026-11-21-batch", ["T", "=2026-11-21-batch"]),
+    ],
+)
+def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
+    value: object, tags: list[str]
+) -> None:
+    found = traits({"a": value})
+
+    assert found == [("body", "O"), ("body", "+"), *(("body.a", tag) for tag in tags)]
+
+
+def test_objects_arrays_and_json_in_texts_are_walked() -> None:
+    found = traits({"items": [{"sku": "A"}, {"sku": "B"}], "inner": json.dumps({"n": 1})})
+
+    assert found == [
+        ("body", "O"),
+        ("body", "+"),
+        ("body.items", "A"),
+        ("body.inner", "T"),
+        ("body.inner", "O"),
+        ("body.items", "+"),
+        ("body.items[]", "O"),
+        ("body.inner", "+"),
+        ("body.inner.n", "N"),
+        ("body.inner.n", "=1"),
+        ("body.inner.n", "~1"),
+        ("body.items[]", "+"),
+        ("body.items[].sku", "T"),
+        ("body.items[].sku", "=A"),
+        ("body.items[].sku", "=B"),
+    ]
+
+
+def test_elements_that_lack_what_others_have_are_told() -> None:
+    assert ("body.items[].n", "-") in traits({"items": [{"sku": "A"}, {"sku": "B", "n": 1}]})
+    assert ("body.items[].n", "-") not in traits({"items": [{"n": 2}, {"n": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("", [("body", "E")]),
+        (" \n ", [("body", "E")]),
+        ("plain words", [("body", "T")]),
+        (base64.b64encode(bytes(60)).decode(), [("body", "Y")]),
+        (
+            base64.b64encode(b'{"a": true}').decode(),
+            [("body", "O"), ("body", "+"), ("body.a", "B")],
+        ),
+        (
+            base64.b64encode(gzip.compress(b'{"a": true}')).decode(),
+            [("body", "O"), ("body", "+"), ("body.a", "B")],
+        ),
+        ("[1]", [("body", "A"), ("body", "+"), ("body[]", "N")]),
+        ('"text"', [("body", "T"), ("body", "=text")]),
+    ],
+)
+def test_a_body_that_is_no_object_has_a_type(body: str, expected: list[tuple[str, str]]) -> None:
+    assert traits(body)[: len(expected)] == expected
+
+
+def test_ids_in_keys_are_masked() -> None:
+    assert {field for field, _ in traits({"order-4711": 1, "order-12": 2})} == {
+        "body",
+        "body.order-<n>",
+    }
+
+
+def test_a_key_with_a_dot_is_no_two_keys() -> None:
+    text = json.dumps({"a.b": 1, "a": {"b": 2}})
+    ways = {line.split(TAG)[0] for line in traits_of(text, 9, (), {}).split(NEXT)}
+
+    assert len([way for way in ways if way_text(way) == "body.a.b"]) == 2
+
+
+def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
+    found = traits(
+        "x",
+        attributes=[
+            ("tenant", attribute("acme")),
+            ("picture", attribute(None, b"\0")),
+            ("sqs-dlq-context", attribute("{}")),
+            ("sqs-dlq-replay-nb", attribute("5")),
+        ],
+        columns={"message_group_id": "g-1", "sender_id": None},
+    )
+
+    assert found == [
+        ("message_group_id", "T"),
+        ("message_group_id", "=g-1"),
+        ("attribute.tenant", "T"),
+        ("attribute.tenant", "=acme"),
+        ("attribute.picture", "Y"),
+        ("body", "T"),
+    ]
+
+
+def test_the_size_is_told_by_its_power_of_two() -> None:
+    assert [traits_of("", size, (), {}).split(NEXT)[1] for size in (0, 1, 255, 256)] == [
+        f"body_bytes{TAG}~{bits}" for bits in (0, 1, 8, 9)
+    ]
+
+
+def test_of_too_many_fields_the_deep_ones_are_left_out() -> None:
+    wide = {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": "x" for n in range(380)}
+
+    found = traits({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
+
+    assert ("body", "+") in found
+    assert ("body.late", "O") in found
+    assert ("body.late", "+") not in found
+    assert not any(field.startswith("body.late.") for field, _ in found)
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inside: st.lists(inside, max_size=5) | st.dictionaries(st.text(), inside, max_size=5),
+)
+
+
+@given(st.text() | ANY_JSON.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
+def test_whatever_a_message_holds_its_traits_are_lines_of_way_and_tag(
+    body: str, attributes: dict[str, str | None]
+) -> None:
+    rows = [(name, attribute(text, b"")) for name, text in attributes.items()]
+
+    lines = traits_of(body, len(body), rows, {}).split(NEXT)
+
+    assert len(lines) == len(set(lines))
+    assert all(line.count(TAG) == 1 for line in lines)
+    assert all(line.split(TAG)[1][:1] in (*KINDS, "+", "-", "=", "~") for line in lines)
+    types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in KINDS]
+    assert len(types) == len(set(types)), "a field has one type"
+
+
+def test_megabytes_end_up_in_few_traits() -> None:
+    body = json.dumps({"rows": [{f"k{n % 7}": n, "t": "x" * 50} for n in range(14_000)]})
+
+    assert len(body) > 1_000_000
+    assert len(traits(body)) < 200
