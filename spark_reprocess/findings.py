@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 
+def state_of(value: str) -> str:
+    """Return what stands in a lead's place of a value: ``missing``; empty where it has a value."""
+    return value[1:-1] if value.startswith("(") and value.endswith(")") else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Synonym:
     """What holds for the same messages as a lead: its field and value, as a lead's read."""
@@ -26,7 +31,7 @@ class Lead:
         value: how it reads, masked and shortened; in round brackets where it is no value:
             ``(missing)`` where the group's messages lack a field that others have, ``(present)``
             where they have one that others lack, ``(text)``, ``(number)``, … where its type
-            differs.
+            differs. A text that stands in brackets itself is quoted.
         group_share: how many of the group's messages have it, 0 to 1.
         other_share: how many of the messages that it is compared with have it, 0 to 1.
         score: above 0; the higher, the more it tells, in bits per message of the group.

@@ -19,7 +19,7 @@ from spark_reprocess.analysis.traits import (
     VALUE,
     way_text,
 )
-from spark_reprocess.findings import Lead, Synonym
+from spark_reprocess.findings import Lead, Synonym, state_of
 
 _VALUE_CHARACTERS = 80
 _FIELD_CHARACTERS = 120
@@ -69,7 +69,7 @@ def _value(claim: Claim) -> str:
         return f"({claim.sort.name.lower()})"
     tag = claim.tag
     if tag.startswith(VALUE):
-        return tag[1:] or '""'
+        return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
     if tag.startswith(MAGNITUDE):
         return _size(int(tag[1:])) if claim.way == SIZE else _magnitude(tag[1:])
     return _TYPES[tag]

@@ -1,6 +1,6 @@
 """A lead in words. Pure."""
 
-from spark_reprocess.findings import Lead, Synonym
+from spark_reprocess.findings import Lead, Synonym, state_of
 
 
 def lead_words(lead: Lead) -> str:
@@ -20,9 +20,8 @@ def synonym_words(lead: Lead) -> str:
 
 def claim_words(lead: Lead | Synonym) -> str:
     """Say what a lead claims: ``body.tenant = acme``, ``body.customer is missing``."""
-    if lead.value.startswith("(") and lead.value.endswith(")"):
-        return f"{lead.field} is {lead.value[1:-1]}"
-    return f"{lead.field} = {lead.value}"
+    state = state_of(lead.value)
+    return f"{lead.field} is {state}" if state else f"{lead.field} = {lead.value}"
 
 
 def percent(share: float) -> str:

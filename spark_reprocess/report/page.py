@@ -12,7 +12,7 @@ from functools import cache
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from spark_reprocess.findings import Findings
+from spark_reprocess.findings import Findings, state_of
 from spark_reprocess.report import figures
 from spark_reprocess.report.package_files import (
     csp_hash,
@@ -73,6 +73,7 @@ def _environment() -> Environment:
         percent=figures.percent,
         size=figures.size,
         spoken=figures.spoken,
+        state=state_of,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment

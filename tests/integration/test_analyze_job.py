@@ -13,6 +13,7 @@ from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
 from spark_reprocess.analysis.lead_words import claim_words
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.conditions import matching
 from tests.builders import message, text
 from tests.integration.spark_world import (
@@ -51,6 +52,38 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     assert [group["count"] for group in written["groups"]] == [3, 2, 1]
     assert written["groups"][2]["first_sent_at"] == "2023-11-14T22:13:20.123000+00:00"
     assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yjh]*"))
+    plan = Path(findings.plan_path).read_text()
+    assert "# action: leave     do nothing" in plan
+    assert "  # 50.0% of 6 undecided messages\n" in plan
+    assert plan.count("action: leave\n") == 3
+
+
+def test_a_condition_narrows_what_is_analysed_and_planned(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old")])
+    condition = "parked_reason = 'too_old' AND attributes['own-text'].string_value = 'grüße'"
+
+    findings = analyzed(spark, archive, where=condition)
+
+    assert (findings.messages, findings.where) == (1, condition)
+    assert [group.reasons for group in findings.groups] == [(("too_old", 1),)]
+    snapshot = read_plan(Path(findings.plan_path).read_text()).snapshot
+    assert (snapshot.messages, snapshot.where) == (1, condition)
+
+
+def test_groups_keep_their_ids_and_samples_from_run_to_run(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(n, ("too_old", "x")[n % 2]) for n in range(40)])
+
+    first = analyzed(spark, archive)
+    archive_of(tmp_path, [parked(n) for n in range(100, 105)], drain_id="20261122T000000Z-0")
+    second = analyzed(spark, archive)
+
+    again = {group.group_id: group for group in second.groups}
+    assert all(again[group.group_id].title == group.title for group in first.groups)
+    assert analyzed(spark, archive).groups[0].samples == second.groups[0].samples
 
 
 def test_nothing_of_a_body_is_shown_without_samples(

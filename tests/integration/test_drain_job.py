@@ -1,6 +1,9 @@
 """``drain`` in a real Spark session, against an SQS server over HTTP."""
 
+import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,6 +123,26 @@ def test_unconfirmed_deletes_are_counted_as_left(
     )
 
     assert (summary.archived, summary.deleted, summary.left) == (3, 0, 3)
+
+
+def test_progress_says_how_far_how_fast_and_what_is_left(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(n)) for n in range(10)])
+    seen: list[str] = []
+
+    @contextmanager
+    def watched(label: str, status: Callable[[], str]) -> Iterator[None]:
+        seen.extend((label, status()))
+        yield
+        seen.append(status())
+
+    options = DrainOptions(source.url, str(tmp_path), tasks=1, limit=7, wait_seconds=0)
+    drain(spark, options, progress=watched)
+
+    assert seen[:2] == ["draining", "0 of about 7"]
+    assert re.fullmatch(r"7 of about 7, [\d,]+/s", seen[2])
 
 
 def test_limit_is_shared_by_all_tasks(

@@ -1,10 +1,11 @@
 """The numbers of groups, counted by Spark."""
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups import tallies
+from spark_reprocess.analysis.groups import Totals, group_rows, largest, tallies, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,3 +57,64 @@ def test_of_many_values_the_most_frequent_are_kept(spark: "SparkSession") -> Non
     counts = {value: count for _, column, value, count in found if column == "replay_count"}
     assert len(counts) == 100
     assert counts["149"] == 3
+
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+_SLIM = (
+    "message_id string, sent_at timestamp, first_seen_at timestamp, body_bytes long, "
+    "has_error boolean, group_id string"
+)
+
+
+def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> tuple[Any, ...]:
+    sent_at = START + timedelta(minutes=number)
+    return (f"m-{number:03d}", sent_at, sent_at - timedelta(hours=2), body_bytes, False, group_id)
+
+
+def test_a_group_s_numbers_are_those_of_its_messages(spark: "SparkSession") -> None:
+    sizes = [*range(1, 100), 5000]
+    rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
+    rows.append(("other", None, None, 7, True, "g2"))
+
+    groups = group_rows(spark.createDataFrame(rows, _SLIM))
+    first, second = largest(groups, 10)
+
+    assert (first["group_id"], first["count"], first["has_error"]) == ("g1", 100, False)
+    assert (first["body_bytes_least"], first["body_bytes_greatest"]) == (1, 5000)
+    assert first["body_bytes_quantiles"] == [5, 50, 95]
+    assert first["first_sent_at"] == START
+    assert first["last_sent_at"] == START + timedelta(minutes=99)
+    # What is first known of a message: when it was first seen, or else sent.
+    assert first["failed_at_least"] == (START - timedelta(hours=2)).timestamp()
+    assert {"m-000", "m-099"} <= set(first["shown"])
+    assert 3 <= len(first["shown"]) == len(set(first["shown"])) <= 5
+    assert (second["count"], second["first_sent_at"], second["failed_at_least"]) == (1, None, None)
+    assert (second["shown"], second["has_error"]) == (["other"], True)
+    assert totals_of(groups) == Totals(101, 2, sum(sizes) + 7, START, START + timedelta(minutes=99))
+
+
+def test_the_messages_shown_are_the_first_the_last_the_shortest_the_longest_and_one_more(
+    spark: "SparkSession",
+) -> None:
+    rows = [slim_row(number) for number in range(40)]
+    rows[11] = slim_row(11, body_bytes=1)
+    rows[12] = slim_row(12, body_bytes=900)
+
+    (group,) = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 1)
+
+    assert {"m-000", "m-039", "m-011", "m-012"} <= set(group["shown"])
+
+
+def test_the_largest_come_first_and_equals_by_their_id(spark: "SparkSession") -> None:
+    rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
+
+    groups = largest(group_rows(spark.createDataFrame(rows, _SLIM)), 3)
+
+    assert [group["group_id"] for group in groups] == ["c", "a", "b"]
+
+
+def test_of_no_messages_there_are_no_groups(spark: "SparkSession") -> None:
+    groups = group_rows(spark.createDataFrame([], _SLIM))
+
+    assert largest(groups, 10) == []
+    assert totals_of(groups) == Totals(0, 0, 0, None, None)

@@ -17,12 +17,14 @@ function rangesOf(element, pattern) {
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const jsonKeys = /"(?:[^"\\]|\\.)*"(?=: )/dg;
 
-/** A lead's field and value as they stand in laid-out JSON. */
+/** A lead's field and value, or its field alone, as they stand in laid-out JSON. */
 function leadPatterns(group) {
   return findAll(".leads li", group).map((lead) => {
     const name = find("code", lead).textContent.split(".").at(-1).replace(/(\[\])+$/, "");
-    const value = find("mark", lead).textContent.replace(/…$/, "");
-    return new RegExp(`("${literal(name)}": "?${literal(value)})`, "dg");
+    const mark = find("mark", lead);
+    const isValue = mark.previousSibling.data.trim() === "=";
+    const value = isValue ? `"?${literal(mark.textContent.replace(/…$/, ""))}` : "";
+    return new RegExp(`("${literal(name)}": ${value})`, "dg");
   });
 }
 

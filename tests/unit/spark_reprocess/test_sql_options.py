@@ -1,6 +1,10 @@
+import inspect
+import re
+
 import pytest
 
 from spark_reprocess.errors import InputError
+from spark_reprocess.sql import SqsDataSource
 from spark_reprocess.sql.options import LookOptions, SendOptions, look_options, send_options
 from tests.builders import queue_url
 
@@ -47,3 +51,15 @@ def test_a_queue_url_is_one(text: str) -> None:
 def test_a_number_is_whole_and_in_range(text: str) -> None:
     with pytest.raises(InputError, match="visibilityTimeoutSeconds"):
         look_options({"queueUrl": URL, "visibilityTimeoutSeconds": text})
+
+
+def test_the_manual_names_every_option_with_its_default() -> None:
+    manual = inspect.getdoc(SqsDataSource) or ""
+    rows = re.findall(r"^``(\w+)``\s+(\S+)  ", manual, re.MULTILINE)
+    with pytest.raises(InputError) as raised:
+        look_options({"nosuch": "1"})
+
+    known = re.findall(r"known are (.*)", str(raised.value))[0].split(", ")
+    assert [name for name, _ in rows] == known
+    defaults = {name: default for name, default in rows if default != "required"}
+    assert look_options({"queueUrl": URL, **defaults}) == LookOptions(URL)

@@ -19,6 +19,7 @@ def worded(sort: Sort, way: str, tag: str = "", masks: Masks | None = None) -> s
     [
         ("=acme", "= acme"),
         ("=", '= ""'),
+        ("=(missing)", '= "(missing)"'),
         ("=true", "= true"),
         ("~0", "= between -1 and 1"),
         ("~1", "= 1 to 10"),
