@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 
 _MINUTE = 60
 _TIMES = ((86_400, "d"), (3_600, "h"), (_MINUTE, "min"), (1, "s"))
@@ -43,10 +44,10 @@ def moment(time: datetime | None, apart_seconds: float) -> str:
 
 
 def spoken(time: datetime, now: datetime) -> str:
-    """For a sentence: ``18 Nov, 04:10``; with the year where it is not this year's."""
-    moment = in_utc(time)
-    year = "" if moment.year == in_utc(now).year else f" {moment.year}"
-    return f"{moment.day} {moment:%b}{year}, {moment:%H:%M}"
+    """For a sentence: ``18 Nov, 04:10``, on one line; with the year where it is another one."""
+    then = in_utc(time)
+    year = "" if then.year == in_utc(now).year else f" {then.year}"
+    return f"{then.day} {then:%b}{year}, {then:%H:%M}".replace(" ", _UNBROKEN)
 
 
 def iso(time: datetime) -> str:

@@ -113,8 +113,8 @@ def test_seconds_are_told_where_minutes_would_be_the_same(
 
 
 def test_a_sentence_names_the_year_only_where_it_is_another_one() -> None:
-    assert spoken(MOMENT, MOMENT) == "8 Nov, 04:10"
-    assert spoken(MOMENT, MOMENT + timedelta(days=90)) == "8 Nov 2025, 04:10"
+    assert spoken(MOMENT, MOMENT) == "8\N{NO-BREAK SPACE}Nov,\N{NO-BREAK SPACE}04:10"
+    assert spoken(MOMENT, MOMENT + timedelta(days=90)).split() == ["8", "Nov", "2025,", "04:10"]
 
 
 def test_one_is_singular() -> None:
