@@ -21,6 +21,7 @@ PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message without one: SQS's own redrive policy parked it."""
 
 _TITLE_CHARACTERS = 160
+_UNKNOWN_ERROR = "Error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,9 @@ def signature_of(
     """Tell what kind of failure this is. Never raises, whatever the texts hold."""
     if has_error(error_type, error_message):
         masked = mask_error(error_message or "")
-        error = ": ".join(part for part in (error_type or "Error", masked) if part)
-        return Signature(f"error|{error}", error, error)
+        error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
+        title = error if one_line(error) else _UNKNOWN_ERROR
+        return Signature(f"error|{error}", title, title)
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(

@@ -93,6 +93,11 @@ def test_error_without_message_is_known_by_type() -> None:
     assert signature_of("x", None, "KeyError", None).title == "KeyError"
 
 
+@pytest.mark.parametrize(("error_type", "message"), [(" ", " "), (" ", None), ("\x00", "\n")])
+def test_a_blank_error_has_a_title(error_type: str, message: str | None) -> None:
+    assert signature_of("x", None, error_type, message).title == "Error"
+
+
 def test_reasons_without_error_stay_apart() -> None:
     first = signature_of("{}", "too_old", None, None)
     second = signature_of("{}", None, None, None)
@@ -129,6 +134,7 @@ def test_any_message_has_a_printable_title(
     signature = signature_of(body, reason, error_type, error_message)
 
     assert signature == signature_of(body, reason, error_type, error_message)
+    assert signature.title
     assert signature.title.isprintable()
     assert len(signature.title) <= 160
     assert signature.group_id.startswith("g-")
