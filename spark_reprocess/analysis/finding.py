@@ -49,11 +49,18 @@ def group_parts(
 
 
 def _found(row: Row) -> FoundLead:
-    names = ("group_share", "other_share", "score", "others_alike")
-    claim, *same = (
-        Claim(Sort[one["sort"]], one["way"], one["tag"]) for one in (row["claim"], *row["synonyms"])
+    return FoundLead(
+        claim=_claim(row["claim"]),
+        group_share=row["group_share"],
+        other_share=row["other_share"],
+        score=row["score"],
+        others_alike=row["others_alike"],
+        synonyms=tuple(map(_claim, row["synonyms"])),
     )
-    return FoundLead(claim, *(row[name] for name in names), synonyms=tuple(same))
+
+
+def _claim(fields: Row) -> Claim:
+    return Claim(Sort[fields["sort"]], fields["way"], fields["tag"])
 
 
 def group_finding(

@@ -114,7 +114,11 @@ def test_sizes_and_ages_are_spreads_and_the_earliest_is_the_oldest() -> None:
 
 def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
     ahead = (NOW + timedelta(minutes=5)).timestamp()
-    nothing = {"failed_at_least": None, "failed_at_greatest": None, "failed_at_quantiles": None}
+    nothing: dict[str, Any] = {
+        "failed_at_least": None,
+        "failed_at_greatest": None,
+        "failed_at_quantiles": None,
+    }
 
     assert found(failed_at_greatest=ahead).age_seconds.least == 0
     assert found(**nothing).age_seconds == Spread(None, None, None, None)

@@ -47,7 +47,7 @@ def test_no_text_is_too_odd(text: str) -> None:
 
 
 def test_each_type_has_a_name() -> None:
-    values = (None, True, 1, 1.5, "a", [], {})
+    values: tuple[object, ...] = (None, True, 1, 1.5, "a", [], {})
 
     assert [kind_of(one) for one in values] == [
         "null",
