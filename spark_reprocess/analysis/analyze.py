@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pyspark import StorageLevel
@@ -124,7 +125,7 @@ class _Analysis:
     progress: Progress
 
     def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, str]:
-        with self.progress("reading the archive", lambda: f"{len(drains)} drains"):
+        with self.progress("reading the archive", partial(_drains, len(drains))):
             rows = read_archive(self.spark, self.archive, drains)
             messages = matching(rows, self.options.where)
         slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
@@ -196,6 +197,10 @@ class _Analysis:
             group_finding(row, parts, totals.messages, buckets, self.now) for row in listed
         )
         return findings, buckets, sampled
+
+
+def _drains(count: int) -> str:
+    return "1 drain" if count == 1 else f"{count:,} drains"
 
 
 def _with_fewer_shown(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,13 +11,6 @@ def lead_words(lead: Lead) -> str:
     )
 
 
-def synonym_words(lead: Lead) -> str:
-    """Say what else holds for its messages: ``same messages: body.account = 17``; or nothing."""
-    if not lead.synonyms:
-        return ""
-    return f"same messages: {', '.join(map(claim_words, lead.synonyms))}"
-
-
 def claim_words(lead: Lead | Synonym) -> str:
     """Say what a lead claims: ``body.tenant = acme``, ``body.customer is missing``."""
     state = state_of(lead.value)

@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from spark_reprocess.analysis.lead_words import lead_words, synonym_words
+from spark_reprocess.analysis.lead_words import claim_words, lead_words
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
@@ -14,7 +14,6 @@ _GROUPS = 30
 _GROUPS_ON_A_SCREEN = 12
 _TITLE_ON_A_SCREEN = 100
 """Two lines in a table of 100 columns: the report has the rest."""
-_SYNONYMS_ON_A_SCREEN = 60
 _TREND_CHARACTERS = 12
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -66,7 +65,9 @@ def _lead_lines(group: GroupFinding, *, is_looked_at: bool) -> list[str]:
     lead, *_ = group.leads
     lines = [f"↳ {lead_words(lead)}"]
     if is_looked_at and lead.synonyms:
-        lines.append(f"  {shorten(synonym_words(lead), _SYNONYMS_ON_A_SCREEN)}")
+        first, *more = lead.synonyms
+        rest = f" and {len(more)} more" if more else ""
+        lines.append(f"  same messages: {claim_words(first)}{rest}")
     return lines
 
 
