@@ -9,6 +9,7 @@ from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.report.figures import counted
 
 _GROUPS = 30
 _GROUPS_ON_A_SCREEN = 12
@@ -23,8 +24,8 @@ def print_analysis(findings: Findings) -> None:
     listed = len(findings.groups)
     groups = listed + findings.unlisted_groups
     say(
-        f"{findings.messages:,} messages, {findings.decided:,} decided before, "
-        f"{findings.undecided:,} undecided in {groups:,} {'group' if groups == 1 else 'groups'}"
+        f"{counted(findings.messages, 'message')}, {findings.decided:,} decided before, "
+        f"{findings.undecided:,} undecided in {counted(groups, 'group')}"
     )
     folder = findings.plan_path.removesuffix("/plan.yaml")
     if not findings.groups:
@@ -39,7 +40,8 @@ def print_analysis(findings: Findings) -> None:
     if groups > len(shown):
         rest = findings.undecided - sum(group.count for group in shown)
         where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
-        say(f"… and {groups - len(shown):,} smaller groups with {rest:,} messages; {where}")
+        more = counted(groups - len(shown), "smaller group")
+        say(f"… and {more} with {counted(rest, 'message')}; {where}")
     say(f"report: {folder}/report.html")
     say(f"next: edit the actions in {findings.plan_path}, then look at what would happen:")
     say(

@@ -6,6 +6,7 @@ from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.report.figures import counted
 
 
 def print_drain(summary: DrainSummary) -> None:
@@ -22,7 +23,8 @@ def print_drain(summary: DrainSummary) -> None:
             "again, and reading the archive counts them once"
         )
     if summary.unreadable:
-        say(f"{summary.unreadable:,} receives brought no readable message; left in the queue:")
+        receives = counted(summary.unreadable, "receive")
+        say(f"{receives} brought no readable message; left in the queue:")
         for fault in summary.faults[:10]:
             say(f"  {fault}")
     if summary.rest and summary.rest.total:

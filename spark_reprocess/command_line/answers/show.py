@@ -1,6 +1,7 @@
 """The answer of ``show``. A body is in it only where it was asked for."""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -8,6 +9,8 @@ from datetime import datetime
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.command_line.answers.times import second
 from spark_reprocess.command_line.terminal import print_fields, print_heading, say
+from spark_reprocess.report.figures import counted
+from spark_reprocess.report.json_layout import laid_out, looks_like_json
 from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, LedgerEntry
 
 _OUTCOMES: dict[str | None, str] = {
@@ -56,12 +59,18 @@ def _fields(copy: ArchivedCopy) -> Fields:
     values = copy.values or {}
     lines = [f"{n} ({data_type}): {values[n]}" for n, data_type in copy.attributes.items()]
     yield "attributes", "\n".join([f"{len(lines)}", *lines])
-    yield "body", f"{copy.body_bytes:,} bytes\n{copy.body}"
+    yield "body", f"{copy.body_bytes:,} bytes\n{_readable(copy.body)}"
+
+
+def _readable(body: str) -> str:
+    """Where somebody looks, JSON stands over lines; in a pipe a body stays as it is."""
+    return laid_out(body) if sys.stdout.isatty() and looks_like_json(body) else body
 
 
 def _replays(copy: ArchivedCopy) -> str:
     count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
-    received = "" if copy.receive_count is None else f"; received {copy.receive_count:,} times"
+    times = copy.receive_count
+    received = "" if times is None else f"; received {counted(times, 'time')}"
     return f"{count}{received}"
 
 

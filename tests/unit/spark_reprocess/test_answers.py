@@ -86,7 +86,7 @@ def test_drain_names_what_stayed_behind(capsys: Capture) -> None:
 
     shown = capsys.readouterr().out
     assert "2 were archived but their deletion was not confirmed" in shown
-    assert "1 receives brought no readable message; left in the queue:" in shown
+    assert "1 receive brought no readable message; left in the queue:" in shown
     assert "  message x: Body: must be" in shown
 
 

@@ -1,4 +1,5 @@
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -131,6 +132,19 @@ def test_body_is_masked_and_cannot_drive_the_terminal(archive: Archive, capsys: 
     assert "tenant (String): acme ***" in shown
     assert "key (Binary.k): 00ff" in shown
     assert "\x1b" not in shown
+
+
+def test_json_is_laid_out_where_somebody_looks(
+    archive: Archive, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    main(["show", "--archive", archive.root, "first", "--body"])
+
+    shown = capsys.readouterr().out
+    assert '    {\n      "order": 7,\n      "mail": "***",\n' in shown
+    assert "\x1b[31m" not in shown
 
 
 def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> None:
