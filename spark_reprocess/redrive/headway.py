@@ -34,7 +34,8 @@ class Headway:
     def __call__(self) -> str:
         """Return the line as of now."""
         counts, now = self._counts(), self._now_seconds()
-        settled = sum(counts.values())
+        # A task that Spark starts again tells once more what the first one did.
+        settled = min(sum(counts.values()), self._total)
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
             self._past.popleft()
         since, before = self._past[0]
@@ -44,7 +45,7 @@ class Headway:
         parts = [f"{settled:,} of {self._total:,} messages", f"{spell_rate(rate)}/s"]
         if rate and left:
             parts.append(f"{spell_seconds(left / rate)} left")
-        sent = counts.get(Outcome.SENT, 0)
+        sent = min(counts.get(Outcome.SENT, 0), settled)
         parts += [f"{sent:,} sent"] if sent != settled else []
         parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
         return ", ".join(parts)

@@ -32,6 +32,15 @@ def test_trouble_is_named() -> None:
     assert headway() == "100 of 100 messages, 10/s, 90 sent, 3 failed, 5 in doubt, 2 busy"
 
 
+def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
+    counts, clock = Counter(sent=120), Clock()
+    headway = Headway(100, lambda: counts, clock)
+
+    clock.now += 10
+
+    assert headway() == "100 of 100 messages, 10/s"
+
+
 def test_rate_is_that_of_late() -> None:
     counts, clock = Counter[str](), Clock()
     headway = Headway(100_000, lambda: counts, clock)
