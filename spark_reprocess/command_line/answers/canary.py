@@ -33,7 +33,7 @@ def print_verdict(report: CanaryReport) -> None:
     )
     for one in report.groups:
         if one.failures:
-            say(_failures(one))
+            _print_failures(one)
     stopped = report.stopped_groups
     passed = len(report.groups) - len(stopped)
     say(
@@ -61,13 +61,13 @@ def stopped_sentence(report: CanaryReport) -> str:
     )
 
 
-def _failures(one: GroupVerdict) -> str:
-    """Name the canaries that came back; what else is known of one, ``show`` tells."""
-    named = [
-        f"{first_id} ({error})" if error else first_id for first_id, error in one.failures.items()
-    ]
-    shown = ", ".join(named[:_NAMED_MESSAGES]) + (", …" if len(named) > _NAMED_MESSAGES else "")
-    return f"came back of group {one.group_id}: {shown}"
+def _print_failures(one: GroupVerdict) -> None:
+    """Name the canaries that came back, one a line, as ``show`` takes them."""
+    say(f"came back of group {one.group_id} (show MESSAGE_ID tells more):")
+    for first_id, error in list(one.failures.items())[:_NAMED_MESSAGES]:
+        say(f"  {first_id}  {error}".rstrip())
+    if len(one.failures) > _NAMED_MESSAGES:
+        say(f"  … and {len(one.failures) - _NAMED_MESSAGES:,} more")
 
 
 def _row(one: GroupVerdict) -> tuple[object, ...]:

@@ -63,12 +63,10 @@ def print_redrive(summary: RedriveSummary) -> None:
 
 
 def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
-    work: dict[str, tuple[str, ...]] = (
-        {"sent": (Outcome.SENT,), "discarded": (Outcome.DISCARDED,)}
-        if summary.executed
-        else {"to send": (Fate.SEND,), "to discard": (Fate.DISCARD,)}
-    )
+    work = {"sent": (Outcome.SENT,)} if summary.executed else {"to send": (Fate.SEND,)}
     others: dict[str, tuple[str, ...]] = {
+        "discarded": (Outcome.DISCARDED,),
+        "to discard": (Fate.DISCARD,),
         "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
         "left": _LEFT,
         "in doubt": (Outcome.IN_DOUBT,),
@@ -83,15 +81,28 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
 
 def _closing(summary: RedriveSummary) -> str:
     if summary.executed:
-        sent = summary.count(Outcome.SENT)
-        return f"plan {summary.plan_id}, run {summary.run_id}: sent {sent:,}"
+        return f"plan {summary.plan_id}, run {summary.run_id}: {_done(summary)}"
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
     return (
         f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
-        f"{summary.destination}{_time(summary)}, {summary.count(Fate.DISCARD):,} would be "
-        "discarded; to do it, add --execute --reason 'why'"
+        f"{summary.destination}{_time(summary)}{_discarded(summary)}; to do it, add --execute "
+        "--reason 'why'"
     )
+
+
+def _done(summary: RedriveSummary) -> str:
+    sent, discarded = summary.count(Outcome.SENT), summary.count(Outcome.DISCARDED)
+    done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
+    has_more = summary.problems or summary.stopped_by or summary.canary
+    if sent or discarded or has_more or summary.count(Fate.NOT_SELECTED):
+        return done
+    return f"{done}; nothing was left to do"
+
+
+def _discarded(summary: RedriveSummary) -> str:
+    count = summary.count(Fate.DISCARD)
+    return f", {count:,} would be discarded" if count else ""
 
 
 def _time(summary: RedriveSummary) -> str:

@@ -197,6 +197,29 @@ def test_run_says_what_it_sent(capsys: Capture) -> None:
     assert capsys.readouterr().out.endswith("plan p-1, run r-1: sent 3\n")
 
 
+def test_run_of_a_finished_plan_says_that_nothing_was_left(capsys: Capture) -> None:
+    print_redrive(redriven({"sent_before": 3}, run_id="r-1"))
+
+    assert capsys.readouterr().out.endswith("run r-1: sent 0; nothing was left to do\n")
+
+    print_redrive(redriven({"sent_before": 3, "not_selected": 1}, run_id="r-1"))
+
+    assert capsys.readouterr().out.endswith("run r-1: sent 0\n")
+
+
+def test_discards_are_shown_where_there_are_any(capsys: Capture) -> None:
+    print_redrive(redriven({"send": 3}))
+    assert "discard" not in capsys.readouterr().out
+
+    print_redrive(redriven({"send": 3, "discard": 4}))
+    shown = capsys.readouterr().out
+    assert "to discard" in shown
+    assert ", 4 would be discarded" in shown
+
+    print_redrive(redriven({"discarded": 4}, run_id="r-1"))
+    assert capsys.readouterr().out.endswith("run r-1: sent 0, discarded 4\n")
+
+
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [

@@ -17,7 +17,9 @@ def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str])
         "canary of group  sent ahead  came back  may come back  verdict",
         "g-1                       3          0              0  passed",
         "g-2                       3          2              0  failed",
-        "came back of group g-2: first-4 (KeyError), first-6",
+        "came back of group g-2 (show MESSAGE_ID tells more):",
+        "  first-4  KeyError",
+        "  first-6",
         "canary: 1 of 2 groups passed after 9 s; 7 parked messages came into the archive meanwhile",
     ]
 
@@ -28,7 +30,8 @@ def test_many_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:
     print_verdict(CanaryReport(with_failures(judge({"g": 9}, {"g": 9}, NONE), many), 1.0))
 
     said = capsys.readouterr().out
-    assert "came back of group g: first-0, first-1, first-2, first-3, first-4, …\n" in said
+    assert said.count("  first-") == 5
+    assert "  … and 4 more\n" in said
 
 
 def test_sentence_names_the_groups_that_were_stopped() -> None:
