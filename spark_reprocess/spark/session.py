@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 _EVERYWHERE = {
+    # A cluster cuts each shuffle into 200 parts unless it is told a number, and each part is a
+    # task, also where ten messages are all there is. Spark puts small parts together as it goes,
+    # and never below its cores; in what is persisted it does so only if it is told that it may.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # A drain or a redrive that runs twice is safe, but the second run is for nothing.
     "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",

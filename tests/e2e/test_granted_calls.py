@@ -4,6 +4,7 @@ Every call is allowed by its program's role; and everything that a role allows i
 that was seen or by one that AWS makes in the role's name.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -191,6 +192,18 @@ def test_publishing_the_job(aws: RecordedAws, tmp_path: Path) -> None:
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
 
 
+def tasks_of_stages(log: Path) -> list[int]:
+    """How many tasks each stage had, by Spark's event log."""
+    # Beside them lie checksums, under names that begin with a dot.
+    files = [path for path in log.rglob("[!.]*") if path.is_file()]
+    events = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    return [
+        event["Stage Info"]["Number of Tasks"]
+        for event in events
+        if event["Event"] == "SparkListenerStageCompleted"
+    ]
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
@@ -208,15 +221,22 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
     queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
     aws.calls.clear()
+    log = tmp_path / "log"
+    log.mkdir()
 
     subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", tmp_path], check=True)
     for _ in range(2):
         subprocess.run(
             [
                 *(Path(sys.executable).with_name("spark-submit"), "--master", "local[2]"),
-                # Ten messages: 200 partitions, Spark's default, would be 200 tasks each time.
-                *("--conf", "spark.sql.shuffle.partitions=2"),
                 *("--conf", "spark.sql.codegen.wholeStage=false"),
+                *(
+                    "--conf",
+                    "spark.eventLog.enabled=true",
+                    "--conf",
+                    "spark.eventLog.compress=false",
+                ),
+                *("--conf", f"spark.eventLog.dir={log.as_uri()}"),
                 *("--driver-java-options", QUICK_JVM),
                 *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "glue_job.py"),
                 *("--JOB_NAME", "job", *(word for pair in arguments.items() for word in pair)),
@@ -228,6 +248,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
         )
 
     assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "10"
+    # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
+    assert max(tasks_of_stages(log)) < 10
     assert missing(aws.calls, stack, "SparkJobRole") == set()
     # Looked at by a canary, which takes minutes.
     assert unused(aws.calls + MADE_BY_GLUE, stack, "SparkJobRole") == {

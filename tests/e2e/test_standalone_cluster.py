@@ -178,7 +178,7 @@ def test_the_packed_job_brings_every_message_back(
         [
             SPARK / "bin" / "spark-submit",
             *("--master", master, "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
-            *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"),
+            *("--conf", "spark.driver.host=127.0.0.1"),
             *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
             *("--conf", "spark.sql.codegen.wholeStage=false"),
             *("--py-files", str(packed / "spark_reprocess.zip"), str(packed / "spark_job.py")),
