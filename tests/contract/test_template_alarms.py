@@ -203,6 +203,14 @@ def test_a_drain_does_not_silence_what_is_undecided() -> None:
     assert alarm["EvaluationPeriods"] == 1
 
 
+def test_a_drain_on_another_spark_does_not_either() -> None:
+    """That of templates/emr-serverless.yaml publishes under the same names."""
+    without_glue = Stack.of(TEMPLATE).of_type("AWS::CloudWatch::Alarm")
+
+    assert without_glue.keys() == ALARMS.keys()
+    assert without_glue["UndecidedAlarm"]["Dimensions"] == ALARMS["UndecidedAlarm"]["Dimensions"]
+
+
 def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
     longest_wait_seconds = 39_600
     fifo = Stack.of(TEMPLATE, FIFO).of_type("AWS::CloudWatch::Alarm")["NothingReplayedAlarm"]

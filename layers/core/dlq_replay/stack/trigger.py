@@ -72,8 +72,8 @@ def switch(
 
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
     ``ReplayEnabled=false`` is there all the same. Dead letters stay in the DLQ meanwhile, where
-    their retention goes on; what was received before is still handled. A later deployment of the
-    stack turns replay on again.
+    their retention goes on; what was received before is still handled. A later deployment that
+    changes a trigger turns it as its parameters say.
 
     Returns:
         A line for each trigger with its state.
