@@ -92,6 +92,16 @@ def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     assert columns == set(GROUPS_SCHEMA.names)
 
 
+def test_the_shop_window_shows_a_policy_that_is_sound(spark: "SparkSession") -> None:
+    text = (ROOT / "README-SAR.md").read_text("utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    [named] = re.findall(r"Spark SQL over (.*?) of a group", text, re.DOTALL)
+
+    check_conditions(spark, read_policy(example), GROUPS_SCHEMA)
+
+    assert set(re.findall(r"`(\w+)`", named)) < set(GROUPS_SCHEMA.names)
+
+
 def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: "SparkSession") -> None:
     policy = read_policy(
         "version: 1\nrules: [{name: n, when: cast(title as int) > 1, action: leave}]"
