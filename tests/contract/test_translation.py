@@ -80,6 +80,18 @@ def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities(
         assert not given, name
 
 
+def test_what_keeps_messages_safe_survives_the_translation() -> None:
+    resources = translate(TEMPLATE)["Resources"]
+    mapping = resources["ReplayFunctionDeadLetters"]["Properties"]
+
+    assert resources["ReplayFunction"]["Properties"]["RecursiveLoop"] == "Allow"
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
+    for name in ("MainQueue", "DeadLetterQueue", "ParkedQueue"):
+        policies = {resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy")}
+        assert policies == {"Retain"}
+
+
 def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:
     """CloudFormation refuses an update of ServiceToken: "Modifying service token is not allowed".
 
