@@ -1,0 +1,126 @@
+"""When alarms speak: their statistics and expressions over made-up metrics, as CloudWatch has them.
+
+A metric is a list of periods, and a period a list of what was published in it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contract.cloudformation import Stack
+from tests.contract.template import SPARK_JOB, TEMPLATE
+
+ALARMS = Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::CloudWatch::Alarm")
+
+HOUR = 3600
+
+Series = np.ndarray[Any, np.dtype[np.float64]]
+
+Metric = list[list[float]]
+
+
+def fill(values: Series, filler: float) -> Series:
+    filled = values.copy()
+    filled[np.isnan(filled)] = filler
+    return filled
+
+
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+FUNCTIONS: Mapping[str, Callable[..., Series]] = {
+    "DIFF": lambda values: np.diff(values, prepend=np.nan),
+    "FILL": fill,
+    "MAX": np.fmax.reduce,
+}
+STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
+    "Maximum": max,
+    "Minimum": min,
+    "Sum": sum,
+}
+
+
+def speaks(name: str, **metrics: Metric) -> bool:
+    """Whether the alarm's last period breaches; a metric without an expression is ``value``."""
+    alarm = ALARMS[name]
+    queries = alarm.get("Metrics", ())
+    expressions = [one["Expression"] for one in queries if "Expression" in one]
+    statistics = {one["Id"]: one["MetricStat"]["Stat"] for one in queries if "MetricStat" in one}
+    statistics = statistics or {"value": alarm["Statistic"]}
+    assert statistics.keys() == metrics.keys()
+    series = {key: series_of(metrics[key], STATISTICS[name]) for key, name in statistics.items()}
+    [expression] = expressions or ["value"]
+    values = eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **series})  # noqa: S307 - ours
+    last, threshold = values[-1], float(alarm["Threshold"])
+    if np.isnan(last):
+        assert alarm["TreatMissingData"] in ("notBreaching", "ignore")
+        return False
+    if alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold":
+        return bool(last >= threshold)
+    assert alarm["ComparisonOperator"] == "LessThanOrEqualToThreshold"
+    return bool(last <= threshold)
+
+
+def series_of(metric: Metric, statistic: Callable[[list[float]], float]) -> Series:
+    return np.array([statistic(period) if period else np.nan for period in metric], dtype=float)
+
+
+CASES: list[tuple[str, dict[str, Metric], bool]] = [
+    ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 15]], "hidden": [[0, 0], [0, 0]]}, True),
+    ("ParkedGrowingAlarm", {"visible": [[5, 5], [5, 14]], "hidden": [[0, 0], [0, 0]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[90, 90], [90, 90]], "hidden": [[0, 0], [0, 0]]}, False),
+    # A drain hides what is there; that is no growth, and neither is it when it gives it back.
+    ("ParkedGrowingAlarm", {"visible": [[50, 50], [50, 0]], "hidden": [[0, 0], [0, 50]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[50, 0], [0, 0]], "hidden": [[0, 50], [50, 50]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[0, 0], [0, 50]], "hidden": [[50, 50], [50, 0]]}, False),
+    ("ParkedGrowingAlarm", {"visible": [[50, 0], [0, 0]], "hidden": [[0, 50], [0, 0]]}, False),
+    # SQS says nothing about a queue that has been empty for long.
+    ("ParkedGrowingAlarm", {"visible": [[], [0, 10]], "hidden": [[], [0, 0]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[(14 * 24 - 48) * HOUR]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[(14 * 24 - 49) * HOUR]]}, False),
+    ("ParkedExpiryAlarm", {"age": [[]]}, False),
+    ("UndecidedAlarm", {"value": [[0, 1]]}, True),
+    ("UndecidedAlarm", {"value": [[0]]}, False),
+    ("UndecidedAlarm", {"value": [[]]}, False),
+    ("NearestExpiryAlarm", {"expiry": [[300 * HOUR, 48 * HOUR]]}, True),
+    ("NearestExpiryAlarm", {"expiry": [[300 * HOUR, 49 * HOUR]]}, False),
+    ("InFlightAlarm", {"main": [[100_000, 5]], "dead": [[0, 0]]}, True),
+    ("InFlightAlarm", {"main": [[]], "dead": [[119_000]]}, True),
+    ("InFlightAlarm", {"main": [[60_000]], "dead": [[60_000]]}, False),
+    ("ReplayErrorsAlarm", {"value": [[0, 1]]}, True),
+    ("ReplayErrorsAlarm", {"value": [[0, 0]]}, False),
+    ("ReplayThrottlesAlarm", {"value": [[0, 1]]}, True),
+    ("ReplayThrottlesAlarm", {"value": [[]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[0, 0]]}, True),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[]]}, True),
+    ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[1, 0]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[3, 0]], "moved": [[0, 0]]}, False),
+    ("NothingReplayedAlarm", {"waiting": [[]], "moved": [[]]}, False),
+]
+
+
+@pytest.mark.parametrize(("name", "metrics", "expected"), CASES)
+def test_an_alarm_speaks_when_it_should(
+    name: str, metrics: dict[str, Metric], expected: bool
+) -> None:
+    assert speaks(name, **metrics) is expected
+
+
+@pytest.mark.parametrize("hours", ["1", "72"])
+def test_the_warning_before_expiry_is_as_early_as_the_parameter_says(hours: str) -> None:
+    alarms = Stack.of(TEMPLATE, {"AlarmExpiryHours": hours}).of_type("AWS::CloudWatch::Alarm")
+
+    for name in ("ParkedExpiryAlarm", "NearestExpiryAlarm"):
+        assert alarms[name]["Threshold"] == hours
+
+
+def test_parked_messages_count_from_the_number_of_the_parameter() -> None:
+    alarms = Stack.of(TEMPLATE, {"AlarmParkedMessages": "3"}).of_type("AWS::CloudWatch::Alarm")
+
+    assert alarms["ParkedGrowingAlarm"]["Threshold"] == "3"
+
+
+def test_every_alarm_is_tried_both_ways() -> None:
+    tried = {(name, expected) for name, _, expected in CASES}
+
+    assert tried == {(name, expected) for name in ALARMS for expected in (True, False)}
