@@ -40,8 +40,9 @@ _LEAST_BITS = 0.1
 _CANDIDATES = 40
 _AS_OFTEN = 20
 _ALWAYS = 0.99
+_HARDLY = 0.01
 _ALONE = 0.1
-"""A value that all of the group and nobody else has may be one that its shape brings along."""
+"""A value that all of the group and hardly anybody else has may be one that its shape brings."""
 _REPEATED = 0.01
 """What a lead that the group's shape says already counts for: less than any other."""
 
@@ -124,14 +125,15 @@ class _Search:
             is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
             is_repeated = group.is_by_shape and share >= _ALWAYS
             is_repeated = is_repeated and bool(is_defect or is_fixed[claim])
-            is_alone = group.is_by_shape and share >= _ALWAYS and theirs.had[claim] == 0
-            is_alone = bool(is_alone and claims.is_in_body(claim))
+            is_alone = group.is_by_shape and share >= _ALWAYS and claims.is_in_body(claim)
+            is_alone = is_alone and theirs.had[claim] <= _HARDLY * comparison.others.weight
             yield Candidate(
                 claim=claim,
                 comparison=comparison,
                 group_share=float(share),
                 other_share=float(theirs.had[claim] / comparison.others.weight),
-                score=float(score[claim]) * _worth(is_repeated=is_repeated, is_alone=is_alone),
+                score=float(score[claim])
+                * _worth(is_repeated=is_repeated, is_alone=bool(is_alone)),
                 is_defect=is_defect,
                 is_repeated=is_repeated,
                 as_often=tuple(as_often[:_AS_OFTEN]),

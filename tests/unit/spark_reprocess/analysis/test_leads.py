@@ -165,6 +165,24 @@ def test_synonyms_are_few_and_none_is_inside_another() -> None:
     assert not any(one != other and one.startswith(other) for one in fields for other in fields)
 
 
+def test_what_the_shape_may_have_brought_along_comes_after_what_varies() -> None:
+    """A few others have it too, by chance; that does not make it tell more than the tenant."""
+    chance = random.Random(12)
+
+    def kinds(count: int, kind: str, **own: Any) -> list[Letter]:
+        fields = {f"{kind}{letter}": chance.random() for letter in "abcdef"}
+        tenants = chance.choices(("acme", "hooli"), (75, 25), k=count)
+        return [Letter({**fields, "tenant": one, **own}) for one in tenants]
+
+    bad = kinds(100, "x", tenant="hooli", comment="Fine!")
+    said = ["Fine!", "Fine!", *(f"Number {n % 6}" for n in range(38))]
+    others = [kinds(1, "y", comment=text)[0] for text in said]
+
+    groups = searched([*bad, *kinds(300, "z"), *others])
+
+    assert claim_words(groups[1].leads[0]) == "body.tenant = hooli"
+
+
 def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
     chance = random.Random(8)
     letters = failed(orders(40, chance, coupon="bundle", campaign="bundle"))
