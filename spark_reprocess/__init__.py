@@ -9,7 +9,7 @@ Spark, SQS or disk.
 ``queue_counts``       how many messages SQS counts in a queue
 ``measures`` *         what a scheduled run tells CloudWatch
 ``progress`` *         a line that says how far Spark has come
-``spark/`` *           the session, the operator's SQL conditions, what Spark raises
+``spark/`` *           the session, the operator's SQL conditions, what Spark raises, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each; as frames: ``reading``, ``ledger_states``
 ``drain/`` *           the verb: one task's loop (``drain_task``), when a queue counts as empty

@@ -15,6 +15,7 @@ from spark_reprocess.spark.failures import (
     condition_of,
     sentence_of,
 )
+from spark_reprocess.spark.interrupts import CANCELLED
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,11 +43,22 @@ def main(argv: Sequence[str]) -> int:
         complain(str(fault))
         return BAD_INPUT
     except SPARK_FAILURES as error:
-        complain(
-            f"Spark failed: {condition_of(error) or sentence_of(error)}; nothing is lost, run the "
-            "same command again"
-        )
-        return SPARK_FAILED
+        return _spark_failed(error)
     except KeyboardInterrupt:
-        complain("interrupted; nothing is lost, run the same command again")
-        return INTERRUPTED
+        return _interrupted()
+
+
+def _spark_failed(error: BaseException) -> int:
+    condition = condition_of(error)
+    if condition == CANCELLED:
+        return _interrupted()
+    complain(
+        f"Spark failed: {condition or sentence_of(error)}; nothing is lost, run the same command "
+        "again"
+    )
+    return SPARK_FAILED
+
+
+def _interrupted() -> int:
+    complain("interrupted; nothing is lost, run the same command again")
+    return INTERRUPTED

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_reprocess.progress import Progress, in_lines, on_terminal, silent
+from spark_reprocess.spark.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.spark.session import get_session
 
 
@@ -42,7 +43,9 @@ def progress_here() -> Progress:
 
 
 def start_spark() -> SparkSession:
-    """Return the process's Spark session, started if need be."""
+    """Return the process's Spark session, started if need be; Ctrl-C cancels its jobs."""
     watched = on_terminal if sys.stderr.isatty() else silent
     with watched("starting Spark", str):
-        return get_session()
+        session = get_session()
+    cancel_jobs_on_interrupt(session)
+    return session

@@ -15,6 +15,7 @@ from spark_reprocess.spark.failures import (
     condition_of,
     sentence_of,
 )
+from spark_reprocess.spark.interrupts import CANCELLED
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 
@@ -61,7 +62,7 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
             named = sentence_of(error)
             raise ArchiveError(f"the archive has a file that Spark cannot read: {named}") from error
         sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
-        if not sources or not condition:
+        if not sources or condition in ("", CANCELLED):
             raise
         raise InputError(
             f"{' or '.join(sources)}: fails on a message: {condition}; "

@@ -1,0 +1,59 @@
+"""Ctrl-C at the command line while Spark works: a sentence, no traceback, nobody in the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.e2e.approved_plan import write_plan
+from tests.integration.spark_world import archive_of, parked
+from tests.small_jobs import QUICK_JVM
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import serve_in_thread
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_interrupt_while_spark_works_ends_in_a_sentence(tmp_path: Path) -> None:
+    messages = [parked(2 * n) for n in range(200)]
+    archive, plan = archive_of(tmp_path / "archive", messages), tmp_path / "plan.yaml"
+    write_plan(plan, archive, messages)
+    with serve_in_thread() as world:
+        url = boto3.client("sqs", endpoint_url=world.url).create_queue(QueueName="main")["QueueUrl"]
+        environment = {
+            **os.environ,
+            "AWS_ENDPOINT_URL": world.url,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+        }
+        command = [
+            *(sys.executable, "-m", "spark_reprocess", "redrive", "--archive", archive.root),
+            *("--plan", str(plan), "--to-queue-url", url, "--where", "message_id > ''"),
+            *("--max-rate", "5", "--execute", "--reason", "it is fixed"),
+        ]
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        # The queue is asked for when Spark has started; the plan's messages are read right after.
+        press = threading.Timer(1.0, os.killpg, (process.pid, signal.SIGINT))
+        world.front.faults.add(
+            Fault(Effect.CALL, "GetQueueAttributes", nth=1, callback=press.start)
+        )
+        _, said = process.communicate()
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "interrupted; nothing is lost, run the same command again" in said
+    assert sum(one.endswith(".end.json") for one in archive.list("turns")) == 1
