@@ -37,10 +37,10 @@ from spark_reprocess.analysis.trend import Buckets, buckets_between
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive
+from spark_reprocess.archive.message_set import message_set
+from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Findings
-from spark_reprocess.plan.frozen_set import count_and_digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.policy import Policy, Rule
@@ -126,13 +126,13 @@ class _Analysis:
 
     def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, str]:
         with self.progress("reading the archive", partial(_drains, len(drains))):
-            rows = read_archive(self.spark, self.archive, drains)
+            rows, known = read_archive_set(self.spark, self.archive, drains)
             messages = matching(rows, self.options.where)
         slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
         groups = group_rows(slim.where("NOT is_decided")).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("grouping", str):
-                count, digest = count_and_digest(slim)
+                known = known if self.options.where is None else message_set(slim)
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             found = self._found(messages, slim.where("NOT is_decided"), listed, totals)
@@ -145,8 +145,8 @@ class _Analysis:
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=count,
-            decided=count - totals.messages,
+            messages=known.messages,
+            decided=known.messages - totals.messages,
             bucket_starts=buckets.starts,
             bucket_seconds=float(buckets.width_seconds),
             groups=groups_found,
@@ -155,7 +155,7 @@ class _Analysis:
             where=self.options.where,
             sampled=sampled,
         )
-        return findings, digest
+        return findings, known.sha256
 
     def _slim(self, messages: DataFrame) -> DataFrame:
         states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_set import MessageSet, message_set
 from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
@@ -115,19 +116,32 @@ def read_archive(
         InputError: the archive has no messages, or lacks one of the drains.
         ArchiveError: a file of the archive is broken.
     """
+    return read_archive_set(spark, archive, wanted)[0]
+
+
+def read_archive_set(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
+) -> tuple[DataFrame, MessageSet]:
+    """Read as ``read_archive`` does; return with it what its look at the ids has told."""
+    drains = _require_drains(archive, wanted)
+    rows = archive_rows(spark, archive, drains)
+    ids = archive_rows(spark, archive, drains, ["message_id"])
+    with explained(None):
+        known = message_set(ids)
+        if known.rows == known.messages:
+            return rows, known
+        repeated = ids.groupBy("message_id").count().where("count > 1").select("message_id")
+        return _one_row_per_message(rows, repeated, repeated.count()), known
+
+
+def _require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
     existing = drain_ids(archive)
     if not existing:
         raise InputError(f"archive {archive.root}: holds no messages; run drain first")
     missing = sorted(set(wanted or ()) - set(existing))
     if missing:
         raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
-    drains = wanted or existing
-    rows = archive_rows(spark, archive, drains)
-    copies = archive_rows(spark, archive, drains, ["message_id"]).groupBy("message_id").count()
-    repeated = copies.where("count > 1").select("message_id")
-    with explained(None):
-        how_many = repeated.count()
-    return _one_row_per_message(rows, repeated, how_many) if how_many else rows
+    return wanted or existing
 
 
 def column_texts(column: DataFrame) -> list[str]:

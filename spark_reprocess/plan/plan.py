@@ -26,7 +26,7 @@ class Snapshot:
     Attributes:
         drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
-        sha256: ``frozen_set.digest`` of their ids.
+        sha256: ``message_set.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
     """
 

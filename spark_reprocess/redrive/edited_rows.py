@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 import pyarrow as pa
@@ -33,13 +34,16 @@ _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_
 
 def expression_faults(spark: SparkSession) -> Callable[[str], str | None]:
     """Return what says why a text cannot be the value of an attribute, None where it can."""
-    schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
-    nothing = spark.createDataFrame([], schema)
+
+    @cache
+    def nothing() -> DataFrame:
+        schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
+        return spark.createDataFrame([], schema)
 
     def fault(sql: str) -> str | None:
         try:
             # Beside another column and within a struct, where no aggregate and no generator can be.
-            value = nothing.select("message_id", F.struct(F.expr(sql).alias("value")).alias("it"))
+            value = nothing().select("message_id", F.struct(F.expr(sql).alias("value")).alias("it"))
         except AnalysisException as error:
             return sentence_of(error)
         kind = value.select("it.value").schema["value"].dataType

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import column_texts, read_archive
+from spark_reprocess.archive.message_set import message_set
+from spark_reprocess.archive.message_store import column_texts, read_archive_set
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.frozen_set import count_and_digest
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.selection import POSITION, WORK
 from spark_reprocess.spark.conditions import matching
@@ -39,16 +39,16 @@ def frozen_messages(spark: SparkSession, archive: Archive, plan: Plan) -> Frozen
         InputError: the archive does not hold that set any more, or never did, and erasing does not
             explain it.
     """
-    rows = read_archive(spark, archive, plan.snapshot.drain_ids)
+    rows, found = read_archive_set(spark, archive, plan.snapshot.drain_ids)
     messages = matching(rows, plan.snapshot.where)
     gone = _erased_since(archive, plan, messages)
     erased = [message_id for one in gone for message_id in one.message_ids]
-    ids = messages.select("message_id").union(_ids(spark, erased))
-    count, sha256 = count_and_digest(ids)
-    if (count, sha256) != (plan.snapshot.messages, plan.snapshot.sha256):
+    if erased or plan.snapshot.where is not None:
+        found = message_set(messages.select("message_id").union(_ids(spark, erased)))
+    if (found.messages, found.sha256) != (plan.snapshot.messages, plan.snapshot.sha256):
         raise InputError(
-            f"plan {plan.plan_id}: its drains hold {count - len(erased)} messages, not the "
-            f"{plan.snapshot.messages} that it froze, or others; the archive has changed since "
+            f"plan {plan.plan_id}: its drains hold {found.messages - len(erased)} messages, not "
+            f"the {plan.snapshot.messages} that it froze, or others; the archive has changed since "
             "or is another one: analyze again"
         )
     return Frozen(messages, tuple(one.sentence for one in gone))

@@ -17,6 +17,7 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import new_id, read_archive
 from spark_reprocess.archive.reading import MESSAGES
 from spark_reprocess.archive.turns import taking_turns
@@ -28,7 +29,6 @@ from spark_reprocess.clients import (
     sqs_sender,
 )
 from spark_reprocess.errors import BusyError, InputError
-from spark_reprocess.plan.frozen_set import digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes

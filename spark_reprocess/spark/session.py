@@ -48,6 +48,7 @@ _LOCAL = {
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
+        " -XX:TieredStopAtLevel=1"
     ),
 }
 _ONE_MACHINE = re.compile(r"local(\[.*\])?")

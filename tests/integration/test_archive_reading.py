@@ -7,6 +7,7 @@ import pytest
 
 from spark_reprocess.archive import reading
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_set import MessageSet, digest, message_set
 from spark_reprocess.archive.reading import archive_rows
 from tests.integration.spark_world import archive_of, parked
 
@@ -22,6 +23,13 @@ def archive(tmp_path: Path) -> Archive:
         messages = [parked(n) for n in range(start, start + 4)]
         archive = archive_of(tmp_path, messages, drain_id)
     return archive
+
+
+def test_a_set_of_messages_counts_each_once(spark: "SparkSession", archive: Archive) -> None:
+    found = message_set(archive_rows(spark, archive, DRAINS, ["message_id"]))
+    ids = {parked(n).message_id for n in range(6)}
+
+    assert found == MessageSet(rows=12, messages=6, sha256=digest(ids))
 
 
 @pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at",)])

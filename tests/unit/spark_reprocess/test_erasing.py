@@ -22,10 +22,10 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
 from spark_reprocess.erase.reports import reports_of, strip_report
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.frozen_set import digest
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.titles import without_titles

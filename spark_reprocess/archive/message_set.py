@@ -1,4 +1,4 @@
-"""The digest by which a plan knows its messages again: the same for the same set of message ids.
+"""A set of messages and the digest by which a plan knows it again: the same for the same ids.
 
 Every id goes into one of 4,096 buckets: the first three hex digits of its SHA-256. A bucket's
 digest is the SHA-256 of its ids, sorted and one per line. The set's digest is the SHA-256 of the
@@ -8,6 +8,7 @@ where they are, and only the buckets' digests travel.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 
 from pyspark.sql import DataFrame
@@ -24,20 +25,33 @@ def digest(message_ids: Iterable[str]) -> str:
     return _of_buckets((bucket, _sha256("\n".join(sorted(ids)))) for bucket, ids in buckets.items())
 
 
-def count_and_digest(messages: DataFrame) -> tuple[int, str]:
-    """Return how many messages there are and the digest of their ids, whatever their number.
+@dataclass(frozen=True, slots=True)
+class MessageSet:
+    """What is to be known of a set of messages, whatever their number.
 
-    Args:
-        messages: has ``message_id``, each id once.
+    Attributes:
+        rows: in how many rows they stand; a message may have several.
+        messages: how many there are.
+        sha256: the digest of their ids.
     """
+
+    rows: int
+    messages: int
+    sha256: str
+
+
+def message_set(rows: DataFrame) -> MessageSet:
+    """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
     bucket = F.substring(F.sha2("message_id", 256), 1, _BUCKET_DIGITS)
-    lines = F.concat_ws("\n", F.sort_array(F.collect_list("message_id")))
-    of_bucket = messages.groupBy(bucket.alias("bucket")).agg(
-        F.count("*").alias("messages"), F.sha2(lines, 256).alias("digest")
+    ids = F.collect_set("message_id")
+    of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
+        F.count("*").alias("rows"),
+        F.size(ids).alias("messages"),
+        F.sha2(F.concat_ws("\n", F.sort_array(ids)), 256).alias("digest"),
     )
-    buckets = of_bucket.toArrow().to_pydict()
-    pairs = zip(buckets["bucket"], buckets["digest"], strict=True)
-    return sum(buckets["messages"]), _of_buckets(pairs)
+    found = of_bucket.toArrow().to_pydict()
+    pairs = zip(found["bucket"], found["digest"], strict=True)
+    return MessageSet(sum(found["rows"]), sum(found["messages"]), _of_buckets(pairs))
 
 
 def _of_buckets(digests: Iterable[tuple[str, str]]) -> str:
