@@ -9,7 +9,7 @@ without a result is busy while young; after that nobody knows, and its messages 
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -95,7 +95,7 @@ class Result:
     detail: str = ""
 
 
-_RESULT_FIELDS = tuple(one.name for one in fields(Result))
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +213,12 @@ class Ledger:
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
-        content = json.dumps({"version": 1, **asdict(claim)}, indent=1).encode()
+        content = json.dumps({"version": 1, **_values(claim)}, indent=1, default=dict).encode()
         return self.archive.create(self._path(unit, chunk, number, "claim.json"), content)
 
     def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
         """Write what became of the messages of a claim, durably."""
-        # Not by asdict, which copies every value: there is a line for each message.
-        lines = "".join(json.dumps(_fields(result)) + "\n" for result in results)
+        lines = "".join(json.dumps(_values(result)) + "\n" for result in results)
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
     @property
@@ -278,8 +277,9 @@ def _claim(raw: Mapping[str, Any]) -> Claim:
     return claim
 
 
-def _fields(result: Result) -> dict[str, str]:
-    return {name: getattr(result, name) for name in _RESULT_FIELDS}
+def _values(entry: Claim | Result) -> dict[str, Any]:
+    """Name each value, as they are: asdict copies them, and there is an id for each message."""
+    return {name: getattr(entry, name) for name in _FIELDS[type(entry)]}
 
 
 def _results(text: str) -> tuple[Result, ...]:

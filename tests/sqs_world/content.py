@@ -38,8 +38,14 @@ def check_submission(submission: Submission, max_bytes: int) -> None:
             f"{max_bytes} bytes."
         )
     texts = [submission.body, *(a.value for a in submission.attributes.values())]
-    if any(isinstance(text, str) and _REFUSED_CHARACTER.search(text) for text in texts):
+    if any(isinstance(text, str) and _has_refused_character(text) for text in texts):
         raise invalid_contents()
+
+
+def _has_refused_character(text: str) -> bool:
+    # What is printable ASCII, as most bodies are, needs no search.
+    is_plain = text.isascii() and text.isprintable()
+    return not is_plain and _REFUSED_CHARACTER.search(text) is not None
 
 
 def _check_attributes(attributes: Attributes) -> None:

@@ -1,7 +1,10 @@
 """What SQS invents: message ids and sequence numbers. Seeded, so that a run can be repeated."""
 
 import random
-import uuid
+
+# Of a UUID the version and the variant are given (RFC 9562, section 5.4); the rest is random.
+_RANDOM_BITS = ~((0xF000 << 64) | (0xC000 << 48))
+_VERSION_4 = (0x4000 << 64) | (0x8000 << 48)
 
 
 class Identity:
@@ -12,7 +15,10 @@ class Identity:
         self._order = 18_880_000_000_000_000_000
 
     def new_id(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        """A UUID of version 4."""
+        bits = self._random.getrandbits(128) & _RANDOM_BITS | _VERSION_4
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def next_order(self) -> int:
         """Rising over all queues; 20 digits, as SQS gives them."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dlq_replay.garbage import search_rarely
 from tests.sqs_world.api import wait_seconds
 from tests.sqs_world.clock import SystemClock
 from tests.sqs_world.control import ROOT, Tuning, control
@@ -233,6 +234,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--latency-ms", type=float, default=0.0, help="before every answer")
     arguments = parser.parse_args(argv)
+    # It holds messages by the hundred thousand, and looking through them all takes its time.
+    search_rarely()
     asyncio.run(serve_until_stdin_closes(arguments.port, arguments.latency_ms))
 
 
