@@ -46,6 +46,8 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
+    # A verb takes a minute or two, and of those the optimising compiler would take more than it
+    # gives back. Under spark-submit the JVM is as its owner wants it.
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
         " -XX:TieredStopAtLevel=1"

@@ -121,6 +121,7 @@ def everything(queue: SqsQueue) -> list[str]:
     return bodies
 
 
+@pytest.mark.long
 def test_second_attempts_beside_slow_ones_send_nothing_twice(
     world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
 ) -> None:
