@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from tests.contract.permissions import Call
+from tests.served import served
 
 _ACCOUNT = "us-east-1:123456789012"
 
@@ -46,13 +46,8 @@ def serve_recorded_aws() -> Iterator[RecordedAws]:
 
     http = make_server("127.0.0.1", 0, record, threaded=True)
     recorded.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with served(http):
         yield recorded
-    finally:
-        http.shutdown()
-        thread.join(10)
 
 
 def _call(environ: dict[str, Any], body: bytes) -> Call:

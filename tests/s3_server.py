@@ -16,6 +16,8 @@ import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from tests.served import served
+
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
@@ -77,13 +79,8 @@ def serve_s3() -> Iterator[S3Server]:
     app = _faulty(_one_at_a_time(DomainDispatcherApplication(create_backend_app)), server)
     http = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_KeepAlive)
     server.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, name="s3", daemon=True)
-    thread.start()
-    try:
+    with served(http):
         yield server
-    finally:
-        http.shutdown()
-        thread.join(10)
 
 
 class _KeepAlive(WSGIRequestHandler):

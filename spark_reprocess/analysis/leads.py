@@ -122,7 +122,7 @@ class _Search:
         for claim, *as_often in self._distinct(score, own, theirs):
             share = own.had[claim] / size
             # A value of a field whose very type is odd is that defect again.
-            is_defect = claims.field(claim) in odd or claims.said(claim)[0] is not Sort.TAG
+            is_defect = claims.field(claim) in odd or claims.said(claim).sort is not Sort.TAG
             is_repeated = group.is_by_shape and share >= _ALWAYS
             is_repeated = is_repeated and bool(is_defect or is_fixed[claim])
             is_alone = group.is_by_shape and share >= _ALWAYS and claims.is_in_body(claim)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import MessageSet, message_set
-from spark_reprocess.archive.reading import DRAIN, MESSAGES, archive_rows, drain_folder
+from spark_reprocess.archive.reading import DRAIN, MESSAGES, drain_folder, rows_and_ids
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 
@@ -124,8 +124,7 @@ def read_archive_set(
 ) -> tuple[DataFrame, MessageSet]:
     """Read as ``read_archive`` does; return with it what its look at the ids has told."""
     drains = _require_drains(archive, wanted)
-    rows = archive_rows(spark, archive, drains)
-    ids = archive_rows(spark, archive, drains, ["message_id"])
+    rows, ids = rows_and_ids(spark, archive, drains)
     with explained(None):
         known = message_set(ids)
         if known.rows == known.messages:

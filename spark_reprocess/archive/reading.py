@@ -59,13 +59,23 @@ def archive_rows(
     """
     wanted = tuple(columns or ARROW_SCHEMA.names)
     if _spark_reads(spark, archive):
-        rows = (
-            spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
-            .parquet(spark_path(archive, MESSAGES))
-            .where(F.col("drain_id").isin(*drain_ids))
-        )
-        return rows.select(*wanted, "drain_id")
-    return _rows_by_adapter(spark, archive, drain_ids, wanted)
+        return _rows_by_spark(spark, archive, drain_ids).select(*wanted, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
+
+
+def rows_and_ids(
+    spark: SparkSession, archive: Archive, drain_ids: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Read the rows as ``archive_rows`` does, and their ``message_id`` alone, from the same files.
+
+    A file that a drain adds after this is in neither of the two.
+    """
+    if _spark_reads(spark, archive):
+        rows = _rows_by_spark(spark, archive, drain_ids)
+        return rows, rows.select("message_id")
+    files = _files(archive, drain_ids)
+    rows = _rows_by_adapter(spark, archive, files, tuple(ARROW_SCHEMA.names))
+    return rows, _rows_by_adapter(spark, archive, files, ("message_id",)).select("message_id")
 
 
 def spark_path(archive: Archive, path: str) -> str:
@@ -87,15 +97,30 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
     return True
 
 
-def _rows_by_adapter(
-    spark: SparkSession, archive: Archive, drain_ids: Sequence[str], columns: Sequence[str]
-) -> DataFrame:
-    files = [
+def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+    return (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .parquet(spark_path(archive, MESSAGES))
+        .where(F.col("drain_id").isin(*drain_ids))
+    )
+
+
+def _files(archive: Archive, drain_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Each file's path, and the drain that wrote it."""
+    return [
         (path, drain_id)
         for drain_id in drain_ids
         for path in archive.list(drain_folder(drain_id))
         if path.endswith(".parquet")
     ]
+
+
+def _rows_by_adapter(
+    spark: SparkSession,
+    archive: Archive,
+    files: Sequence[tuple[str, str]],
+    columns: Sequence[str],
+) -> DataFrame:
     table = pa.table({"path": [file[0] for file in files], "drain_id": [file[1] for file in files]})
     tasks = max(spark.sparkContext.defaultParallelism, len(files) // _FILES_PER_TASK)
     all_fields = cast("StructType", StructType.fromDDL(SPARK_SCHEMA))

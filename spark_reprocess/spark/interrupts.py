@@ -7,6 +7,7 @@ for an answer. That fails with pages of tracebacks, so this one asks from a thre
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
@@ -50,13 +51,13 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 def _cancelled(spark: SparkSession, call: FrameType) -> bool:
     """Cancel jobs while the main thread waits in *call*; return whether there was one."""
     context = spark.sparkContext
-    has_cancelled, is_over = False, threading.Event()
+    has_cancelled = False
     while call in _stack(sys._current_frames().get(_main())):  # noqa: SLF001 - no public way
         # Once the main thread is back, it may have ended the session.
         with suppress(AttributeError, Py4JError):
             has_cancelled |= bool(context.statusTracker().getActiveJobsIds())
             context.cancelAllJobs()
-        is_over.wait(_AGAIN_SECONDS)
+        time.sleep(_AGAIN_SECONDS)
     return has_cancelled
 
 

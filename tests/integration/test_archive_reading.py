@@ -8,7 +8,7 @@ import pytest
 from spark_reprocess.archive import reading
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import MessageSet, digest, message_set
-from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.archive.reading import archive_rows, rows_and_ids
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -30,6 +30,25 @@ def test_a_set_of_messages_counts_each_once(spark: "SparkSession", archive: Arch
     ids = {parked(n).message_id for n in range(6)}
 
     assert found == MessageSet(rows=12, messages=6, sha256=digest(ids))
+
+
+@pytest.mark.parametrize("by_spark", [True, False])
+def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
+    spark: "SparkSession",
+    archive: Archive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    by_spark: bool,
+) -> None:
+    monkeypatch.setattr(reading, "_spark_reads", lambda *_: by_spark)
+    rows, ids = rows_and_ids(spark, archive, DRAINS)
+    archive_of(tmp_path, [parked(90)], DRAINS[0])
+
+    assert sorted(row[0] for row in ids.collect()) == sorted(
+        row["message_id"] for row in rows.collect()
+    )
+    assert rows_and_ids(spark, archive, DRAINS)[0].count() == rows.count() + 1
 
 
 @pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at",)])

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from dlq_replay.connections import Connections
+from tests.served import served
 
 
 class Talker(BaseHTTPRequestHandler):
@@ -49,12 +50,8 @@ class Listener(HTTPServer):
 @pytest.fixture
 def talker() -> Iterator[Listener]:
     Talker.protocol_version = "HTTP/1.1"
-    with Listener() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with served(Listener()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_connection_that_was_closed_meanwhile_is_not_used_again(talker: Listener) -> None:

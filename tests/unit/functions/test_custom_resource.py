@@ -1,6 +1,5 @@
 """The answer's way to CloudFormation, over HTTP."""
 
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from functions.custom_resource import put_answer
+from tests.served import served
 
 
 class CloudFormation(HTTPServer):
@@ -34,11 +34,8 @@ def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudFormation]:
     monkeypatch.setattr(time, "sleep", lambda _: None)
     server = CloudFormation(("127.0.0.1", 0), Handler)
     server.requests = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with served(server):
+        yield server
 
 
 def url(server: CloudFormation) -> str:
