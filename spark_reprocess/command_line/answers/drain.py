@@ -16,7 +16,7 @@ def print_drain(summary: DrainSummary) -> None:
         ("received", "archived", "deleted", "left"),
         [(summary.received, summary.archived, summary.deleted, summary.left)],
     )
-    say(f"drain {summary.drain_id}: {summary.seconds:.1f} s, {rate:,.0f} messages/s")
+    say(f"drain {summary.drain_id}: {summary.seconds:.1f} s, {counted(round(rate), 'message')}/s")
     if summary.left:
         say(
             f"{summary.left:,} were archived but their deletion was not confirmed: they come "
