@@ -5,7 +5,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -57,13 +58,24 @@ def measure_each(
     for name, measure in benchmarks.items():
         try:
             # Each has a server of its own: what one leaves behind must not slow the next.
-            with measuring_server() as server:
-                os.environ.update(server.environment)
+            with measuring_server() as server, environment(server.environment):
                 findings += measure(Rig(server, is_short))
         except Exception:  # noqa: BLE001 - whatever it is, the minutes before it are not thrown away
             traceback.print_exc()
             broken.append(name)
     return findings, broken
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set *variables* until the block ends; then the environment is again what it was."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _benchmark(name: str) -> Measure:

@@ -1,5 +1,7 @@
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Developers' machines search at random; CI repeats one search, so that red means a change broke it.
@@ -27,3 +29,15 @@ os.environ.update(
     AWS_DEFAULT_REGION="us-east-1",
     AWS_EC2_METADATA_DISABLED="true",
 )
+
+
+@pytest.fixture(autouse=True)
+def environment_as_before() -> Iterator[None]:
+    """No test may leave the environment changed: which tests come after it is chance."""
+    before = _environment()
+    yield
+    assert _environment() == before
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,18 @@ def test_what_one_benchmark_raises_costs_the_others_nothing(
 
     assert program.measure_each(each, is_short=True) == ([RATIO, TOLD], ["second"])
     assert "the archive is gone" in capsys.readouterr().err
+
+
+def test_the_server_of_a_benchmark_is_forgotten_when_it_ends() -> None:
+    seen: list[str] = []
+
+    def looks(rig: Rig) -> list[Finding]:
+        seen.append(os.environ["AWS_ENDPOINT_URL"])
+        assert seen[-1] == rig.server.url
+        return []
+
+    before = dict(os.environ)
+    program.measure_each({"first": looks, "second": looks}, is_short=True)
+
+    assert len(set(seen)) == 2
+    assert dict(os.environ) == before
