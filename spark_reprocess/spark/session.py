@@ -18,6 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
+from spark_reprocess.spark.class_archive import class_archive, sharing_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,13 +47,13 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
-    # A verb takes a minute or two, and of those the optimising compiler would take more than it
-    # gives back. Under spark-submit the JVM is as its owner wants it.
-    "spark.driver.extraJavaOptions": (
-        f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
-        " -XX:TieredStopAtLevel=1"
-    ),
 }
+# A verb takes a minute or two, and of those the optimising compiler would take more than it gives
+# back. Under spark-submit the JVM is as its owner wants it.
+_JAVA_OPTIONS = (
+    f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
+    " -XX:TieredStopAtLevel=1"
+)
 _ONE_MACHINE = re.compile(r"local(\[.*\])?")
 _NOISE = b"WARNING: Using incubator modules"
 """Printed by the JVM before any setting reaches it."""
@@ -96,6 +97,8 @@ def _start_local() -> None:
     # Else the workers are whichever python3 comes first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAll([*_EVERYWHERE.items(), *_LOCAL.items()])
+    java_options = f"{_JAVA_OPTIONS} {sharing_options(class_archive())}"
+    conf.set("spark.driver.extraJavaOptions", java_options)
     reader, writer = os.pipe()
     threading.Thread(target=_forward, args=(reader,), name="jvm-stderr", daemon=True).start()
     try:
