@@ -1,8 +1,10 @@
-"""Connections that are kept: to a server that closes them, and over TLS."""
+"""Connections that are kept: what they read, to a server that closes them, and over TLS."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import SSLError
+from botocore.exceptions import ConnectionClosedError, SSLError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -72,6 +74,74 @@ def test_tls_trusts_the_given_bundle_and_nothing_else(talker: Listener, tmp_path
     assert Connections(url, 3, 3, str(certificate)).post(b"{}", {}).body == b"hm"
     with pytest.raises(SSLError):
         Connections(url, 3, 3).post(b"{}", {})
+
+
+HEADS: dict[str, tuple[bytes, bytes]] = {
+    "a length": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhm", b"hm"),
+    "a first answer to go on": (
+        b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhm",
+        b"hm",
+    ),
+    "chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\nh\r\n1\r\nm\r\n0\r\n\r\n",
+        b"hm",
+    ),
+    "up to the end": (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhm", b"hm"),
+    "the protocol before": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhm", b"hm"),
+    "bare line feeds": (b"HTTP/1.1 200 OK\ncontent-length:2\n\nhm", b"hm"),
+    "nothing": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+}
+BROKEN = {
+    "no answer": b"",
+    "half a head": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n",
+    "half a body": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh",
+    "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nh",
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "an endless line": b"HTTP/1.1 200 OK\r\nA: " + b"a" * 70_000 + b"\r\n\r\n",
+    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"A: a\r\n" * 200 + b"\r\n",
+}
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """Serve one connection: take what comes first, say *answer*, close."""
+
+    def talk() -> None:
+        line, _ = listener.accept()
+        with line:
+            line.recv(65_536)
+            line.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(10)
+
+
+@pytest.mark.parametrize(("answer", "body"), HEADS.values(), ids=HEADS)
+def test_every_kind_of_answer_is_read(answer: bytes, body: bytes) -> None:
+    with saying(answer) as url:
+        read = Connections(url, 3, 3).post(b"{}", {})
+
+    assert (read.status, read.body) == (200, body)
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+def test_an_answer_that_breaks_off_may_hide_a_send(answer: bytes) -> None:
+    with saying(answer) as url, pytest.raises(ConnectionClosedError):
+        Connections(url, 3, 3).post(b"{}", {})
+
+
+def test_names_of_fields_are_in_lower_case() -> None:
+    answer = (
+        b"HTTP/1.1 400 Bad Request\r\nX-Amzn-Query-Error: a:b;c \r\nContent-Length: 2\r\n\r\n{}"
+    )
+    with saying(answer) as url:
+        read = Connections(url, 3, 3).post(b"{}", {})
+
+    assert read.status == 400
+    assert read.headers["x-amzn-query-error"] == "a:b;c"
 
 
 def self_signed(folder: Path) -> Path:

@@ -5,7 +5,9 @@ docs/decisions/0003-direct-calls.md.
 """
 
 import ssl
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,10 +20,54 @@ from botocore.exceptions import (
 )
 from urllib3.util.wait import wait_for_read
 
+_LONGEST_LINE = 65_536
+_MOST_FIELDS = 100
+
+
+class _Response(HTTPResponse):
+    """Reads the head itself; the standard library has its parser of e-mails do that.
+
+    That takes several times as long, for kinds of heads that no service of AWS sends.
+    """
+
+    headers: Any
+    """A dict, names in lower case."""
+
+    _read_status: Any
+
+    def begin(self) -> None:
+        status: int = HTTPStatus.CONTINUE
+        while status == HTTPStatus.CONTINUE:
+            version, status, reason = self._read_status()
+            fields = dict(self._fields())
+        length = fields.get("content-length", "")
+        self.status, self.reason, self.headers = status, reason.strip(), fields
+        self.chunked = fields.get("transfer-encoding", "").lower() == "chunked"
+        self.chunk_left = None
+        self.length = int(length) if length.isdecimal() and not self.chunked else None
+        is_endless = self.length is None and not self.chunked
+        asks_to_close = "close" in fields.get("connection", "").lower()
+        self.will_close = is_endless or asks_to_close or version != "HTTP/1.1"
+
+    def _fields(self) -> Iterator[tuple[str, str]]:
+        """Each field, its name in lower case, up to the line that ends the head."""
+        for _ in range(_MOST_FIELDS):
+            line = self.fp.readline(_LONGEST_LINE + 1)
+            if len(line) > _LONGEST_LINE:
+                raise HTTPException("a line of the head is too long")
+            if line in (b"\r\n", b"\n"):
+                return
+            if not line:
+                raise HTTPException("the head broke off")
+            name, _, value = line.decode("latin-1").partition(":")
+            yield name.lower(), value.strip()
+        raise HTTPException("the head has too many lines")
+
 
 class _InOneWrite(HTTPConnection):
     """Sends head and body together: one system call, one packet where they fit into one."""
 
+    response_class = _Response
     _parts: tuple[bytes, ...] = ()
 
     def send(self, data: Any) -> None:  # noqa: ANN401 - its parent's
@@ -119,9 +165,8 @@ class Connections:
         try:
             connection.request("POST", self._place.path or "/", body, headers)
             connection.flush()
-            answer = connection.getresponse()
-            fields = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, fields, answer.read())
+            answer: Any = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
         except (HTTPException, OSError) as error:

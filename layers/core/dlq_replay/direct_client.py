@@ -2,7 +2,7 @@
 
 A call through botocore's client takes twice the processor time and more, and a batch of dead
 letters or a redrive is little else than calls: docs/decisions/0003-direct-calls.md. Endpoint,
-credentials, signature, configuration, exceptions and every other call are botocore's.
+credentials, configuration, exceptions and every other call are botocore's.
 """
 
 import base64
@@ -11,16 +11,16 @@ import os
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any, cast
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
 from botocore.exceptions import (
     ClientError,
     ConnectionError,  # noqa: A004 - its name
     CredentialRetrievalError,
     HTTPClientError,
+    NoCredentialsError,
 )
 from botocore.httpsession import get_cert_path
 from botocore.parsers import create_parser
@@ -28,6 +28,7 @@ from botocore.session import Session
 from botocore.utils import get_environ_proxies
 
 from dlq_replay.connections import Answer, Connections
+from dlq_replay.signature import FrozenCredentials, Signer
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -98,6 +99,7 @@ class DirectClient:
         self._pause = pause
         self._draw = draw
         self._tries = (config.retries or {}).get("total_max_attempts", 1)
+        self._signer = Signer(client.meta.endpoint_url, client.meta.region_name)
         self._user_agent = config.user_agent
         self._parser = create_parser("json")
 
@@ -129,29 +131,26 @@ class DirectClient:
     delete_message_batch = partialmethod(_call, "DeleteMessageBatch")
 
     def _headers(self, operation: str, body: bytes) -> dict[str, str]:
-        request = AWSRequest(
-            "POST",
-            self._client.meta.endpoint_url,
-            {
-                "Content-Type": "application/x-amz-json-1.0",
-                "X-Amz-Target": f"AmazonSQS.{operation}",
-                # Errors then bear the names by which botocore knows them.
-                "X-Amzn-Query-Mode": "true",
-                "User-Agent": self._user_agent,
-            },
-            body,
-        )
-        SigV4Auth(self._frozen(), "sqs", self._client.meta.region_name).add_auth(request)
-        return dict(request.headers.items())
+        own = {
+            "content-type": "application/x-amz-json-1.0",
+            "x-amz-target": f"AmazonSQS.{operation}",
+            # Errors then bear the names by which botocore knows them.
+            "x-amzn-query-mode": "true",
+        }
+        signed = self._signer.headers(own, body, self._frozen(), datetime.now(UTC))
+        return {**signed, "user-agent": self._user_agent}
 
-    def _frozen(self) -> Any:  # noqa: ANN401 - botocore's
+    def _frozen(self) -> FrozenCredentials:
+        if self._credentials is None:
+            raise NoCredentialsError
         try:
-            return self._credentials and self._credentials.get_frozen_credentials()
+            frozen: FrozenCredentials = self._credentials.get_frozen_credentials()
         except RuntimeError as error:
             # botocore's word for credentials that were renewed and had expired all the same.
             raise CredentialRetrievalError(
                 provider=self._credentials.method, error_msg=str(error)
             ) from error
+        return frozen
 
     def _error(self, operation: str, answer: Answer, repeats: int) -> ClientError:
         model: Any = self._client.meta.service_model.operation_model(operation)

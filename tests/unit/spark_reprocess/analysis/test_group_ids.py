@@ -50,7 +50,7 @@ def group_of(body: str, reason: str | None = "attempts_exhausted") -> tuple[str,
         (json.dumps(TEXT), "g-384dff48b4", f"JSON string of {ORDER_TITLE}"),
         (in_base64(TEXT.encode()), "g-a9e67298e0", f"base64 of {ORDER_TITLE}"),
         (
-            in_base64(gzip.compress(TEXT.encode())),
+            in_base64(gzip.compress(TEXT.encode(), mtime=0)),
             "g-86da326904",
             f"base64 of gzip of {ORDER_TITLE}",
         ),
