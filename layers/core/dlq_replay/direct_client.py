@@ -28,7 +28,7 @@ from botocore.session import Session
 from botocore.utils import get_environ_proxies
 
 from dlq_replay.connections import Answer, Connections
-from dlq_replay.signature import FrozenCredentials, Signer
+from dlq_replay.signing import FrozenCredentials, Signer
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

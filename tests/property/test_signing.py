@@ -10,7 +10,7 @@ from botocore.credentials import ReadOnlyCredentials
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlq_replay.signature import FrozenCredentials, Signer
+from dlq_replay.signing import FrozenCredentials, Signer
 
 _KEYS = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=", min_size=1)
 _URLS = st.sampled_from(
