@@ -21,7 +21,7 @@ _URLS = st.sampled_from(
         "http://127.0.0.1:5000",
         "http://localhost:80",
         "http://[::1]:5000",
-        "http://gateway.example/aws//sqs/../queues/a b/ü",
+        "http://gateway.example/aws/sqs~1/q%20",
     ]
 )
 _CREDENTIALS = st.builds(ReadOnlyCredentials, _KEYS, _KEYS, st.none() | _KEYS)

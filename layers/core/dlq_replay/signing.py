@@ -1,7 +1,7 @@
 """Signature Version 4 of the few requests that are sent thousands of times. Pure.
 
-botocore signs any request, and takes ten times as long as these need, which differ in time, target
-and body alone: docs/decisions/0003-direct-calls.md. Its signature is the same, to the byte.
+botocore signs any request, and takes several times as long as these need, which differ in time,
+target and body alone: docs/decisions/0003-direct-calls.md. Its signature is the same, to the byte.
 """
 
 import hmac
@@ -10,8 +10,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Protocol
 from urllib.parse import quote, urlsplit
-
-from botocore.utils import normalize_url_path
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -37,13 +35,13 @@ class Signer:
     """Signs POSTs to one URL, as "Create a signed AWS API request" in the IAM User Guide says."""
 
     def __init__(self, url: str, region_name: str, service: str = "sqs") -> None:
-        """Work out what all requests share. *url* has no query."""
+        """Work out what all requests share. *url* has no query, and no dots for folders."""
         place = urlsplit(url)
         host = place.hostname or ""
         host = f"[{host}]" if ":" in host else host
         is_usual = place.port in (None, _DEFAULT_PORTS.get(place.scheme))
         self._host = host if is_usual else f"{host}:{place.port}"
-        self._path = quote(normalize_url_path(place.path), safe="/~")
+        self._path = quote(place.path or "/", safe="/~")
         self._scope = f"{region_name}/{service}/aws4_request"
         self._known_key = ("", "", b"")
 

@@ -141,7 +141,10 @@ def test_so_many_wrappings_come_off_and_no_more() -> None:
         (in_base64_of(ORDER_TEXT).rstrip("="), ("base64 of", ORDER_TEXT)),
         (base64.urlsafe_b64encode("öä?>~ü".encode() * 3).decode(), ("base64 of", "öä?>~ü" * 3)),
         (base64.encodebytes(LONG.encode()).decode(), ("base64 of", LONG)),
-        (in_base64_of(gzip.compress(ORDER_TEXT.encode(), mtime=0)), ("base64 of gzip of", ORDER_TEXT)),
+        (
+            in_base64_of(gzip.compress(ORDER_TEXT.encode(), mtime=0)),
+            ("base64 of gzip of", ORDER_TEXT),
+        ),
         (in_base64_of(bytes(36)), ("base64 of", bytes(36))),
         # Sixteen letters that are base64 by chance, and hold nothing that can be read.
         ("InternalAccounts", None),
