@@ -12,7 +12,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo setup-python java chromium demo test test-long lint format types build validate sam-local \
+.PHONY: help setup setup-demo setup-python java classes chromium demo test test-long lint format types build validate sam-local \
 	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
@@ -66,7 +66,7 @@ spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist
 
 check: lint types test validate build ## All that has to pass before a change lands
 
-setup: $(VENV)/.dev java chromium $(VENV)/.classes ## Make .venv with everything that tests need; find or install Java and Chromium
+setup: classes chromium ## Make .venv with everything that tests need; find or install Java and Chromium
 
 setup-demo: $(VENV)/.demo java
 
@@ -74,6 +74,10 @@ setup-python: $(VENV)/.demo
 
 java:
 	@scripts/ensure-java.sh
+
+# Spark runs without them, so a failure is told and is none. One Java's do not serve another.
+classes: $(VENV)/.dev java
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/archive_classes.py || true
 
 chromium:
 	@scripts/ensure-chromium.sh
@@ -98,12 +102,6 @@ $(VENV)/.demo: $(VENV)/.created requirements/demo.txt
 $(VENV)/.dev: $(VENV)/.created requirements/dev.txt
 	@echo "Installing packages for tests (once, a minute or two)"
 	@$(BIN)/python $(PIP_INSTALL) requirements/dev.txt
-	@touch $@
-
-# Spark runs without it, so a failure is told and is none.
-$(VENV)/.classes: $(VENV)/.dev | java
-	@echo "Recording the Java classes that Spark loads (once, a minute): sessions then start in half the time"
-	@PYTHONPATH=.:layers/core $(BIN)/python scripts/archive_classes.py || true
 	@touch $@
 
 $(SAM): requirements/sam.txt

@@ -68,13 +68,14 @@ def measure_each(
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set *variables* until the block ends; then the environment is again what it was."""
+    """Set *variables* until the block ends; what it sets besides is taken back, too."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
         yield
     finally:
-        os.environ.clear()
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
         os.environ.update(before)
 
 

@@ -89,6 +89,10 @@ HEADS: dict[str, tuple[bytes, bytes]] = {
     "up to the end": (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhm", b"hm"),
     "the protocol before": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhm", b"hm"),
     "bare line feeds": (b"HTTP/1.1 200 OK\ncontent-length:2\n\nhm", b"hm"),
+    "a hint, and then the answer": (
+        b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhm",
+        b"hm",
+    ),
     "nothing": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
 }
 BROKEN = {
@@ -96,6 +100,8 @@ BROKEN = {
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n",
     "half a body": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh",
     "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nh",
+    "a length that is none": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhm",
+    "a length beyond measure": b"HTTP/1.1 200 OK\r\nContent-Length: 1%s\r\n\r\nhm" % (b"0" * 30),
     "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
     "an endless line": b"HTTP/1.1 200 OK\r\nA: " + b"a" * 70_000 + b"\r\n\r\n",
     "an endless head": b"HTTP/1.1 200 OK\r\n" + b"A: a\r\n" * 200 + b"\r\n",
@@ -103,19 +109,23 @@ BROKEN = {
 
 
 @contextmanager
-def saying(answer: bytes) -> Iterator[str]:
-    """Serve one connection: take what comes first, say *answer*, close."""
+def saying(answer: bytes, *, closes: bool = True) -> Iterator[str]:
+    """Serve one connection: take what comes first, say *answer*, close then or at the end."""
+    is_over = threading.Event()
 
     def talk() -> None:
         line, _ = listener.accept()
         with line:
             line.recv(65_536)
             line.sendall(answer)
+            if not closes:
+                is_over.wait(10)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=talk, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        is_over.set()
         thread.join(10)
 
 
@@ -142,6 +152,13 @@ def test_names_of_fields_are_in_lower_case() -> None:
 
     assert read.status == 400
     assert read.headers["x-amzn-query-error"] == "a:b;c"
+
+
+def test_an_answer_without_a_body_is_not_waited_for() -> None:
+    with saying(b"HTTP/1.1 204 No Content\r\n\r\n", closes=False) as url:
+        read = Connections(url, 3, 60).post(b"{}", {})
+
+    assert (read.status, read.body) == (204, b"")
 
 
 def self_signed(folder: Path) -> Path:

@@ -298,6 +298,12 @@ def test_other_ways_are_left_to_botocore(
     assert direct is plain
 
 
+def test_a_url_that_only_botocore_can_sign_is_left_to_it() -> None:
+    plain, direct = both("http://sqs.example:80/?a=1")
+
+    assert direct is plain
+
+
 class Answering(Connections):
     """Answers every call alike, and not in JSON."""
 

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 from typing import cast
 from unittest.mock import patch
 
+import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlq_replay.signing import FrozenCredentials, Signer
+from dlq_replay.signing import FrozenCredentials, Signer, can_sign
 
 _KEYS = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=", min_size=1)
 _URLS = st.sampled_from(
@@ -24,7 +25,8 @@ _URLS = st.sampled_from(
         "http://gateway.example/aws/sqs~1/q%20",
     ]
 )
-_CREDENTIALS = st.builds(ReadOnlyCredentials, _KEYS, _KEYS, st.none() | _KEYS)
+_TOKENS = st.none() | _KEYS | st.just(" a  token that was pasted\n")
+_CREDENTIALS = st.builds(ReadOnlyCredentials, _KEYS, _KEYS, _TOKENS)
 _TIMES = st.datetimes(datetime(2015, 8, 30), datetime(2099, 12, 31))  # noqa: DTZ001 - given a zone below
 
 OWN = {
@@ -72,4 +74,24 @@ def test_one_signer_signs_as_botocore_does(
                 theirs = botocore_s(url, region, body, own, now)
 
                 assert ours.pop("host")
+                if own.token:
+                    assert ours.pop("x-amz-security-token").split() == own.token.split()
+                    assert theirs.pop("x-amz-security-token").split() == own.token.split()
                 assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("url", "is_known"),
+    [
+        ("https://sqs.eu-central-1.amazonaws.com", True),
+        ("http://127.0.0.1:5000/", True),
+        ("http://gateway.example/aws/sqs", True),
+        ("http://gateway.example//", False),
+        ("http://gateway.example/a//b", False),
+        ("http://gateway.example/a/..", False),
+        ("http://gateway.example/./a", False),
+        ("http://gateway.example/?a=1", False),
+    ],
+)
+def test_urls_whose_signature_is_not_plain_are_left_to_botocore(url: str, is_known: bool) -> None:
+    assert can_sign(url) is is_known

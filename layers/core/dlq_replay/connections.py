@@ -4,6 +4,7 @@ What botocore sends through, urllib3 and connection classes of its own, takes mu
 docs/decisions/0003-direct-calls.md.
 """
 
+import re
 import ssl
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from urllib3.util.wait import wait_for_read
 
 _LONGEST_LINE = 65_536
 _MOST_FIELDS = 100
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class _Response(HTTPResponse):
@@ -37,14 +39,13 @@ class _Response(HTTPResponse):
 
     def begin(self) -> None:
         status: int = HTTPStatus.CONTINUE
-        while status == HTTPStatus.CONTINUE:
+        while status // 100 == 1:
             version, status, reason = self._read_status()
             fields = dict(self._fields())
-        length = fields.get("content-length", "")
         self.status, self.reason, self.headers = status, reason.strip(), fields
         self.chunked = fields.get("transfer-encoding", "").lower() == "chunked"
         self.chunk_left = None
-        self.length = int(length) if length.isdecimal() and not self.chunked else None
+        self.length = None if self.chunked else _length(status, fields.get("content-length"))
         is_endless = self.length is None and not self.chunked
         asks_to_close = "close" in fields.get("connection", "").lower()
         self.will_close = is_endless or asks_to_close or version != "HTTP/1.1"
@@ -62,6 +63,17 @@ class _Response(HTTPResponse):
             name, _, value = line.decode("latin-1").partition(":")
             yield name.lower(), value.strip()
         raise HTTPException("the head has too many lines")
+
+
+def _length(status: int, text: str | None) -> int | None:
+    """How many bytes follow the head; None for all until the end."""
+    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        return 0
+    if text is None:
+        return None
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise HTTPException("Content-Length is no number of bytes")
+    return int(text)
 
 
 class _InOneWrite(HTTPConnection):

@@ -28,7 +28,7 @@ from botocore.session import Session
 from botocore.utils import get_environ_proxies
 
 from dlq_replay.connections import Answer, Connections
-from dlq_replay.signing import FrozenCredentials, Signer
+from dlq_replay.signing import FrozenCredentials, Signer, can_sign
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -45,8 +45,9 @@ def direct_client(client: "SQSClient", session: Session) -> "SQSClient":
     """Return a client that sends, receives and deletes directly, and else does as *client* does.
 
     It follows the configuration of *client*: time-outs, number of tries, user agent. Where the way
-    leads through a proxy, or an endpoint variant or a client certificate is asked for, *client*
-    itself is returned. Neither botocore's events nor what instruments its client see direct calls.
+    leads through a proxy, or an endpoint variant, a client certificate or an unusual URL is asked
+    for, *client* itself is returned. Neither botocore's events nor what instruments its client see
+    direct calls.
 
     Args:
         client: made by *session*.
@@ -60,7 +61,7 @@ def direct_client(client: "SQSClient", session: Session) -> "SQSClient":
         or config.use_fips_endpoint
         or config.use_dualstack_endpoint
     )
-    if not is_plain or get_environ_proxies(endpoint):
+    if not (is_plain and can_sign(endpoint)) or get_environ_proxies(endpoint):
         return client
     bundle = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
     connections = Connections(

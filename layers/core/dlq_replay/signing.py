@@ -31,11 +31,18 @@ class FrozenCredentials(Protocol):
         """Of a session."""
 
 
+def can_sign(url: str) -> bool:
+    """Whether a ``Signer`` knows how *url* is signed: a plain path, and no query."""
+    place = urlsplit(url)
+    is_plain = "//" not in place.path and not {".", ".."}.intersection(place.path.split("/"))
+    return is_plain and not place.query
+
+
 class Signer:
     """Signs POSTs to one URL, as "Create a signed AWS API request" in the IAM User Guide says."""
 
     def __init__(self, url: str, region_name: str, service: str = "sqs") -> None:
-        """Work out what all requests share. *url* has no query, and no dots for folders."""
+        """Work out what all requests share. See ``can_sign`` for *url*."""
         place = urlsplit(url)
         host = place.hostname or ""
         host = f"[{host}]" if ":" in host else host
@@ -60,7 +67,8 @@ class Signer:
         time = now.strftime("%Y%m%dT%H%M%SZ")
         fields = {**own, "host": self._host, "x-amz-date": time}
         if credentials.token:
-            fields["x-amz-security-token"] = credentials.token
+            # Pasted tokens bring line ends along; AWS does not sign them.
+            fields["x-amz-security-token"] = " ".join(credentials.token.split())
         names = sorted(fields)
         signed_names = ";".join(names)
         lines = [f"{name}:{fields[name]}" for name in names]
