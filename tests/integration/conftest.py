@@ -3,14 +3,17 @@
 import itertools
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
+from moto.sqs.models import Message, SQSBackend
 
 from dlq_replay.sqs import SqsQueue
 from tests.small_jobs import QUICK_JVM
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
+Receive = Callable[..., list[Message]]
 
 _numbers = itertools.count(1)
 
@@ -31,10 +35,31 @@ _numbers = itertools.count(1)
 def sqs_endpoint() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        one_at_a_time = _one_at_a_time(SQSBackend.receive_message)
+        patch.setattr(SQSBackend, "receive_message", one_at_a_time)
+        server.start()
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+        server.stop()
+
+
+def _one_at_a_time(receive: Receive) -> Receive:
+    """moto looks whether a message is visible and then hides it: two may get it who ask at once."""
+    lock = threading.Lock()
+
+    def receive_message(
+        backend: SQSBackend, queue_name: str, count: int, wait_seconds: int, *others: Any
+    ) -> list[Message]:
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            with lock:
+                received = receive(backend, queue_name, count, 0, *others)
+            if received or time.monotonic() >= deadline:
+                return received
+            time.sleep(0.05)
+
+    return receive_message
 
 
 @pytest.fixture(scope="session")
