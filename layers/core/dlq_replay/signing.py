@@ -39,9 +39,9 @@ def can_sign(url: str) -> bool:
 
 
 class Signer:
-    """Signs POSTs to one URL, as "Create a signed AWS API request" in the IAM User Guide says."""
+    """Signs POSTs to SQS, as "Create a signed AWS API request" in the IAM User Guide says."""
 
-    def __init__(self, url: str, region_name: str, service: str = "sqs") -> None:
+    def __init__(self, url: str, region_name: str) -> None:
         """Work out what all requests share. See ``can_sign`` for *url*."""
         place = urlsplit(url)
         host = place.hostname or ""
@@ -49,7 +49,7 @@ class Signer:
         is_usual = place.port in (None, _DEFAULT_PORTS.get(place.scheme))
         self._host = host if is_usual else f"{host}:{place.port}"
         self._path = quote(place.path or "/", safe="/~")
-        self._scope = f"{region_name}/{service}/aws4_request"
+        self._scope = f"{region_name}/sqs/aws4_request"
         self._known_key = ("", "", b"")
 
     def headers(
@@ -61,8 +61,8 @@ class Signer:
     ) -> dict[str, str]:
         """Return *own* with what makes them a signed request at *now*, which is UTC.
 
-        Names are in lower case, and have to be in *own*; values without blanks at either end. All
-        of them are signed.
+        Names are in lower case, and those in *own* must be; values have no blanks at either end.
+        All of them are signed.
         """
         time = now.strftime("%Y%m%dT%H%M%SZ")
         fields = {**own, "host": self._host, "x-amz-date": time}
