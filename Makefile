@@ -76,8 +76,10 @@ java:
 	@scripts/ensure-java.sh
 
 # Spark runs without them, so a failure is told and is none. One Java's do not serve another.
+# To ask where they would be is quick; what records them loads half of the project.
 classes: $(VENV)/.dev java
-	@PYTHONPATH=.:layers/core $(BIN)/python scripts/archive_classes.py || true
+	@test -e "$$($(BIN)/python -c 'from spark_reprocess.spark import class_archive as it; print(it.class_archive())')" || \
+		PYTHONPATH=.:layers/core $(BIN)/python scripts/archive_classes.py || true
 
 chromium:
 	@scripts/ensure-chromium.sh
