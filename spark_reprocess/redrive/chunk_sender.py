@@ -32,7 +32,6 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.gate import Gate
-from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 
@@ -87,7 +86,6 @@ class ChunkSender:
     facts: RunFacts
     gate: Gate
     now_seconds: Callable[[], float]
-    _outlook: Outlook = field(default_factory=Outlook)
     _stopped_groups: set[str] = field(default_factory=set)
 
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> list[Settled]:
@@ -168,8 +166,6 @@ class ChunkSender:
         except ArchiveError as error:
             self.gate.stop(str(error))
             return [Settled(item, Outcome.IN_DOUBT, str(error)) for item in work]
-        if reason := self._outlook.reason_to_stop(answers.values()):
-            self.gate.stop(reason)
         return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
 
     def _send(self, items: Sequence[Item]) -> Mapping[str, SendResult]:

@@ -14,7 +14,7 @@ from dlq_replay.sending import (
     send_apart_if_spoiled,
 )
 from spark_reprocess.redrive.gate import Gate
-from spark_reprocess.redrive.refusals import is_passing
+from spark_reprocess.redrive.refusals import Outlook, is_passing
 
 REPEATS = 5
 _FIRST_PAUSE_SECONDS = 0.2
@@ -39,6 +39,7 @@ class GatedQueue:
     """Sends the messages of one chunk. Satisfies ``sending.Queue``.
 
     Attributes:
+        outlook: the task's own; where it says so, the whole run stops.
         until_seconds: when no further call may begin, on the clock of *now_seconds*.
         uniform: draws the pauses: full jitter, at most 5 s.
         is_fifo: SQS removes a repeated send, so an answer that was lost can be asked for again.
@@ -46,6 +47,7 @@ class GatedQueue:
 
     queue: OneCallQueue
     gate: Gate
+    outlook: Outlook
     until_seconds: float
     now_seconds: Callable[[], float]
     uniform: Callable[[float, float], float]
@@ -57,7 +59,17 @@ class GatedQueue:
         return self.queue.url
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        """Send; five times more what SQS refuses for the moment. One result each, in order.
+        """Send; five times more what SQS refuses for the moment. One result each, in order."""
+        with self.outlook.turn(self.until_seconds - self.now_seconds()) as may_go:
+            if not may_go:
+                return [NotReached()] * len(entries)
+            results = self._send_persistently(entries)
+            if reason := self.outlook.reason_to_stop(results):
+                self.gate.stop(reason)
+        return results
+
+    def _send_persistently(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        """Send and repeat.
 
         On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
         make each wait for minutes.

@@ -23,6 +23,7 @@ from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, c
 from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
+from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import POSITION, Fate
 
@@ -66,10 +67,17 @@ class RedriveTask:
     def _settled(self, gate: Gate, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
         url = self.facts.destination
         queue = SqsQueue(self.make_sender(url), url, tries_once=True)
+        outlook = Outlook()
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
             sender = ChunkSender(
                 queue_until=lambda until: GatedQueue(
-                    queue, gate, until, time.time, random.uniform, is_fifo=self.facts.to_fifo
+                    queue,
+                    gate,
+                    outlook,
+                    until,
+                    time.time,
+                    random.uniform,
+                    is_fifo=self.facts.to_fifo,
                 ),
                 executor=executor,
                 ledger=Ledger(self.archive, self.facts.plan_id),

@@ -1,13 +1,14 @@
-"""What a refusal is about: one message, a moment, or everything that this run would send. Pure.
+"""What a refusal is about: one message, a moment, or everything that this run would send.
 
 Codes as SQS's API names them: SQSAPI, SendMessageBatch and "Common errors"; KMS's come through.
 What never reached SQS bears the name of botocore's exception.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
 
 _PASSING = frozenset(
     {
@@ -66,32 +67,80 @@ def is_passing(result: SendResult) -> bool:
     return isinstance(result, Refused) and _short(result.code) in _PASSING
 
 
-@dataclass(slots=True)
 class Outlook:
-    """Watches one task's results for signs that no other message would fare better."""
+    """Watches one task's sends for signs that no other message would fare better. Thread-safe.
 
-    _unanswered: int = 0
+    Sends go side by side while SQS answers. After one that it did not answer they go one at a
+    time, until one that began later is answered: so silence puts in doubt what was under way when
+    it began, and few messages more.
+    """
+
+    def __init__(self) -> None:
+        """Begin with good hope."""
+        self._alone = threading.Lock()
+        self._counting = threading.Lock()
+        self._unanswered = 0
+        self._answers = 0
+        self._silences = 0
+        self._is_doubtful = False
+
+    @contextmanager
+    def turn(self, seconds: float) -> Iterator[bool]:
+        """Wait until a send may go, *seconds* at most; yield whether it may.
+
+        What came of it is told to ``reason_to_stop`` before the block ends.
+        """
+        if not self._is_doubtful:
+            yield True
+        elif not self._alone.acquire(timeout=max(0.0, min(seconds, threading.TIMEOUT_MAX))):
+            yield False
+        else:
+            try:
+                answers, silences = self._answers, self._silences
+                yield True
+                if self._answers > answers and self._silences == silences:
+                    self._is_doubtful = False
+            finally:
+                self._alone.release()
 
     def reason_to_stop(self, results: Iterable[SendResult]) -> str:
-        """Take in the results of a chunk; say why to stop, empty where there is no reason.
+        """Take in the results of one send; say why to stop, empty where there is no reason.
 
         One refusal that concerns the queue or the caller is reason enough. So are 50 messages in a
         row to which SQS had no answer or was busy: to go on would put the rest in doubt, too.
         """
-        for result in results:
-            match result:
-                case Refused(code, text) if _short(code) in _FOR_ALL:
-                    return text or code
-                case InDoubt(cause):
-                    self._unanswered += 1
-                case Refused(code, text) if _short(code) in _PASSING:
-                    self._unanswered += 1
-                    cause = text or code
-                case Confirmed() | Refused():
-                    self._unanswered = 0
-            if self._unanswered >= UNANSWERED_MESSAGES:
-                return f"{self._unanswered} messages in a row were not taken: {cause}"
+        with self._counting:
+            for result in results:
+                if why := self._reason(result):
+                    return why
         return ""
+
+    def _reason(self, result: SendResult) -> str:
+        match result:
+            case Confirmed():
+                return self._answer()
+            case NotReached():
+                return ""
+            case InDoubt(cause):
+                return self._silence(cause)
+            case Refused(code, text) if _short(code) in _FOR_ALL:
+                return text or code
+            case Refused(code, text) if is_passing(result):
+                return self._silence(text or code)
+        return self._answer()
+
+    def _answer(self) -> str:
+        self._answers += 1
+        self._unanswered = 0
+        return ""
+
+    def _silence(self, cause: str) -> str:
+        self._is_doubtful = True
+        self._silences += 1
+        self._unanswered += 1
+        if self._unanswered < UNANSWERED_MESSAGES:
+            return ""
+        return f"{self._unanswered} messages in a row were not taken: {cause}"
 
 
 def _short(code: str) -> str:

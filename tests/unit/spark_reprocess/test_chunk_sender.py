@@ -301,15 +301,13 @@ def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
     assert queue.sent[0].message_group_id == "a"
 
 
-def test_queue_that_is_gone_stops_the_run_after_one_chunk(bench: Bench) -> None:
-    gone = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
-    queue = refusing("a", "b", "c", answer=gone)
-    sender = bench.sender(queue)
+def test_no_chunk_begins_once_the_gate_is_closed(bench: Bench) -> None:
+    sender = bench.sender(FakeQueue())
+    settled = settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)])
 
-    words = [s.word for s in settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)])]
-
-    assert words == ["failed"]
-    assert sender.gate.stopped_by == "there is no such queue"
+    assert next(settled).word == "sent"
+    sender.gate.stop("there is no such queue")
+    assert list(settled) == []
 
 
 def test_each_chunk_is_reported(bench: Bench) -> None:

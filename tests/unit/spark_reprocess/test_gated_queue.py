@@ -1,4 +1,6 @@
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult, Spoiled
 from spark_reprocess.redrive.gated_queue import REPEATS, GatedQueue
+from spark_reprocess.redrive.refusals import UNANSWERED_MESSAGES, Outlook
 from tests.fake_gate import FakeGate
 
 THROTTLED = Refused("RequestThrottled")
@@ -30,6 +33,19 @@ class Answers:
 
 
 @dataclass
+class FallsSilent:
+    """Takes so many calls, and then no answer comes to any."""
+
+    answered_calls: int
+    url: str = "https://q"
+    calls: Iterator[int] = field(default_factory=itertools.count)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        is_answered = next(self.calls) < self.answered_calls
+        return [Confirmed("copy") if is_answered else LOST] * len(entries)
+
+
+@dataclass
 class SlowGate(FakeGate):
     """Each call waits 90 s for its turn, as behind 45 others at 0.5 messages a second."""
 
@@ -47,7 +63,7 @@ def gated(
     is_fifo: bool = False,
     now: Callable[[], float] = lambda: 0.0,
 ) -> GatedQueue:
-    return GatedQueue(answers, gate, 100.0, now, lambda _, longest: longest, is_fifo)
+    return GatedQueue(answers, gate, Outlook(), 100.0, now, lambda _, longest: longest, is_fifo)
 
 
 def entries(count: int) -> list[SendEntry]:
@@ -101,7 +117,7 @@ def test_gate_that_closes_between_calls_lets_no_more_through() -> None:
 
 
 def test_no_call_begins_once_the_claim_has_aged() -> None:
-    times = iter([99.0, 99.0, 100.0])
+    times = iter([99.0, 99.0, 99.0, 100.0])
     gate, answers = FakeGate(), Answers()
 
     assert gated(answers, gate, now=lambda: next(times)).send(entries(1)) == [NotReached()]
@@ -191,3 +207,38 @@ def test_stopped_run_does_not_try_again() -> None:
 
     assert gated(answers, gate).send(entries(1)) == [THROTTLED]
     assert len(answers.calls) == 1
+
+
+def test_queue_that_is_gone_closes_the_gate_at_once() -> None:
+    gone = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
+    gate = FakeGate()
+    queue = gated(Answers(of={"0": [gone]}), gate)
+
+    assert queue.send(entries(1)) == [gone]
+    assert gate.stopped_by == "there is no such queue"
+    assert queue.send(entries(1)) == [NotReached()]
+    assert gate.calls == [1]
+
+
+def test_silence_puts_few_more_in_doubt_than_were_under_way() -> None:
+    """Ten threads, and a queue that takes four calls and says nothing to any other."""
+    gate, queue = FakeGate(), FallsSilent(answered_calls=4)
+    sender = replace(gated(Answers(), gate), queue=queue)
+
+    with ThreadPoolExecutor(10) as threads:
+        results = [one for call in threads.map(sender.send, [entries(10)] * 100) for one in call]
+
+    assert "messages in a row were not taken" in gate.stopped_by
+    assert results.count(Confirmed("copy")) == 40
+    assert results.count(LOST) <= 10 * 10 + UNANSWERED_MESSAGES
+    assert len(results) == 1000
+
+
+def test_nobody_waits_for_a_turn_beyond_the_claims_age() -> None:
+    gate, answers = FakeGate(), Answers(of={"0": [LOST]})
+    queue = gated(answers, gate, now=lambda: 100.0)
+    queue.outlook.reason_to_stop([LOST])
+
+    with queue.outlook.turn(0):
+        assert queue.send(entries(1)) == [NotReached()]
+    assert (answers.calls, gate.calls) == ([], [])

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused
+from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
 from spark_reprocess.redrive.refusals import UNANSWERED_MESSAGES, Outlook, is_passing
 
 GOOD = Confirmed("copy")
@@ -59,3 +59,67 @@ def test_any_answer_breaks_the_silence() -> None:
 
 def test_what_was_not_tried_says_nothing() -> None:
     assert Outlook().reason_to_stop([NotReached()] * 1000) == ""
+
+
+def test_sends_go_side_by_side_while_sqs_answers() -> None:
+    outlook = Outlook()
+
+    with outlook.turn(0) as first, outlook.turn(0) as second:
+        assert (first, second) == (True, True)
+
+
+def silent() -> Outlook:
+    outlook = Outlook()
+    with outlook.turn(0):
+        outlook.reason_to_stop([GOOD, LOST])
+    return outlook
+
+
+def test_after_silence_they_go_one_at_a_time() -> None:
+    outlook = silent()
+
+    with outlook.turn(0) as first, outlook.turn(0) as second:
+        assert (first, second) == (True, False)
+    with outlook.turn(0) as after:
+        assert after
+
+
+@pytest.mark.parametrize(
+    ("results", "is_over"),
+    [
+        ([GOOD], True),
+        ([Refused("InvalidMessageContents")], True),
+        ([GOOD, NotReached()], True),
+        ([GOOD, LOST], False),
+        ([LOST], False),
+        ([Refused("RequestThrottled")], False),
+        ([NotReached()], False),
+    ],
+)
+def test_an_answer_to_a_later_send_ends_that(results: list[SendResult], is_over: bool) -> None:
+    outlook = silent()
+    with outlook.turn(0):
+        outlook.reason_to_stop(results)
+
+    with outlook.turn(0), outlook.turn(0) as beside:
+        assert beside is is_over
+
+
+def test_an_answer_to_an_earlier_send_does_not() -> None:
+    outlook = Outlook()
+    with outlook.turn(0):
+        with outlook.turn(0):
+            outlook.reason_to_stop([LOST])
+        outlook.reason_to_stop([GOOD])
+
+    with outlook.turn(0), outlook.turn(0) as beside:
+        assert not beside
+
+
+def test_a_send_that_raises_makes_room_for_the_next() -> None:
+    outlook = silent()
+    with pytest.raises(RuntimeError), outlook.turn(0):
+        raise RuntimeError("a bug")
+
+    with outlook.turn(0) as after:
+        assert after
