@@ -19,7 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.archive.dead_letter_schema import Row, to_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import MessageSet, message_set
-from spark_reprocess.archive.reading import DRAIN, MESSAGES, drain_folder, rows_and_ids
+from spark_reprocess.archive.reading import (
+    DRAIN,
+    MESSAGES,
+    archive_rows,
+    drain_folder,
+    rows_and_ids,
+)
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 
@@ -117,6 +123,17 @@ def read_archive(
         ArchiveError: a file of the archive is broken.
     """
     return read_archive_set(spark, archive, wanted)[0]
+
+
+def read_rows(spark: SparkSession, archive: Archive, wanted: Sequence[str]) -> DataFrame:
+    """Read the rows of the drains *wanted* as they were written: a message may have several.
+
+    Looks at none of them yet.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
+    return archive_rows(spark, archive, _require_drains(archive, wanted))
 
 
 def read_archive_set(

@@ -11,7 +11,7 @@ from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import message_set
-from spark_reprocess.archive.message_store import column_texts, read_archive_set
+from spark_reprocess.archive.message_store import column_texts
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.selection import POSITION, WORK
@@ -25,33 +25,45 @@ class Frozen:
     """The messages that a plan froze, but for those that were erased since.
 
     Attributes:
+        messages: their rows; ``stands_once`` tells whether a message has several.
+        erased: the ids of those that are gone.
         notes: who erased how many, a sentence each.
     """
 
+    plan: Plan
     messages: DataFrame
+    erased: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def stands_once(self, ids: DataFrame) -> bool:
+        """Look at *ids*, which has the ``message_id`` of each row: are they the frozen ones?
 
-def frozen_messages(spark: SparkSession, archive: Archive, plan: Plan) -> Frozen:
-    """Read exactly the messages that *plan* froze.
+        Returns:
+            Whether each message has one row.
 
-    Raises:
-        InputError: the archive does not hold that set any more, or never did, and erasing does not
-            explain it.
-    """
-    rows, found = read_archive_set(spark, archive, plan.snapshot.drain_ids)
+        Raises:
+            InputError: the archive does not hold that set any more, or never did, and erasing does
+                not explain it.
+        """
+        ids = ids.select("message_id")
+        if self.erased:
+            ids = ids.union(_ids(ids.sparkSession, self.erased))
+        found, snapshot = message_set(ids), self.plan.snapshot
+        if (found.messages, found.sha256) != (snapshot.messages, snapshot.sha256):
+            raise InputError(
+                f"plan {self.plan.plan_id}: its drains hold {found.messages - len(self.erased)} "
+                f"messages, not the {snapshot.messages} that it froze, or others; the archive has "
+                "changed since or is another one: analyze again"
+            )
+        return found.rows == found.messages
+
+
+def frozen_messages(archive: Archive, plan: Plan, rows: DataFrame) -> Frozen:
+    """Choose among the *rows* of the plan's drains those of the messages that it froze."""
     messages = matching(rows, plan.snapshot.where)
     gone = _erased_since(archive, plan, messages)
     erased = [message_id for one in gone for message_id in one.message_ids]
-    if erased or plan.snapshot.where is not None:
-        found = message_set(messages.select("message_id").union(_ids(spark, erased)))
-    if (found.messages, found.sha256) != (plan.snapshot.messages, plan.snapshot.sha256):
-        raise InputError(
-            f"plan {plan.plan_id}: its drains hold {found.messages - len(erased)} messages, not "
-            f"the {plan.snapshot.messages} that it froze, or others; the archive has changed since "
-            "or is another one: analyze again"
-        )
-    return Frozen(messages, tuple(one.sentence for one in gone))
+    return Frozen(plan, messages, tuple(erased), tuple(one.sentence for one in gone))
 
 
 def _erased_since(archive: Archive, plan: Plan, messages: DataFrame) -> list[ErasedOfPlan]:

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.archive.message_store import read_archive, read_rows
 from spark_reprocess.clients import require_queue_url
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -20,7 +21,12 @@ from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.plan_messages import first_ids, frozen_messages, grouped_messages
+from spark_reprocess.redrive.plan_messages import (
+    Frozen,
+    first_ids,
+    frozen_messages,
+    grouped_messages,
+)
 from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, RedriveOptions, Tally
 from spark_reprocess.redrive.selection import Fate, in_order_units, number_chunks, with_fates
 from spark_reprocess.spark.conditions import explained
@@ -82,18 +88,41 @@ def weighed(
         InputError: the archive does not hold the plan's messages, the plan names a group that they
             do not have, or the operator's SQL fails on one of them.
     """
-    with progress("reading the plan's messages", str):
-        frozen = frozen_messages(spark, archive, plan)
-        messages = frozen.messages
-        fates = _fates(messages, archive, plan, options, editor).persist()
-    try:
+    with ExitStack() as stack:
         with progress("weighing each message", str), explained(options.where, _expressions(plan)):
+            frozen, fates = _weigh(spark, archive, plan, options, editor)
+            stack.callback(fates.unpersist)
             # A group that was erased as a whole is named in the plan and has no message.
             planned = _counted(fates) if frozen.notes else _planned(plan, fates)
             hindered = (*_hindered(fates, planned), *_unedited(fates, planned))
-        yield Weighed(messages, fates, planned, hindered, frozen.notes)
-    finally:
+        yield Weighed(frozen.messages, fates, planned, hindered, frozen.notes)
+
+
+def _weigh(
+    spark: SparkSession, archive: Archive, plan: Plan, options: RedriveOptions, editor: Editor
+) -> tuple[Frozen, DataFrame]:
+    """Return the plan's messages, and the fate of each, persisted.
+
+    What is weighed tells whether these are the plan's messages: to look at their ids before would
+    be to read the archive once more. Only after a crash has a message several rows; then one of
+    them is chosen, and all is weighed again.
+    """
+
+    def attempt(rows: DataFrame) -> tuple[Frozen, DataFrame, bool]:
+        frozen = frozen_messages(archive, plan, rows)
+        fates = _fates(frozen.messages, archive, plan, options, editor).persist()
+        try:
+            return frozen, fates, frozen.stands_once(fates)
+        except BaseException:
+            fates.unpersist()
+            raise
+
+    drains = plan.snapshot.drain_ids
+    frozen, fates, is_settled = attempt(read_rows(spark, archive, drains))
+    if not is_settled:
         fates.unpersist()
+        frozen, fates, _ = attempt(read_archive(spark, archive, drains))
+    return frozen, fates
 
 
 def _expressions(plan: Plan) -> list[str]:

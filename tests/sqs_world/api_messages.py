@@ -33,7 +33,7 @@ def send_message(model: SqsModel, request: Request) -> Answer:
     missing = missing_for_fifo(submission, queue.settings)
     if missing is not None:
         raise missing
-    check_for(submission, queue.settings)
+    check_for(submission, queue.settings, size_bytes(submission))
     return _accept(model, queue, submission)
 
 
@@ -41,7 +41,8 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     entries = checked_entries(request, "SendMessageBatch")
     submissions = {entry["Id"]: _submission(entry) for entry in entries}
-    total = sum(size_bytes(submission) for submission in submissions.values())
+    sizes = {entry_id: size_bytes(submission) for entry_id, submission in submissions.items()}
+    total = sum(sizes.values())
     if total > MAX_BATCH_BYTES:
         text = f"Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes."
         raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
@@ -49,12 +50,12 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
         if missing := missing_for_fifo(submission, queue.settings):
             raise invalid_parameter(missing.message)
     if model.switches.spoils_whole_batch:
-        for submission in submissions.values():
-            check_for(submission, queue.settings)
+        for entry_id, submission in submissions.items():
+            check_for(submission, queue.settings, sizes[entry_id])
 
     def send(entry: Entry) -> Answer:
         submission = submissions[entry["Id"]]
-        check_for(submission, queue.settings)
+        check_for(submission, queue.settings, sizes[entry["Id"]])
         return _accept(model, queue, submission)
 
     return each(entries, send)
@@ -62,15 +63,9 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
 
 def _accept(model: SqsModel, queue: Queue, submission: Submission) -> Answer:
     given = submission.attributes
-    if model.switches.normalises_numbers:
-        submission = Submission(
-            submission.body,
-            normalised(given),
-            submission.group_id,
-            submission.deduplication_id,
-            submission.trace_header,
-            submission.delay_seconds,
-        )
+    kept = normalised(given) if model.switches.normalises_numbers else given
+    if kept is not given:
+        submission = submission._replace(attributes=kept)
     accepted = queue.send(submission)
     answer: Answer = {
         "MessageId": accepted.message_id,

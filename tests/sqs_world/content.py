@@ -20,10 +20,11 @@ MAX_NUMBER_DIGITS = 38
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]+")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
+_EMPTY_MD5 = hashlib.md5(usedforsecurity=False)
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
 
 
-def check_submission(submission: Submission, max_bytes: int) -> None:
+def check_submission(submission: Submission, size_bytes: int, max_bytes: int) -> None:
     """Refuse what SQS refuses in any queue.
 
     Raises:
@@ -32,13 +33,18 @@ def check_submission(submission: Submission, max_bytes: int) -> None:
     if not submission.body:
         raise missing_parameter("MessageBody")
     _check_attributes(submission.attributes)
-    if size_bytes(submission) > max_bytes:
+    if size_bytes > max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{max_bytes} bytes."
         )
-    texts = [submission.body, *(a.value for a in submission.attributes.values())]
-    if any(isinstance(text, str) and _has_refused_character(text) for text in texts):
+    _check_characters(submission.body)
+    for attribute in submission.attributes.values():
+        _check_characters(attribute.value)
+
+
+def _check_characters(text: str | bytes) -> None:
+    if isinstance(text, str) and _has_refused_character(text):
         raise invalid_contents()
 
 
@@ -70,13 +76,12 @@ def _check_name(name: str) -> None:
 
 def _check_value(name: str, attribute: AttributeValue) -> None:
     data_type, value = attribute
-    matched = _TYPE.fullmatch(data_type)
-    if not matched or len(data_type) > MAX_TYPE_CHARACTERS:
+    base = _base_type(data_type)
+    if base is None:
         raise invalid_parameter(
             f"The message attribute '{name}' has an invalid message attribute type, the set of "
             "supported type prefixes is Binary, Number, and String."
         )
-    base = matched.group(1)
     if not value or isinstance(value, bytes) != (base == "Binary"):
         raise invalid_parameter(
             f"Message (user) attribute '{name}' must contain a non-empty value of type '{base}'."
@@ -85,6 +90,12 @@ def _check_value(name: str, attribute: AttributeValue) -> None:
         raise invalid_parameter(
             f"Can't cast the value of message (user) attribute '{name}' to a number."
         )
+
+
+@lru_cache
+def _base_type(data_type: str) -> str | None:
+    matched = _TYPE.fullmatch(data_type)
+    return matched.group(1) if matched and len(data_type) <= MAX_TYPE_CHARACTERS else None
 
 
 def _is_number(text: str) -> bool:
@@ -134,7 +145,7 @@ def _bytes(value: str | bytes) -> int:
 
 
 def md5_of_body(body: str) -> str:
-    return hashlib.md5(body.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return _md5(body.encode("utf-8", "surrogatepass"))
 
 
 def md5_of_attributes(attributes: Attributes) -> str:
@@ -142,15 +153,25 @@ def md5_of_attributes(attributes: Attributes) -> str:
     parts: list[bytes] = []
     for name in sorted(attributes):
         data_type, value = attributes[name]
-        is_text = isinstance(value, str)
         encoded = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        parts += (_measured(name), _measured(data_type), b"\x01" if is_text else b"\x02")
-        parts += (len(encoded).to_bytes(4, "big"), encoded)
-    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+        label = _label(name, data_type, is_text=isinstance(value, str))
+        parts += (label, len(encoded).to_bytes(4, "big"), encoded)
+    return _md5(b"".join(parts))
 
 
 @lru_cache
+def _label(name: str, data_type: str, *, is_text: bool) -> bytes:
+    """What comes before a value; most messages have the same."""
+    return _measured(name) + _measured(data_type) + (b"\x01" if is_text else b"\x02")
+
+
 def _measured(text: str) -> bytes:
-    """A name or a type after its length; most messages have the same."""
     encoded = text.encode()
     return len(encoded).to_bytes(4, "big") + encoded
+
+
+def _md5(content: bytes) -> str:
+    # A copy of an empty one costs half of asking OpenSSL for another.
+    digest = _EMPTY_MD5.copy()
+    digest.update(content)
+    return digest.hexdigest()

@@ -31,8 +31,8 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
     return None
 
 
-def check_for(submission: Submission, settings: Settings) -> None:
-    """Refuse what that queue does not take.
+def check_for(submission: Submission, settings: Settings, size_bytes: int) -> None:
+    """Refuse what that queue does not take; *size_bytes* is the submission's.
 
     Raises:
         SqsError: content, size, delay or ids are not acceptable.
@@ -42,7 +42,7 @@ def check_for(submission: Submission, settings: Settings) -> None:
     _check_id("MessageDeduplicationId", submission.deduplication_id)
     if submission.deduplication_id and not settings.is_fifo:
         raise invalid_value("MessageDeduplicationId", submission.deduplication_id, _WRONG_TYPE)
-    check_submission(submission, settings.max_bytes)
+    check_submission(submission, size_bytes, settings.max_bytes)
 
 
 def _check_delay(seconds: int | None, *, is_fifo: bool) -> None:

@@ -1,8 +1,9 @@
 """A message: as a sender gives it, and as a queue keeps it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ class AttributeValue(NamedTuple):
 Attributes = Mapping[str, AttributeValue]
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """What one SendMessage or one entry of a batch asks for.
 
     Attributes:
@@ -28,7 +28,7 @@ class Submission:
     """
 
     body: str
-    attributes: Attributes = field(default_factory=dict)
+    attributes: Attributes = MappingProxyType({})
     group_id: str | None = None
     deduplication_id: str | None = None
     trace_header: str | None = None
