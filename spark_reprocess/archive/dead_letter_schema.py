@@ -5,7 +5,7 @@ handle, and adds columns that are derived from it for whoever queries the Parque
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -126,19 +126,20 @@ def from_row(row: Mapping[str, Any]) -> Message:
         message_id=row["message_id"],
         body=row["body"],
         attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
-        system=dict(_system(row)),
+        system=_system(row),
     )
 
 
-def _system(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for column, name in _TEXTS.items():
-        if (text := row.get(column)) is not None:
-            yield name, text
+def _system(row: Mapping[str, Any]) -> dict[str, str]:
+    system = {
+        name: text for column, name in _TEXTS.items() if (text := row.get(column)) is not None
+    }
     for column, name in _TIMES.items():
         if (time := row.get(column)) is not None:
-            yield name, _to_milliseconds(time)
+            system[name] = _to_milliseconds(time)
     if (count := row.get("receive_count")) is not None:
-        yield _RECEIVE_COUNT, str(count)
+        system[_RECEIVE_COUNT] = str(count)
+    return system
 
 
 def to_table(rows: list[Row]) -> pa.Table:

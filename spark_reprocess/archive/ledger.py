@@ -218,7 +218,7 @@ class Ledger:
 
     def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
         """Write what became of the messages of a claim, durably."""
-        lines = "".join(json.dumps(_values(result)) + "\n" for result in results)
+        lines = "".join([json.dumps(_values(result)) + "\n" for result in results])
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
     @property

@@ -20,7 +20,7 @@ from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.errors import EditError
 from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, Settled, settle_all
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
-from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
 from spark_reprocess.redrive.refusals import Outlook
@@ -88,16 +88,17 @@ class RedriveTask:
             return _tally(settle_all(sender, self._chunks(batches)))
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
+        editor = self.facts.editor
         rows = (row for batch in batches for row in batch.to_pylist())
         for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
-            yield unit, chunk, [_item(row, self.facts) for row in of_chunk]
+            yield unit, chunk, [_item(row, self.facts, editor) for row in of_chunk]
 
 
-def _item(row: dict[str, Any], facts: RunFacts) -> Item:
+def _item(row: dict[str, Any], facts: RunFacts, editor: Editor) -> Item:
     if row["fate"] != Fate.SEND:
         return Item(row["group_id"], row["fate"], from_row(row))
     try:
-        message = facts.editor.message(row)
+        message = editor.message(row)
     except EditError:
         # Weighing found no fault, so an expression gave another value now: leave it.
         return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))

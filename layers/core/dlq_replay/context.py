@@ -70,8 +70,11 @@ class ReplayContext:
 
     def to_json(self) -> str:
         """Spell it compactly, in at most 1,024 bytes of ASCII: the error's message gives way."""
-        spellings = (self._spell(characters) for characters in _ERROR_MESSAGE_CHARACTERS)
-        return next(text for text in spellings if len(text) <= CONTEXT_MAX_BYTES)
+        for characters in _ERROR_MESSAGE_CHARACTERS:
+            text = self._spell(characters)
+            if len(text) <= CONTEXT_MAX_BYTES:
+                return text
+        raise AssertionError("without the error's message there is always room")
 
     def _spell(self, error_characters: int) -> str:
         fields: dict[str, Any] = {
@@ -84,8 +87,7 @@ class ReplayContext:
             and {"type": self.error.type, "message": self.error.message[:error_characters]},
             "plan": self.plan_id,
         }
-        present = {key: value for key, value in fields.items() if value is not None}
-        return _compact_json(present)
+        return _compact_json({key: value for key, value in fields.items() if value is not None})
 
 
 def _load_object(text: str) -> dict[str, Any]:

@@ -93,7 +93,10 @@ class Message:
         Lambda counts loops in Lineage. The loop that we are part of is bounded by its own rule,
         and a header shared by a batch would charge one message with another's laps.
         """
-        parts = self.system.get("AWSTraceHeader", "").split(";")
+        header = self.system.get("AWSTraceHeader")
+        if not header:
+            return None
+        parts = header.split(";")
         kept = [part for part in parts if part and not part.strip().startswith("Lineage=")]
         return ";".join(kept) or None
 
@@ -121,19 +124,19 @@ class SendEntry:
 
     def to_api(self, entry_id: str) -> dict[str, Any]:
         """Spell it as an entry of SendMessageBatch, without the fields that are not set."""
-        trace = self.trace_header and {
-            "AWSTraceHeader": {"DataType": "String", "StringValue": self.trace_header}
-        }
-        fields = {
-            "Id": entry_id,
-            "MessageBody": self.body,
-            "MessageAttributes": {n: a.to_api() for n, a in self.attributes.items()} or None,
-            "MessageGroupId": self.message_group_id,
-            "MessageDeduplicationId": self.deduplication_id,
-            "MessageSystemAttributes": trace,
-            "DelaySeconds": self.delay_seconds,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+        entry: dict[str, Any] = {"Id": entry_id, "MessageBody": self.body}
+        if self.attributes:
+            entry["MessageAttributes"] = {n: a.to_api() for n, a in self.attributes.items()}
+        if self.message_group_id is not None:
+            entry["MessageGroupId"] = self.message_group_id
+        if self.deduplication_id is not None:
+            entry["MessageDeduplicationId"] = self.deduplication_id
+        if self.trace_header:
+            header = {"DataType": "String", "StringValue": self.trace_header}
+            entry["MessageSystemAttributes"] = {"AWSTraceHeader": header}
+        if self.delay_seconds is not None:
+            entry["DelaySeconds"] = self.delay_seconds
+        return entry
 
 
 def _required_text(raw: Mapping[str, Any], name: str) -> str:

@@ -147,7 +147,7 @@ class SqsQueue:
             if len(entries) > 1 and isinstance(error, ParamValidationError):
                 return Spoiled()
             return [self._result_without_answer(error)] * len(entries)
-        return [_result_of_entry(answer, str(index)) for index in range(len(entries))]
+        return _results(answer, len(entries))
 
     def _result_without_answer(self, error: BotoCoreError) -> SendResult:
         is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
@@ -288,14 +288,15 @@ def _unquoted(error: ClientError) -> str:
     return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
 
 
-def _result_of_entry(answer: Mapping[str, Any], entry_id: str) -> SendResult:
-    for entry in answer.get("Successful", []):
-        if entry["Id"] == entry_id:
-            return Confirmed(entry["MessageId"])
-    for entry in answer.get("Failed", []):
-        if entry["Id"] == entry_id:
-            return Refused(entry["Code"])
-    return InDoubt("the answer does not name the entry")
+def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
+    """What became of entries 0 to *count* - 1."""
+    named: dict[str, SendResult] = {}
+    for entry in answer.get("Failed", ()):
+        named[entry["Id"]] = Refused(entry["Code"])
+    for entry in answer.get("Successful", ()):
+        named[entry["Id"]] = Confirmed(entry["MessageId"])
+    unnamed = InDoubt("the answer does not name the entry")
+    return [named.get(str(index), unnamed) for index in range(count)]
 
 
 def _not_named(answer: Mapping[str, Any], messages: Sequence[_Received]) -> list[_Received]:
