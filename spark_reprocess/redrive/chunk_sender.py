@@ -6,10 +6,10 @@ that may be on its way. Only what SQS confirmed is called sent.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from dlq_replay.message import Message
+from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -18,7 +18,6 @@ from dlq_replay.sending import (
     Refused,
     SendResult,
     Shipment,
-    send_lanes,
 )
 from spark_reprocess.archive.ledger import (
     Attempt,
@@ -50,11 +49,16 @@ _ARRIVED = (Outcome.SENT, Fate.SENT_BEFORE, Outcome.RESTORED, Fate.RESTORED_BEFO
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One message as it is to be sent; *fate* is ``send``, ``discard``, or why it is neither."""
+    """One message as it is to be sent; *fate* is ``send``, ``discard``, or why it is neither.
+
+    Attributes:
+        entry: the copy to send, where it has been made ready.
+    """
 
     group_id: str
     fate: str
     message: Message
+    entry: SendEntry | None = None
 
     @property
     def message_id(self) -> str:
@@ -71,17 +75,22 @@ class Settled:
     detail: str = ""
 
 
+Lanes = Iterable[Sequence[Shipment[str]]]
+QueueT = TypeVar("QueueT", bound=Queue)
+SendLanes = Callable[[Lanes, QueueT, Callable[[], float]], Mapping[str, SendResult]]
+"""Sends lanes, all of them for one queue, while there are seconds left; a result for each key."""
+
+
 @dataclass(slots=True)
-class ChunkSender:
+class ChunkSender(Generic[QueueT]):
     """Settles chunks, one after the other, in the order in which they are given.
 
     Attributes:
         queue_until: the queue for a chunk whose calls may begin until then, epoch seconds.
-        executor: runs the calls of a chunk side by side.
     """
 
-    queue_until: Callable[[float], Queue]
-    executor: Executor
+    queue_until: Callable[[float], QueueT]
+    send_lanes: SendLanes[QueueT]
     ledger: Ledger
     facts: RunFacts
     gate: Gate
@@ -175,10 +184,11 @@ class ChunkSender:
         lanes: dict[str, list[Shipment[str]]] = {}
         for item in items:
             lanes.setdefault(self._group_of(item), []).append(self._shipment(item, queue))
-        return send_lanes(lanes.values(), self.executor, lambda: answers_until - self.now_seconds())
+        return self.send_lanes(lanes.values(), queue, lambda: answers_until - self.now_seconds())
 
     def _shipment(self, item: Item, queue: Queue) -> Shipment[str]:
-        return Shipment(item.message_id, queue, self.facts.entry(item.message))
+        entry = item.entry or self.facts.entry(item.message)
+        return Shipment(item.message_id, queue, entry)
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
@@ -195,7 +205,7 @@ class ChunkSender:
 
 
 def settle_all(
-    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+    sender: ChunkSender[QueueT], chunks: Iterable[tuple[str, int, Sequence[Item]]]
 ) -> Iterator[Settled]:
     """Settle chunk after chunk until all are done or the gate is closed; report each there.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from dlq_replay.message import SendEntry
@@ -13,6 +14,7 @@ from dlq_replay.sending import (
     Spoiled,
     send_apart_if_spoiled,
 )
+from dlq_replay.sqs import Sent
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.refusals import Outlook, is_passing
 
@@ -30,8 +32,11 @@ class OneCallQueue(Protocol):
     def url(self) -> str:
         """Where it is."""
 
-    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+    def send_once(self, entries: Sequence[SendEntry]) -> Sent:
         """Send with exactly one call; one result each, in order."""
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sent]:
+        """Begin such a call; return what waits for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +73,51 @@ class GatedQueue:
                 self.gate.stop(reason)
         return results
 
-    def _send_persistently(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        """Send and repeat.
+    def begin(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
+        """Begin what ``send`` does; return what waits for the rest of it, to be called once.
 
-        On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
-        make each wait for minutes.
+        Whoever begins several calls has them side by side in one thread. That is for a gate that
+        lets calls through as they come: one begun call may not wait for the end of another. While
+        SQS is silent nothing is begun, and each is sent when its turn has come to be waited for.
         """
+        if self.outlook.is_doubtful or len(entries) > self.gate.call_messages:
+            return partial(self.send, entries)
+        asked_at = self.now_seconds()
+        if asked_at >= self.until_seconds or not self.gate.enter(len(entries), 0):
+            return lambda: [NotReached()] * len(entries)
+        return partial(self._end, entries, asked_at, self.queue.begin_once(entries))
+
+    def _end(
+        self, entries: Sequence[SendEntry], asked_at: float, call: Callable[[], Sent]
+    ) -> Sequence[SendResult]:
+        try:
+            answer = call()
+        finally:
+            self.gate.leave(len(entries))
+        if isinstance(answer, Spoiled):
+            apart = (self._send([entry], self.until_seconds) for entry in entries)
+            answer = [result for results in apart for result in results]
+        results = self._repeated(entries, [*answer], [asked_at] * len(entries))
+        if reason := self.outlook.reason_to_stop(results):
+            self.gate.stop(reason)
+        return results
+
+    def _send_persistently(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         results: list[SendResult] = []
         asked_at: list[float] = []
         for part in self._parts(entries):
             asked_at += [self.now_seconds()] * len(part)
             results += self._send(part, self.until_seconds)
+        return self._repeated(entries, results, asked_at)
+
+    def _repeated(
+        self, entries: Sequence[SendEntry], results: list[SendResult], asked_at: list[float]
+    ) -> Sequence[SendResult]:
+        """Send again what may be.
+
+        On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
+        make each wait for minutes.
+        """
         for repeat in range(REPEATS):
             again = [place for place, one in enumerate(results) if self._may_repeat(one)]
             if not again or self.gate.stopped_by:
@@ -107,7 +146,7 @@ class GatedQueue:
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
         return send_apart_if_spoiled(lambda entries: self._call(entries, until), part)
 
-    def _call(self, entries: Sequence[SendEntry], until: float) -> Sequence[SendResult] | Spoiled:
+    def _call(self, entries: Sequence[SendEntry], until: float) -> Sent:
         if not self.gate.enter(len(entries), until - self.now_seconds()):
             return [NotReached()] * len(entries)
         try:

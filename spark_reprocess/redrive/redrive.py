@@ -36,7 +36,10 @@ from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.redrive.sender import Sender
 from spark_reprocess.redrive.weighing import Weighed, weighed
+from spark_reprocess.spark.workers import workers_starting
 from spark_reprocess.who import who
+
+_OF_TASKS = ("spark_reprocess.analysis.grouping", "spark_reprocess.redrive.redrive_task")
 
 
 def redrive(
@@ -65,6 +68,7 @@ def redrive(
         options.canary, options.to_queue_url, queue, make_client
     )
     with ExitStack() as stack:
+        stack.enter_context(workers_starting(spark, _OF_TASKS))
         if options.execute:
             archive.check_writable()
             # Before anything is weighed: what another plan decides after that would not be seen.

@@ -3,26 +3,36 @@
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 from dlq_replay.garbage import search_rarely
+from dlq_replay.sending import SendResult, send_lanes
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.errors import EditError
-from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, Settled, settle_all
+from spark_reprocess.redrive.chunk_sender import (
+    ChunkSender,
+    Item,
+    Lanes,
+    SendLanes,
+    Settled,
+    settle_all,
+)
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
+from spark_reprocess.redrive.overlapping import LookingAhead, send_overlapping
 from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import POSITION, Fate
@@ -67,31 +77,42 @@ class RedriveTask:
     def _settled(self, gate: Gate, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
         url = self.facts.destination
         queue = SqsQueue(self.make_sender(url), url, tries_once=True)
-        outlook = Outlook()
+        chunks = LookingAhead(self._chunks(batches))
+        # Under a rate each call waits for its turn, and a FIFO queue that is busy has many try
+        # again: both hold up what is behind them, so there each has a thread.
+        if queue.can_begin and not (self.address.is_paced or self.facts.to_fifo):
+            overlapping = partial(send_overlapping, meanwhile=chunks.look)
+            return _tally(settle_all(self._sender(gate, queue, overlapping), chunks))
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-            sender = ChunkSender(
-                queue_until=lambda until: GatedQueue(
-                    queue,
-                    gate,
-                    outlook,
-                    until,
-                    time.time,
-                    random.uniform,
-                    is_fifo=self.facts.to_fifo,
-                ),
-                executor=executor,
-                ledger=Ledger(self.archive, self.facts.plan_id),
-                facts=self.facts,
-                gate=gate,
-                now_seconds=time.time,
-            )
-            return _tally(settle_all(sender, self._chunks(batches)))
+            side_by_side = partial(_send_by_threads, executor)
+            return _tally(settle_all(self._sender(gate, queue, side_by_side), chunks))
+
+    def _sender(
+        self, gate: Gate, queue: SqsQueue, send_all: SendLanes[GatedQueue]
+    ) -> ChunkSender[GatedQueue]:
+        outlook, is_fifo = Outlook(), self.facts.to_fifo
+        return ChunkSender(
+            queue_until=lambda until: GatedQueue(
+                queue, gate, outlook, until, time.time, random.uniform, is_fifo=is_fifo
+            ),
+            send_lanes=send_all,
+            ledger=Ledger(self.archive, self.facts.plan_id),
+            facts=self.facts,
+            gate=gate,
+            now_seconds=time.time,
+        )
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, list[Item]]]:
         editor = self.facts.editor
         rows = (row for batch in batches for row in batch.to_pylist())
         for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
             yield unit, chunk, [_item(row, self.facts, editor) for row in of_chunk]
+
+
+def _send_by_threads(
+    executor: Executor, lanes: Lanes, _: GatedQueue, seconds_left: Callable[[], float]
+) -> Mapping[str, SendResult]:
+    return send_lanes(lanes, executor, seconds_left)
 
 
 def _item(row: dict[str, Any], facts: RunFacts, editor: Editor) -> Item:
@@ -102,7 +123,9 @@ def _item(row: dict[str, Any], facts: RunFacts, editor: Editor) -> Item:
     except EditError:
         # Weighing found no fault, so an expression gave another value now: leave it.
         return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))
-    return Item(row["group_id"], Fate.SEND if facts.has_room(message) else Fate.NO_ROOM, message)
+    if not facts.has_room(message):
+        return Item(row["group_id"], Fate.NO_ROOM, message)
+    return Item(row["group_id"], Fate.SEND, message, facts.entry(message))
 
 
 def _tally(settled: Iterable[Settled]) -> list[dict[str, Any]]:

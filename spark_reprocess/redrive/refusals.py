@@ -84,6 +84,11 @@ class Outlook:
         self._silences = 0
         self._is_doubtful = False
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the latest that was heard of SQS is silence."""
+        return self._is_doubtful
+
     @contextmanager
     def turn(self, seconds: float) -> Iterator[bool]:
         """Wait until a send may go, *seconds* at most; yield whether it may.

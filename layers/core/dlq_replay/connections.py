@@ -6,7 +6,9 @@ docs/decisions/0003-direct-calls.md.
 
 import re
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ from urllib3.util.wait import wait_for_read
 
 _LONGEST_LINE = 65_536
 _MOST_FIELDS = 100
+_LEAST_READ_SECONDS = 0.1
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -133,15 +136,23 @@ class Connections:
                 nothing was sent.
             ConnectionClosedError, ReadTimeoutError: it may have been sent.
         """
+        return self.begin(body, headers)()
+
+    def begin(self, body: bytes, headers: dict[str, str]) -> Callable[[], Answer]:
+        """Send *body* to the endpoint; return what reads the answer, to be called once.
+
+        Several calls that one thread has begun are under way side by side. However many they are
+        and in whatever order they are read, each has its time from here on.
+
+        Raises:
+            As ``post``; what is returned raises ConnectionClosedError or ReadTimeoutError.
+        """
         connection = self._idle_one() or self._new_one()
-        try:
-            answer = self._exchange(connection, body, headers)
-        except BaseException:
-            connection.close()
-            raise
-        if connection.sock is not None:
-            self._idle.append(connection)
-        return answer
+        patience_ends = time.monotonic() + self._read_seconds
+        with self._failing_as_botocore(connection):
+            connection.request("POST", self._place.path or "/", body, headers)
+            connection.flush()
+        return lambda: self._answer(connection, patience_ends)
 
     def _idle_one(self) -> _InOneWrite | None:
         while self._idle:
@@ -173,16 +184,31 @@ class Connections:
             return _InOneWrite(host, port, timeout=timeout)
         return _InOneWriteTls(host, port, timeout=timeout, context=self._trust)
 
-    def _exchange(self, connection: _InOneWrite, body: bytes, headers: dict[str, str]) -> Answer:
+    def _answer(self, connection: _InOneWrite, patience_ends: float) -> Answer:
+        with self._failing_as_botocore(connection):
+            # What came while nobody looked is there at once, however late it is.
+            left = max(_LEAST_READ_SECONDS, patience_ends - time.monotonic())
+            connection.sock.settimeout(left)
+            response: Any = connection.getresponse()
+            answer = Answer(response.status, response.headers, response.read())
+        if connection.sock is not None:
+            connection.sock.settimeout(self._read_seconds)
+            self._idle.append(connection)
+        return answer
+
+    @contextmanager
+    def _failing_as_botocore(self, connection: _InOneWrite) -> Iterator[None]:
         try:
-            connection.request("POST", self._place.path or "/", body, headers)
-            connection.flush()
-            answer: Any = connection.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+            yield
         except TimeoutError as error:
+            connection.close()
             raise ReadTimeoutError(endpoint_url=self._url, error=error) from error
         except (HTTPException, OSError) as error:
+            connection.close()
             raise ConnectionClosedError(endpoint_url=self._url, error=error) from error
+        except BaseException:
+            connection.close()
+            raise
 
 
 def _is_over(connection: _InOneWrite) -> bool:

@@ -127,6 +127,27 @@ class DirectClient:
                 raise error
         raise AssertionError("the last try returns or raises")
 
+    def begin(self, operation: str, **request: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401
+        """Make a call, once; return what waits for its answer and does as the call itself would.
+
+        Args:
+            operation: by SQS's name.
+            request: as the call takes it.
+
+        Raises:
+            What the call raises where nothing was sent, or nobody knows.
+        """
+        body = json.dumps(request, default=_base64).encode()
+        read = self._connections.begin(body, self._headers(operation, body))
+
+        def end() -> dict[str, Any]:
+            answer = read()
+            if answer.status != _OK:
+                raise self._error(operation, answer, repeats=0)
+            return _parsed(answer)
+
+        return end
+
     send_message_batch = partialmethod(_call, "SendMessageBatch")
     receive_message = partialmethod(_call, "ReceiveMessage")
     delete_message_batch = partialmethod(_call, "DeleteMessageBatch")

@@ -127,11 +127,31 @@ def send_lanes(
     Returns:
         A result for every key.
     """
+    return send_in_rounds(
+        lanes, seconds_left, lambda heads: _send_round(heads, executor, seconds_left)
+    )
+
+
+def send_in_rounds(
+    lanes: Iterable[Sequence[Shipment[Key]]],
+    seconds_left: Callable[[], float],
+    send_round: Callable[[Sequence[Shipment[Key]]], Mapping[Key, SendResult]],
+) -> Mapping[Key, SendResult]:
+    """Send the first of every lane with *send_round*, then the next of those confirmed, and so on.
+
+    Args:
+        lanes: keys must be distinct over all of them.
+        seconds_left: at 0 no further round begins (``NotReached``).
+        send_round: sends heads of lanes, in any order; a result for each key.
+
+    Returns:
+        A result for every key.
+    """
     waiting = [list(lane) for lane in lanes if lane]
     results: dict[Key, SendResult] = {s.key: NotReached() for lane in waiting for s in lane}
     while waiting and seconds_left() > 0:
         heads = [lane.pop(0) for lane in waiting]
-        results.update(_send_round(heads, executor, seconds_left))
+        results.update(send_round(heads))
         waiting = [
             lane
             for lane, head in zip(waiting, heads, strict=True)

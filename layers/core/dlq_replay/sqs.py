@@ -3,8 +3,9 @@
 Satisfies ``sending.Queue``. The only module of the core that names botocore.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import botocore
@@ -80,6 +81,9 @@ class Received(Protocol):
         """What deletes this receive."""
 
 
+Sent = Sequence[SendResult] | Spoiled
+"""What one call came to: a result for each entry, in order, or that one entry spoiled all."""
+
 _Received = TypeVar("_Received", bound=Received)
 
 
@@ -134,20 +138,46 @@ class SqsQueue:
         """
         return send_apart_if_spoiled(self.send_once, entries)
 
-    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
+    def send_once(self, entries: Sequence[SendEntry]) -> Sent:
         """Send with exactly one call, for callers who count calls; otherwise as ``send``."""
-        requests: list[Any] = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
+        request: Any = {"QueueUrl": self.url, "Entries": _spelled(entries)}
+        return self._outcome(lambda: self.client.send_message_batch(**request), len(entries))
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether ``begin_once`` makes its call at once: a ``DirectClient`` that tries once."""
+        return self.tries_once and hasattr(self.client, "begin")
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sent]:
+        """Begin what ``send_once`` does; return what waits for the rest of it, to be called once.
+
+        Where ``can_begin`` does not hold, all of it is done then. Neither raises.
+        """
+        if not self.can_begin:
+            return partial(self.send_once, entries)
+        client: Any = self.client
+        count = len(entries)
         try:
-            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=requests)
-        except ClientError as error:
-            if len(entries) > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
+            end = client.begin("SendMessageBatch", QueueUrl=self.url, Entries=_spelled(entries))
+        except (ClientError, BotoCoreError) as error:
+            results = self._after(error, count)
+            return lambda: results
+        return lambda: self._outcome(end, count)
+
+    def _outcome(self, call: Callable[[], Mapping[str, Any]], count: int) -> Sent:
+        try:
+            return _results(call(), count)
+        except (ClientError, BotoCoreError) as error:
+            return self._after(error, count)
+
+    def _after(self, error: ClientError | BotoCoreError, count: int) -> Sent:
+        if isinstance(error, ClientError):
+            if count > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
                 return Spoiled()
-            return [_result_of_failed_call(error)] * len(entries)
-        except BotoCoreError as error:
-            if len(entries) > 1 and isinstance(error, ParamValidationError):
-                return Spoiled()
-            return [self._result_without_answer(error)] * len(entries)
-        return _results(answer, len(entries))
+            return [_result_of_failed_call(error)] * count
+        if count > 1 and isinstance(error, ParamValidationError):
+            return Spoiled()
+        return [self._result_without_answer(error)] * count
 
     def _result_without_answer(self, error: BotoCoreError) -> SendResult:
         is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
@@ -286,6 +316,10 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
 def _unquoted(error: ClientError) -> str:
     """The text of a refusal, unless SQS may quote in it what it refuses: a part of a message."""
     return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
+
+
+def _spelled(entries: Sequence[SendEntry]) -> list[Any]:
+    return [entry.to_api(str(index)) for index, entry in enumerate(entries)]
 
 
 def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult, send_lanes
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Claim,
@@ -52,10 +52,10 @@ class Bench:
 
     def sender(
         self, queue: FakeQueue, facts: RunFacts = FACTS, ledger: Ledger | None = None
-    ) -> ChunkSender:
+    ) -> ChunkSender[FakeQueue]:
         return ChunkSender(
             queue_until=lambda _: queue,
-            executor=self.executor,
+            send_lanes=lambda lanes, _, left: send_lanes(lanes, self.executor, left),
             ledger=ledger or Ledger(self.archive, "p-1"),
             facts=facts,
             gate=FakeGate(),

@@ -31,6 +31,12 @@ class Answers:
             return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
         return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
 
+    def begin_once(
+        self, entries: Sequence[SendEntry]
+    ) -> Callable[[], Sequence[SendResult] | Spoiled]:
+        answer = self.send_once(entries)
+        return lambda: answer
+
 
 @dataclass
 class FallsSilent:
@@ -43,6 +49,10 @@ class FallsSilent:
     def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         is_answered = next(self.calls) < self.answered_calls
         return [Confirmed("copy") if is_answered else LOST] * len(entries)
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
+        results = self.send_once(entries)
+        return lambda: results
 
 
 @dataclass
