@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectionClosedError, SSLError
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError, SSLError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -187,3 +188,38 @@ def self_signed(folder: Path) -> Path:
     )
     path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+def test_begun_calls_are_read_in_any_order(talker: Listener) -> None:
+    connections = Connections(f"http://127.0.0.1:{talker.server_port}", 3, 3)
+
+    first, second = connections.begin(b"{}", {}), connections.begin(b"{}", {})
+
+    assert [second().body, first().body] == [b"hm", b"hm"]
+
+
+def test_answer_that_came_in_time_is_read_however_late() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections = Connections(f"http://127.0.0.1:{server.getsockname()[1]}", 3, 0.05)
+        end = connections.begin(b"{}", {})
+        peer, _ = server.accept()
+        with peer:
+            peer.recv(65_536)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhm")
+            time.sleep(0.2)
+
+            assert end().body == b"hm"
+            again = connections.begin(b"{}", {})
+            peer.recv(65_536)
+            with pytest.raises(ReadTimeoutError):
+                again()
+
+
+def test_begun_call_whose_connection_breaks_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections = Connections(f"http://127.0.0.1:{server.getsockname()[1]}", 3, 3)
+        end = connections.begin(b"{}", {})
+        server.accept()[0].close()
+
+        with pytest.raises(ConnectionClosedError):
+            end()

@@ -55,6 +55,18 @@ class FallsSilent:
         return lambda: results
 
 
+class Breaking(Answers):
+    """Has a bug in the second half."""
+
+    def begin_once(
+        self, entries: Sequence[SendEntry]
+    ) -> Callable[[], Sequence[SendResult] | Spoiled]:
+        def end() -> Sequence[SendResult]:
+            raise RuntimeError("a bug")
+
+        return end
+
+
 @dataclass
 class SlowGate(FakeGate):
     """Each call waits 90 s for its turn, as behind 45 others at 0.5 messages a second."""
@@ -252,3 +264,82 @@ def test_nobody_waits_for_a_turn_beyond_the_claims_age() -> None:
     with queue.outlook.turn(0):
         assert queue.send(entries(1)) == [NotReached()]
     assert (answers.calls, gate.calls) == ([], [])
+
+
+def test_call_in_two_halves_enters_and_leaves() -> None:
+    gate, answers = FakeGate(), Answers()
+
+    end = gated(answers, gate).begin(entries(10))
+
+    assert (gate.inside, len(answers.calls)) == (10, 1)
+    assert end() == [Confirmed(f"copy of {n}") for n in range(10)]
+    assert (gate.calls, gate.inside) == ([10], 0)
+
+
+def test_what_is_refused_for_the_moment_goes_again_in_the_second_half() -> None:
+    gate, answers = FakeGate(), Answers(of={"1": [THROTTLED]})
+
+    results = gated(answers, gate).begin(entries(2))()
+
+    assert results == [Confirmed("copy of 0"), Confirmed("copy of 1")]
+    assert answers.calls == [["0", "1"], ["1"]]
+    assert gate.inside == 0
+
+
+def test_call_in_two_halves_that_one_entry_spoils_goes_apart() -> None:
+    gate, answers = FakeGate(), Answers(spoilt_by="1")
+
+    results = gated(answers, gate).begin(entries(3))()
+
+    refused = Refused("InvalidMessageContents")
+    assert results == [Confirmed("copy of 0"), refused, Confirmed("copy of 2")]
+    assert answers.calls == [["0", "1", "2"], ["0"], ["1"], ["2"]]
+    assert gate.inside == 0
+
+
+def test_closed_gate_begins_nothing() -> None:
+    gate, answers = FakeGate(stopped_by="enough"), Answers()
+
+    assert gated(answers, gate).begin(entries(2))() == [NotReached()] * 2
+    assert answers.calls == []
+
+
+def test_aged_claim_begins_nothing() -> None:
+    answers = Answers()
+
+    assert gated(answers, FakeGate(), now=lambda: 100.0).begin(entries(2))() == [NotReached()] * 2
+    assert answers.calls == []
+
+
+def test_after_silence_a_call_is_begun_when_it_is_waited_for() -> None:
+    answers = Answers(of={"0": [LOST]})
+    queue = gated(answers, FakeGate())
+    assert queue.begin(entries(1))() == [LOST]
+
+    end = queue.begin(entries(1))
+
+    assert len(answers.calls) == 1
+    assert end() == [Confirmed("copy of 0")]
+    assert len(answers.calls) == 2
+
+
+def test_calls_in_two_halves_stop_after_as_much_silence_as_was_under_way() -> None:
+    gate, queue = FakeGate(), FallsSilent(answered_calls=4)
+    sender = replace(gated(Answers(), gate), queue=queue)
+
+    begun = [sender.begin(entries(10)) for _ in range(10)]
+    results = [one for end in begun for one in end()]
+    later = [one for end in [sender.begin(entries(10)) for _ in range(10)] for one in end()]
+
+    assert "messages in a row were not taken" in gate.stopped_by
+    assert results.count(LOST) == 60
+    assert later == [NotReached()] * 100
+
+
+def test_call_that_breaks_in_its_second_half_leaves_all_the_same() -> None:
+    gate = FakeGate()
+    breaking = replace(gated(Answers(), gate), queue=Breaking())
+
+    with pytest.raises(RuntimeError):
+        breaking.begin(entries(2))()
+    assert gate.inside == 0
