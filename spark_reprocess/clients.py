@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 CONCURRENT_CALLS = 10
-"""Per task: threads that send, and connections of the client they share."""
+"""Per task: calls that are under way at once, and connections of the client that makes them."""
 
 _READ_TIMEOUT_SECONDS = 30
 """Longer than the longest long poll."""

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import (
+    CallResult,
     Confirmed,
     InDoubt,
     NotReached,
@@ -14,7 +15,6 @@ from dlq_replay.sending import (
     Spoiled,
     send_apart_if_spoiled,
 )
-from dlq_replay.sqs import Sent
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.refusals import Outlook, is_passing
 
@@ -32,10 +32,10 @@ class OneCallQueue(Protocol):
     def url(self) -> str:
         """Where it is."""
 
-    def send_once(self, entries: Sequence[SendEntry]) -> Sent:
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call; one result each, in order."""
 
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sent]:
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
         """Begin such a call; return what waits for its end."""
 
 
@@ -68,10 +68,7 @@ class GatedQueue:
         with self.outlook.turn(self.until_seconds - self.now_seconds()) as may_go:
             if not may_go:
                 return [NotReached()] * len(entries)
-            results = self._send_persistently(entries)
-            if reason := self.outlook.reason_to_stop(results):
-                self.gate.stop(reason)
-        return results
+            return self._told(lambda: self._send_persistently(entries), len(entries))
 
     def begin(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
         """Begin what ``send`` does; return what waits for the rest of it, to be called once.
@@ -82,13 +79,23 @@ class GatedQueue:
         """
         if self.outlook.is_doubtful or len(entries) > self.gate.call_messages:
             return partial(self.send, entries)
-        asked_at = self.now_seconds()
-        if asked_at >= self.until_seconds or not self.gate.enter(len(entries), 0):
+        if not self.gate.enter(len(entries), 0):
             return lambda: [NotReached()] * len(entries)
-        return partial(self._end, entries, asked_at, self.queue.begin_once(entries))
+        asked_at = self.now_seconds()
+        if asked_at >= self.until_seconds:
+            self.gate.leave(len(entries))
+            return lambda: [NotReached()] * len(entries)
+        call = self._begun(entries)
+        return lambda: self._told(lambda: self._rest(entries, asked_at, call), len(entries))
 
-    def _end(
-        self, entries: Sequence[SendEntry], asked_at: float, call: Callable[[], Sent]
+    def _begun(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
+        try:
+            return self.queue.begin_once(entries)
+        except Exception as error:  # noqa: BLE001 - as in _told, which hears of it
+            return partial(_raise, error)
+
+    def _rest(
+        self, entries: Sequence[SendEntry], asked_at: float, call: Callable[[], CallResult]
     ) -> Sequence[SendResult]:
         try:
             answer = call()
@@ -97,7 +104,14 @@ class GatedQueue:
         if isinstance(answer, Spoiled):
             apart = (self._send([entry], self.until_seconds) for entry in entries)
             answer = [result for results in apart for result in results]
-        results = self._repeated(entries, [*answer], [asked_at] * len(entries))
+        return self._repeated(entries, [*answer], [asked_at] * len(entries))
+
+    def _told(self, send: Callable[[], Sequence[SendResult]], count: int) -> Sequence[SendResult]:
+        """Send, and let the outlook hear of it."""
+        try:
+            results = send()
+        except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
+            results = [InDoubt(f"{type(error).__name__} in the call")] * count
         if reason := self.outlook.reason_to_stop(results):
             self.gate.stop(reason)
         return results
@@ -120,7 +134,7 @@ class GatedQueue:
         """
         for repeat in range(REPEATS):
             again = [place for place, one in enumerate(results) if self._may_repeat(one)]
-            if not again or self.gate.stopped_by:
+            if not again or self.gate.stopped_by or self.now_seconds() >= self.until_seconds:
                 break
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
             self.gate.pause(self.uniform(0, pause))
@@ -146,7 +160,7 @@ class GatedQueue:
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
         return send_apart_if_spoiled(lambda entries: self._call(entries, until), part)
 
-    def _call(self, entries: Sequence[SendEntry], until: float) -> Sent:
+    def _call(self, entries: Sequence[SendEntry], until: float) -> CallResult:
         if not self.gate.enter(len(entries), until - self.now_seconds()):
             return [NotReached()] * len(entries)
         try:
@@ -165,3 +179,7 @@ def _later(before: SendResult, now: SendResult) -> SendResult:
     ):
         return before
     return now
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -7,10 +7,18 @@ is for what comes next.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 from dlq_replay.message import SendEntry
-from dlq_replay.sending import InDoubt, SendResult, Shipment, pack, send_in_rounds
+from dlq_replay.sending import (
+    InDoubt,
+    NotReached,
+    SendResult,
+    Shipment,
+    pack,
+    send_in_rounds,
+)
 
 End = Callable[[], Sequence[SendResult]]
 """Waits for the rest of a call that was begun; to be called once."""
@@ -20,13 +28,15 @@ class BeginningQueue(Protocol):
     """A queue whose calls have two halves. ``gated_queue.GatedQueue`` is one."""
 
     def begin(self, entries: Sequence[SendEntry]) -> End:
-        """Begin to send at most 10 entries of at most 1 MiB together."""
+        """Begin to send at most 10 entries of at most 1 MiB together. Neither half raises."""
 
 
 def send_overlapping(
     lanes: Iterable[Sequence[Shipment[str]]],
     queue: BeginningQueue,
     seconds_left: Callable[[], float],
+    *,
+    most_calls: int,
     meanwhile: Callable[[], None],
 ) -> Mapping[str, SendResult]:
     """Send every lane in its order, as ``sending.send_lanes`` does, but in this thread alone.
@@ -34,42 +44,28 @@ def send_overlapping(
     Args:
         lanes: keys must be distinct over all of them.
         queue: where all of them go.
-        seconds_left: at 0 no further round begins. How long an answer is waited for is the
-            queue's affair.
-        meanwhile: called once in each round when its calls are under way. Must not raise.
+        seconds_left: at 0 nothing more is begun (``NotReached``), and what is under way is
+            ``InDoubt``. How long one answer is waited for is the queue's affair.
+        most_calls: so many are under way at once.
+        meanwhile: called when calls are under way, before the first answer is read. Must not raise.
 
     Returns:
         A result for every key.
     """
 
     def send_round(heads: Sequence[Shipment[str]]) -> dict[str, SendResult]:
-        begun = [(run, _begun(queue, run)) for run in pack(heads)]
-        meanwhile()
-        return {
-            shipment.key: result
-            for run, end in begun
-            for shipment, result in zip(run, _ended(end, len(run)), strict=True)
-        }
+        results: dict[str, SendResult] = {s.key: NotReached() for s in heads}
+        runs = pack(heads)
+        while seconds_left() > 0 and (some := list(islice(runs, most_calls))):
+            begun = [(run, queue.begin([s.entry for s in run])) for run in some]
+            meanwhile()
+            for run, end in begun:
+                is_late = seconds_left() <= 0
+                of_run = [InDoubt("no answer in time")] * len(run) if is_late else end()
+                results.update(zip((s.key for s in run), of_run, strict=True))
+        return results
 
     return send_in_rounds(lanes, seconds_left, send_round)
-
-
-def _begun(queue: BeginningQueue, run: Sequence[Shipment[str]]) -> End:
-    try:
-        return queue.begin([shipment.entry for shipment in run])
-    except Exception as error:  # noqa: BLE001 - a bug in one call must not take the others along
-        return partial(_of_a_bug, error, len(run))
-
-
-def _ended(end: End, count: int) -> Sequence[SendResult]:
-    try:
-        return end()
-    except Exception as error:  # noqa: BLE001 - as above
-        return _of_a_bug(error, count)
-
-
-def _of_a_bug(error: Exception, count: int) -> Sequence[SendResult]:
-    return [InDoubt(f"{type(error).__name__} in the call")] * count
 
 
 Thing = TypeVar("Thing")
@@ -104,5 +100,5 @@ class LookingAhead(Generic[Thing]):
         return lambda: thing
 
 
-def _raise(error: Exception) -> Thing:  # type: ignore[type-var]
+def _raise(error: Exception) -> NoReturn:
     raise error

@@ -25,7 +25,8 @@ class Frozen:
     """The messages that a plan froze, but for those that were erased since.
 
     Attributes:
-        messages: their rows; ``stands_once`` tells whether a message has several.
+        plan: the one that froze them.
+        messages: their rows, as long as ``check`` does not say otherwise.
         erased: the ids of those that are gone.
         notes: who erased how many, a sentence each.
     """
@@ -35,8 +36,8 @@ class Frozen:
     erased: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def stands_once(self, ids: DataFrame) -> bool:
-        """Look at *ids*, which has the ``message_id`` of each row: are they the frozen ones?
+    def check(self, ids: DataFrame) -> bool:
+        """Hold *ids*, which has the ``message_id`` of each row, against what the plan froze.
 
         Returns:
             Whether each message has one row.

@@ -81,7 +81,9 @@ class RedriveTask:
         # Under a rate each call waits for its turn, and a FIFO queue that is busy has many try
         # again: both hold up what is behind them, so there each has a thread.
         if queue.can_begin and not (self.address.is_paced or self.facts.to_fifo):
-            overlapping = partial(send_overlapping, meanwhile=chunks.look)
+            overlapping = partial(
+                send_overlapping, most_calls=CONCURRENT_CALLS, meanwhile=chunks.look
+            )
             return _tally(settle_all(self._sender(gate, queue, overlapping), chunks))
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
             side_by_side = partial(_send_by_threads, executor)

@@ -103,8 +103,9 @@ class Outlook:
             try:
                 answers, silences = self._answers, self._silences
                 yield True
-                if self._answers > answers and self._silences == silences:
-                    self._is_doubtful = False
+                with self._counting:
+                    if self._answers > answers and self._silences == silences:
+                        self._is_doubtful = False
             finally:
                 self._alone.release()
 

@@ -112,13 +112,15 @@ def _weigh(
         frozen = frozen_messages(archive, plan, rows)
         fates = _fates(frozen.messages, archive, plan, options, editor).persist()
         try:
-            return frozen, fates, frozen.stands_once(fates)
+            return frozen, fates, frozen.check(fates)
         except BaseException:
             fates.unpersist()
             raise
 
-    drains = plan.snapshot.drain_ids
-    frozen, fates, is_settled = attempt(read_rows(spark, archive, drains))
+    drains, where = plan.snapshot.drain_ids, plan.snapshot.where
+    # A condition chose among messages, not among rows: those of one message may differ.
+    read = read_rows if where is None else read_archive
+    frozen, fates, is_settled = attempt(read(spark, archive, drains))
     if not is_settled:
         fates.unpersist()
         frozen, fates, _ = attempt(read_archive(spark, archive, drains))
@@ -126,10 +128,10 @@ def _weigh(
 
 
 def _expressions(plan: Plan) -> list[str]:
+    where = plan.snapshot.where
     return [
-        f"set_attributes of group {group_id}"
-        for group_id, edit in plan.edits.items()
-        if edit.set_attributes
+        *([] if where is None else [f"the plan's where {where!r}"]),
+        *(f"set_attributes of group {g}" for g, edit in plan.edits.items() if edit.set_attributes),
     ]
 
 

@@ -18,6 +18,9 @@ from pyspark.sql import SparkSession
 SHARED_BY_ALL = "SPARK_SIMPLIFIED_TRACEBACK"
 """Spark keeps workers apart by their environment, and gives this to those of queries alone."""
 
+JOB_GROUP = "workers"
+"""Of the one job that nobody waits for."""
+
 
 @contextmanager
 def workers_starting(spark: SparkSession, modules: Sequence[str]) -> Iterator[None]:
@@ -44,6 +47,7 @@ def workers_starting(spark: SparkSession, modules: Sequence[str]) -> Iterator[No
 def _start(context: SparkContext, modules: Sequence[str]) -> None:
     count = context.defaultParallelism
     try:
+        context.setJobGroup(JOB_GROUP, "starting Python workers")
         context.parallelize(range(count), count).foreachPartition(partial(_import, modules))
     except Py4JError:
         # Somebody cancelled all jobs, this one with them. Whoever needs a worker starts it.

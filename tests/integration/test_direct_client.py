@@ -26,8 +26,8 @@ from dlq_replay.attributes import MessageAttribute
 from dlq_replay.connections import Answer, Connections
 from dlq_replay.direct_client import DirectClient, direct_client
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.sending import Confirmed, Refused, Spoiled
-from dlq_replay.sqs import Sent, SqsQueue, client_config
+from dlq_replay.sending import CallResult, Confirmed, Refused, Spoiled
+from dlq_replay.sqs import SqsQueue, client_config
 from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
 
@@ -358,7 +358,7 @@ def test_call_in_two_halves_ends_as_the_whole_one(
     assert set(arrived.values()) <= {2}
 
 
-def without_ids(sent: Sent) -> object:
+def without_ids(sent: CallResult) -> object:
     if isinstance(sent, Spoiled):
         return sent
     return ["confirmed" if isinstance(one, Confirmed) else one for one in sent]

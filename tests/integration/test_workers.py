@@ -19,8 +19,8 @@ def parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import sys  # noqa: PLC0415 - on the worker
 
     for _ in batches:
-        row = {"parent": [os.getppid()], "has_imported": [IMPORTED in sys.modules]}
-        yield pa.RecordBatch.from_pydict(row)
+        row = {"parent": os.getppid(), "has_imported": IMPORTED in sys.modules}
+        yield pa.RecordBatch.from_pylist([row])
 
 
 def test_queries_are_served_by_the_workers_that_were_started(spark: "SparkSession") -> None:

@@ -116,7 +116,8 @@ class Connections:
         Args:
             url: the endpoint.
             connect_seconds: how long to wait for a connection.
-            read_seconds: how long to wait for each part of an answer.
+            read_seconds: how long a request may take to be sent and its answer to begin, and how
+                long to wait for more of it where the time has not passed by then.
             ca_bundle: the file of certificates to trust; None for the system's.
         """
         self._url = url
@@ -142,7 +143,8 @@ class Connections:
         """Send *body* to the endpoint; return what reads the answer, to be called once.
 
         Several calls that one thread has begun are under way side by side. However many they are
-        and in whatever order they are read, each has its time from here on.
+        and in whatever order they are read, each has its time from here on; an answer that is
+        there when it is looked for is taken, however late that is.
 
         Raises:
             As ``post``; what is returned raises ConnectionClosedError or ReadTimeoutError.

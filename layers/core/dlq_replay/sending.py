@@ -67,7 +67,10 @@ class Queue(Protocol):
         """
 
 
-Call = Callable[[Sequence[SendEntry]], Sequence[SendResult] | Spoiled]
+CallResult = Sequence[SendResult] | Spoiled
+"""What one call came to: a result for each entry, in order, or that one entry spoiled it all."""
+
+Call = Callable[[Sequence[SendEntry]], CallResult]
 """One SendMessageBatch. A call of one entry is never spoiled: it is refused."""
 
 

@@ -29,6 +29,7 @@ from dlq_replay import __version__
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import (
+    CallResult,
     Confirmed,
     InDoubt,
     Refused,
@@ -80,9 +81,6 @@ class Received(Protocol):
     def receipt_handle(self) -> str:
         """What deletes this receive."""
 
-
-Sent = Sequence[SendResult] | Spoiled
-"""What one call came to: a result for each entry, in order, or that one entry spoiled all."""
 
 _Received = TypeVar("_Received", bound=Received)
 
@@ -138,7 +136,7 @@ class SqsQueue:
         """
         return send_apart_if_spoiled(self.send_once, entries)
 
-    def send_once(self, entries: Sequence[SendEntry]) -> Sent:
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call, for callers who count calls; otherwise as ``send``."""
         request: Any = {"QueueUrl": self.url, "Entries": _spelled(entries)}
         return self._outcome(lambda: self.client.send_message_batch(**request), len(entries))
@@ -148,7 +146,7 @@ class SqsQueue:
         """Whether ``begin_once`` makes its call at once: a ``DirectClient`` that tries once."""
         return self.tries_once and hasattr(self.client, "begin")
 
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sent]:
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
         """Begin what ``send_once`` does; return what waits for the rest of it, to be called once.
 
         Where ``can_begin`` does not hold, all of it is done then. Neither raises.
@@ -164,13 +162,13 @@ class SqsQueue:
             return lambda: results
         return lambda: self._outcome(end, count)
 
-    def _outcome(self, call: Callable[[], Mapping[str, Any]], count: int) -> Sent:
+    def _outcome(self, call: Callable[[], Mapping[str, Any]], count: int) -> CallResult:
         try:
             return _results(call(), count)
         except (ClientError, BotoCoreError) as error:
             return self._after(error, count)
 
-    def _after(self, error: ClientError | BotoCoreError, count: int) -> Sent:
+    def _after(self, error: ClientError | BotoCoreError, count: int) -> CallResult:
         if isinstance(error, ClientError):
             if count > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
                 return Spoiled()

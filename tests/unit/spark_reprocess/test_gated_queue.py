@@ -55,16 +55,24 @@ class FallsSilent:
         return lambda: results
 
 
-class Breaking(Answers):
-    """Has a bug in the second half."""
+@dataclass
+class Breaking:
+    """Has a bug in one of its parts."""
 
-    def begin_once(
-        self, entries: Sequence[SendEntry]
-    ) -> Callable[[], Sequence[SendResult] | Spoiled]:
-        def end() -> Sequence[SendResult]:
+    part: str
+    url: str = "https://q"
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        return self._answer("send_once", len(entries))
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
+        self._answer("begin_once", len(entries))
+        return lambda: self._answer("end", len(entries))
+
+    def _answer(self, part: str, count: int) -> Sequence[SendResult]:
+        if part == self.part:
             raise RuntimeError("a bug")
-
-        return end
+        return [Confirmed("copy")] * count
 
 
 @dataclass
@@ -144,18 +152,6 @@ def test_no_call_begins_once_the_claim_has_aged() -> None:
 
     assert gated(answers, gate, now=lambda: next(times)).send(entries(1)) == [NotReached()]
     assert (answers.calls, gate.inside) == ([], 0)
-
-
-def test_bug_in_a_call_still_leaves_the_gate() -> None:
-    class Broken(Answers):
-        def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
-            raise RuntimeError
-
-    gate = FakeGate()
-
-    with pytest.raises(RuntimeError):
-        gated(Broken(), gate).send(entries(3))
-    assert gate.inside == 0
 
 
 def test_throttled_messages_go_again_after_a_growing_pause() -> None:
@@ -304,13 +300,6 @@ def test_closed_gate_begins_nothing() -> None:
     assert answers.calls == []
 
 
-def test_aged_claim_begins_nothing() -> None:
-    answers = Answers()
-
-    assert gated(answers, FakeGate(), now=lambda: 100.0).begin(entries(2))() == [NotReached()] * 2
-    assert answers.calls == []
-
-
 def test_after_silence_a_call_is_begun_when_it_is_waited_for() -> None:
     answers = Answers(of={"0": [LOST]})
     queue = gated(answers, FakeGate())
@@ -336,10 +325,42 @@ def test_calls_in_two_halves_stop_after_as_much_silence_as_was_under_way() -> No
     assert later == [NotReached()] * 100
 
 
-def test_call_that_breaks_in_its_second_half_leaves_all_the_same() -> None:
+@pytest.mark.parametrize("half", ["begin_once", "end"])
+def test_bug_in_each_call_leaves_few_in_doubt_and_stops_the_run(half: str) -> None:
     gate = FakeGate()
-    breaking = replace(gated(Answers(), gate), queue=Breaking())
+    breaking = replace(gated(Answers(), gate), queue=Breaking(half))
 
-    with pytest.raises(RuntimeError):
-        breaking.begin(entries(2))()
+    begun = [breaking.begin(entries(10)) for _ in range(10)]
+    results = [one for end in begun for one in end()]
+
+    assert results == [InDoubt("RuntimeError in the call")] * 100
+    assert breaking.begin(entries(10))() == [NotReached()] * 10
+    assert "RuntimeError in the call" in gate.stopped_by
     assert gate.inside == 0
+
+
+def test_bug_in_each_call_that_is_sent_whole_does_so_too() -> None:
+    gate = FakeGate()
+    breaking = replace(gated(Answers(), gate), queue=Breaking("send_once"))
+
+    results = [one for _ in range(10) for one in breaking.send(entries(10))]
+
+    assert results.count(InDoubt("RuntimeError in the call")) == 50
+    assert results.count(NotReached()) == 50
+    assert gate.inside == 0
+
+
+def test_no_call_is_begun_once_the_claim_has_aged_behind_the_gate() -> None:
+    times = iter([100.0])
+    gate, answers = FakeGate(), Answers()
+
+    assert gated(answers, gate, now=lambda: next(times)).begin(entries(1))() == [NotReached()]
+    assert (answers.calls, gate.inside) == ([], 0)
+
+
+def test_nothing_is_waited_for_once_the_claim_has_aged() -> None:
+    times = iter([99.0, 99.0, 99.0, 99.0, *[100.0] * 9])
+    gate, answers = FakeGate(), Answers(of={"0": [THROTTLED]})
+
+    assert gated(answers, gate, now=lambda: next(times)).send(entries(1)) == [THROTTLED]
+    assert gate.pauses == []

@@ -1,6 +1,6 @@
 """Calls side by side in one thread: what is sent is what threads would send."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,8 +41,6 @@ class Halves:
 
     answers: dict[str, SendResult]
     url: str = queue_url("main")
-    breaks_at_begin: str = ""
-    breaks_at_end: str = ""
     open_calls: int = 0
     sent: list[str] = field(default_factory=list)
 
@@ -51,15 +49,11 @@ class Halves:
 
     def begin(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
         bodies = [entry.body for entry in entries]
-        if self.breaks_at_begin in bodies:
-            raise RuntimeError("a bug")
         self.open_calls += 1
         self.sent += bodies
 
         def end() -> Sequence[SendResult]:
             self.open_calls -= 1
-            if self.breaks_at_end in bodies:
-                raise RuntimeError("a bug")
             return [self.answers[body] for body in bodies]
 
         return end
@@ -77,13 +71,25 @@ def nothing() -> None:
     pass
 
 
+def overlapping(
+    queue: Halves,
+    shape: Sequence[int],
+    *,
+    seconds_left: Callable[[], float] = forever,
+    meanwhile: Callable[[], None] = nothing,
+    most: int = 10,
+) -> Mapping[str, SendResult]:
+    lanes = lanes_of(queue, shape)
+    return send_overlapping(lanes, queue, seconds_left, most_calls=most, meanwhile=meanwhile)
+
+
 @given(st.lists(st.lists(st.sampled_from(ANSWERS), max_size=4), max_size=25))
 def test_results_are_those_of_threads(answers: list[list[SendResult]]) -> None:
     flat = {str(n): answer for n, answer in enumerate(a for lane in answers for a in lane)}
     shape = [len(lane) for lane in answers]
     ours, theirs = Halves(flat), Halves(flat)
 
-    results = send_overlapping(lanes_of(ours, shape), ours, forever, nothing)
+    results = overlapping(ours, shape)
 
     with ThreadPoolExecutor(1) as executor:
         assert results == send_lanes(lanes_of(theirs, shape), executor, forever)
@@ -95,30 +101,39 @@ def test_all_calls_of_a_round_are_under_way_at_once() -> None:
     queue = Halves({str(n): Confirmed("copy") for n in range(35)})
     seen: list[int] = []
 
-    send_overlapping(
-        lanes_of(queue, [1] * 35), queue, forever, lambda: seen.append(queue.open_calls)
-    )
+    overlapping(queue, [1] * 35, meanwhile=lambda: seen.append(queue.open_calls))
 
     assert seen == [4]
 
 
-@pytest.mark.parametrize("broken", ["breaks_at_begin", "breaks_at_end"])
-def test_a_bug_in_one_call_leaves_its_messages_in_doubt_and_the_others_alone(broken: str) -> None:
-    queue = Halves({str(n): Confirmed("copy") for n in range(20)})
-    setattr(queue, broken, "3")
+def test_no_more_calls_are_under_way_than_are_wanted() -> None:
+    queue = Halves({str(n): Confirmed("copy") for n in range(35)})
+    seen: list[int] = []
 
-    results = send_overlapping(lanes_of(queue, [1] * 20), queue, forever, nothing)
+    results = overlapping(queue, [1] * 35, meanwhile=lambda: seen.append(queue.open_calls), most=3)
 
-    doubtful = {key for key, one in results.items() if one == InDoubt("RuntimeError in the call")}
-    assert doubtful == {str(n) for n in range(10)}
-    assert {results[str(n)] for n in range(10, 20)} == {Confirmed("copy")}
+    assert seen == [3, 1]
+    assert set(results.values()) == {Confirmed("copy")}
+
+
+def test_answers_are_not_waited_for_when_time_is_up() -> None:
+    queue = Halves({str(n): Confirmed("copy") for n in range(40)})
+    left = iter([1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+
+    results = overlapping(queue, [1] * 40, most=2, seconds_left=lambda: next(left))
+
+    assert [results[n] for n in ("0", "10", "20")] == [
+        Confirmed("copy"),
+        InDoubt("no answer in time"),
+        NotReached(),
+    ]
 
 
 def test_no_round_begins_when_time_is_up() -> None:
     queue = Halves({str(n): Confirmed("copy") for n in range(4)})
-    left = iter([1.0, 0.0])
+    left = iter([1.0, 1.0, 1.0, 1.0, 0.0])
 
-    results = send_overlapping(lanes_of(queue, [2, 2]), queue, lambda: next(left), nothing)
+    results = overlapping(queue, [2, 2], seconds_left=lambda: next(left))
 
     assert queue.sent == ["0", "2"]
     assert [results[key] for key in "13"] == [NotReached(), NotReached()]
