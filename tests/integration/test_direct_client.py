@@ -2,14 +2,12 @@
 
 import json
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.session
 import pytest
-from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import (
     BotoCoreError,
@@ -22,17 +20,11 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from dlq_replay.attributes import MessageAttribute
 from dlq_replay.connections import Answer, Connections
-from dlq_replay.direct_client import DirectClient, direct_client
-from dlq_replay.message import Message, SendEntry
-from dlq_replay.sending import CallResult, Confirmed, Refused, Spoiled
-from dlq_replay.sqs import SqsQueue, client_config
+from dlq_replay.direct_client import DirectClient
+from tests.direct_clients import both, once
 from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
 
 BLOB = bytes(range(256))
 ATTRIBUTES: Any = {
@@ -45,19 +37,6 @@ ATTRIBUTES: Any = {
 def world() -> Iterator[ServedWorld]:
     with serve_in_thread() as served:
         yield served
-
-
-def both(endpoint: str, **config: Any) -> "tuple[SQSClient, SQSClient]":
-    """botocore's client, and the direct one that was made of it."""
-    session = botocore.session.get_session()
-    client: Any = session.create_client(
-        "sqs", "us-east-1", endpoint_url=endpoint, config=client_config(4).merge(Config(**config))
-    )
-    return client, direct_client(client, session)
-
-
-def once(endpoint: str, **config: Any) -> "tuple[SQSClient, SQSClient]":
-    return both(endpoint, retries={"mode": "standard", "total_max_attempts": 1}, **config)
 
 
 @pytest.fixture
@@ -321,69 +300,3 @@ def test_answer_that_is_no_json_is_botocores_error(world: ServedWorld) -> None:
     direct = DirectClient(plain, credentials, Answering(world.url, 3, 3))
 
     assert type(failure(direct.receive_message, QueueUrl="q")) is HTTPClientError
-
-
-ENTRIES = [SendEntry("first", {"blob": MessageAttribute("Binary", BLOB)}), SendEntry("second")]
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        None,
-        Fault(Effect.FAIL_ENTRIES, entries=(1,), code="InternalError"),
-        Fault(Effect.REFUSE, code="AccessDenied"),
-        Fault(Effect.REFUSE, code="InvalidMessageContents"),
-        Fault(Effect.THROTTLE),
-        Fault(Effect.UNAVAILABLE),
-        Fault(Effect.CLOSE),
-        Fault(Effect.LOSE),
-        Fault(Effect.HANG),
-    ],
-    ids=lambda fault: f"{fault.effect}-{fault.code}" if fault else "none",
-)
-def test_call_in_two_halves_ends_as_the_whole_one(
-    world: ServedWorld, url: str, fault: Fault | None
-) -> None:
-    if fault:
-        world.front.faults.add(fault)
-    queue = SqsQueue(once(world.url, read_timeout=0.2)[1], url, tries_once=True)
-
-    results = [queue.send_once(ENTRIES), queue.begin_once(ENTRIES)()]
-
-    assert queue.can_begin
-    assert without_ids(results[0]) == without_ids(results[1])
-    world.front.faults.clear()
-    found = SqsQueue(both(world.url)[0], url).receive(wait_seconds=0)
-    arrived = Counter(m.body for m in found if isinstance(m, Message))
-    assert set(arrived.values()) <= {2}
-
-
-def without_ids(sent: CallResult) -> object:
-    if isinstance(sent, Spoiled):
-        return sent
-    return ["confirmed" if isinstance(one, Confirmed) else one for one in sent]
-
-
-def test_call_in_two_halves_where_nobody_is_has_sent_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
-    queue = SqsQueue(once(nowhere)[1], "q", tries_once=True)
-
-    first, second = queue.begin_once(ENTRIES)()  # type: ignore[misc]
-
-    assert isinstance(first, Refused)
-    assert (first.code, second) == ("EndpointConnectionError", first)
-
-
-@pytest.mark.parametrize("tries", [1, 3])
-def test_other_clients_begin_when_they_are_waited_for(
-    world: ServedWorld, url: str, tries: int
-) -> None:
-    plain, direct = both(world.url, retries={"mode": "standard", "total_max_attempts": tries})
-    queue = SqsQueue(plain if tries == 1 else direct, url, tries_once=tries == 1)
-
-    end = queue.begin_once(ENTRIES)
-
-    assert not queue.can_begin
-    assert world.front.log.count("SendMessageBatch") == 0
-    assert len(end()) == 2  # type: ignore[arg-type]

@@ -1,78 +1,15 @@
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+"""What a redrive puts before a queue: every call asks, and what SQS could not take goes again."""
+
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from dlq_replay.message import SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult, Spoiled
-from spark_reprocess.redrive.gated_queue import REPEATS, GatedQueue
-from spark_reprocess.redrive.refusals import UNANSWERED_MESSAGES, Outlook
+from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
+from spark_reprocess.redrive.gated_queue import REPEATS
+from spark_reprocess.redrive.refusals import UNANSWERED_MESSAGES
 from tests.fake_gate import FakeGate
-
-THROTTLED = Refused("RequestThrottled")
-LOST = InDoubt("ConnectionClosedError")
-
-
-@dataclass
-class Answers:
-    """A queue that gives each body its next answer, and then confirms."""
-
-    url: str = "https://q"
-    of: dict[str, list[SendResult]] = field(default_factory=dict)
-    spoilt_by: str = ""
-    calls: list[list[str]] = field(default_factory=list)
-
-    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult] | Spoiled:
-        bodies = [entry.body for entry in entries]
-        self.calls.append(bodies)
-        if self.spoilt_by in bodies:
-            return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
-        return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
-
-    def begin_once(
-        self, entries: Sequence[SendEntry]
-    ) -> Callable[[], Sequence[SendResult] | Spoiled]:
-        answer = self.send_once(entries)
-        return lambda: answer
-
-
-@dataclass
-class FallsSilent:
-    """Takes so many calls, and then no answer comes to any."""
-
-    answered_calls: int
-    url: str = "https://q"
-    calls: Iterator[int] = field(default_factory=itertools.count)
-
-    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        is_answered = next(self.calls) < self.answered_calls
-        return [Confirmed("copy") if is_answered else LOST] * len(entries)
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
-        results = self.send_once(entries)
-        return lambda: results
-
-
-@dataclass
-class Breaking:
-    """Has a bug in one of its parts."""
-
-    part: str
-    url: str = "https://q"
-
-    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        return self._answer("send_once", len(entries))
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
-        self._answer("begin_once", len(entries))
-        return lambda: self._answer("end", len(entries))
-
-    def _answer(self, part: str, count: int) -> Sequence[SendResult]:
-        if part == self.part:
-            raise RuntimeError("a bug")
-        return [Confirmed("copy")] * count
+from tests.gated_queues import LOST, THROTTLED, Answers, Breaking, FallsSilent, entries, gated
 
 
 @dataclass
@@ -84,20 +21,6 @@ class SlowGate(FakeGate):
     def enter(self, messages: int, seconds: float) -> bool:
         self.now += 90
         return super().enter(messages, seconds)
-
-
-def gated(
-    answers: Answers,
-    gate: FakeGate,
-    *,
-    is_fifo: bool = False,
-    now: Callable[[], float] = lambda: 0.0,
-) -> GatedQueue:
-    return GatedQueue(answers, gate, Outlook(), 100.0, now, lambda _, longest: longest, is_fifo)
-
-
-def entries(count: int) -> list[SendEntry]:
-    return [SendEntry(str(number)) for number in range(count)]
 
 
 def test_every_call_enters_and_leaves() -> None:
@@ -241,7 +164,7 @@ def test_queue_that_is_gone_closes_the_gate_at_once() -> None:
 def test_silence_puts_few_more_in_doubt_than_were_under_way() -> None:
     """Ten threads, and a queue that takes four calls and says nothing to any other."""
     gate, queue = FakeGate(), FallsSilent(answered_calls=4)
-    sender = replace(gated(Answers(), gate), queue=queue)
+    sender = gated(queue, gate)
 
     with ThreadPoolExecutor(10) as threads:
         results = [one for call in threads.map(sender.send, [entries(10)] * 100) for one in call]
@@ -262,100 +185,15 @@ def test_nobody_waits_for_a_turn_beyond_the_claims_age() -> None:
     assert (answers.calls, gate.calls) == ([], [])
 
 
-def test_call_in_two_halves_enters_and_leaves() -> None:
-    gate, answers = FakeGate(), Answers()
-
-    end = gated(answers, gate).begin(entries(10))
-
-    assert (gate.inside, len(answers.calls)) == (10, 1)
-    assert end() == [Confirmed(f"copy of {n}") for n in range(10)]
-    assert (gate.calls, gate.inside) == ([10], 0)
-
-
-def test_what_is_refused_for_the_moment_goes_again_in_the_second_half() -> None:
-    gate, answers = FakeGate(), Answers(of={"1": [THROTTLED]})
-
-    results = gated(answers, gate).begin(entries(2))()
-
-    assert results == [Confirmed("copy of 0"), Confirmed("copy of 1")]
-    assert answers.calls == [["0", "1"], ["1"]]
-    assert gate.inside == 0
-
-
-def test_call_in_two_halves_that_one_entry_spoils_goes_apart() -> None:
-    gate, answers = FakeGate(), Answers(spoilt_by="1")
-
-    results = gated(answers, gate).begin(entries(3))()
-
-    refused = Refused("InvalidMessageContents")
-    assert results == [Confirmed("copy of 0"), refused, Confirmed("copy of 2")]
-    assert answers.calls == [["0", "1", "2"], ["0"], ["1"], ["2"]]
-    assert gate.inside == 0
-
-
-def test_closed_gate_begins_nothing() -> None:
-    gate, answers = FakeGate(stopped_by="enough"), Answers()
-
-    assert gated(answers, gate).begin(entries(2))() == [NotReached()] * 2
-    assert answers.calls == []
-
-
-def test_after_silence_a_call_is_begun_when_it_is_waited_for() -> None:
-    answers = Answers(of={"0": [LOST]})
-    queue = gated(answers, FakeGate())
-    assert queue.begin(entries(1))() == [LOST]
-
-    end = queue.begin(entries(1))
-
-    assert len(answers.calls) == 1
-    assert end() == [Confirmed("copy of 0")]
-    assert len(answers.calls) == 2
-
-
-def test_calls_in_two_halves_stop_after_as_much_silence_as_was_under_way() -> None:
-    gate, queue = FakeGate(), FallsSilent(answered_calls=4)
-    sender = replace(gated(Answers(), gate), queue=queue)
-
-    begun = [sender.begin(entries(10)) for _ in range(10)]
-    results = [one for end in begun for one in end()]
-    later = [one for end in [sender.begin(entries(10)) for _ in range(10)] for one in end()]
-
-    assert "messages in a row were not taken" in gate.stopped_by
-    assert results.count(LOST) == 60
-    assert later == [NotReached()] * 100
-
-
-@pytest.mark.parametrize("half", ["begin_once", "end"])
-def test_bug_in_each_call_leaves_few_in_doubt_and_stops_the_run(half: str) -> None:
-    gate = FakeGate()
-    breaking = replace(gated(Answers(), gate), queue=Breaking(half))
-
-    begun = [breaking.begin(entries(10)) for _ in range(10)]
-    results = [one for end in begun for one in end()]
-
-    assert results == [InDoubt("RuntimeError in the call")] * 100
-    assert breaking.begin(entries(10))() == [NotReached()] * 10
-    assert "RuntimeError in the call" in gate.stopped_by
-    assert gate.inside == 0
-
-
 def test_bug_in_each_call_that_is_sent_whole_does_so_too() -> None:
     gate = FakeGate()
-    breaking = replace(gated(Answers(), gate), queue=Breaking("send_once"))
+    breaking = gated(Breaking("send_once"), gate)
 
     results = [one for _ in range(10) for one in breaking.send(entries(10))]
 
     assert results.count(InDoubt("RuntimeError in the call")) == 50
     assert results.count(NotReached()) == 50
     assert gate.inside == 0
-
-
-def test_no_call_is_begun_once_the_claim_has_aged_behind_the_gate() -> None:
-    times = iter([100.0])
-    gate, answers = FakeGate(), Answers()
-
-    assert gated(answers, gate, now=lambda: next(times)).begin(entries(1))() == [NotReached()]
-    assert (answers.calls, gate.inside) == ([], 0)
 
 
 def test_nothing_is_waited_for_once_the_claim_has_aged() -> None:

@@ -1,0 +1,86 @@
+"""Queues whose every call has a known answer, and what a redrive puts before them."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import CallResult, Confirmed, InDoubt, Refused, SendResult, Spoiled
+from spark_reprocess.redrive.gated_queue import GatedQueue, OneCallQueue
+from spark_reprocess.redrive.refusals import Outlook
+from tests.fake_gate import FakeGate
+
+THROTTLED = Refused("RequestThrottled")
+LOST = InDoubt("ConnectionClosedError")
+
+
+@dataclass
+class Answers:
+    """A queue that gives each body its next answer, and then confirms."""
+
+    url: str = "https://q"
+    of: dict[str, list[SendResult]] = field(default_factory=dict)
+    spoilt_by: str = ""
+    calls: list[list[str]] = field(default_factory=list)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
+        bodies = [entry.body for entry in entries]
+        self.calls.append(bodies)
+        if self.spoilt_by in bodies:
+            return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
+        return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
+        answer = self.send_once(entries)
+        return lambda: answer
+
+
+@dataclass
+class FallsSilent:
+    """Takes so many calls, and then no answer comes to any."""
+
+    answered_calls: int
+    url: str = "https://q"
+    calls: Iterator[int] = field(default_factory=itertools.count)
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        is_answered = next(self.calls) < self.answered_calls
+        return [Confirmed("copy") if is_answered else LOST] * len(entries)
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
+        results = self.send_once(entries)
+        return lambda: results
+
+
+@dataclass
+class Breaking:
+    """Has a bug in one of its parts."""
+
+    part: str
+    url: str = "https://q"
+
+    def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        return self._answer("send_once", len(entries))
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
+        self._answer("begin_once", len(entries))
+        return lambda: self._answer("end", len(entries))
+
+    def _answer(self, part: str, count: int) -> Sequence[SendResult]:
+        if part == self.part:
+            raise RuntimeError("a bug")
+        return [Confirmed("copy")] * count
+
+
+def gated(
+    answers: OneCallQueue,
+    gate: FakeGate,
+    *,
+    is_fifo: bool = False,
+    now: Callable[[], float] = lambda: 0.0,
+) -> GatedQueue:
+    return GatedQueue(answers, gate, Outlook(), 100.0, now, lambda _, longest: longest, is_fifo)
+
+
+def entries(count: int) -> list[SendEntry]:
+    return [SendEntry(str(number)) for number in range(count)]
