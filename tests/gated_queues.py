@@ -1,6 +1,7 @@
 """Queues whose every call has a known answer, and what a redrive puts before them."""
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,8 +15,19 @@ THROTTLED = Refused("RequestThrottled")
 LOST = InDoubt("ConnectionClosedError")
 
 
+class _AtOnce(ABC):
+    """A queue that has the answer when a call begins."""
+
+    @abstractmethod
+    def send_once(self, entries: Sequence[SendEntry]) -> CallResult: ...
+
+    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
+        answer = self.send_once(entries)
+        return lambda: answer
+
+
 @dataclass
-class Answers:
+class Answers(_AtOnce):
     """A queue that gives each body its next answer, and then confirms."""
 
     url: str = "https://q"
@@ -30,13 +42,9 @@ class Answers:
             return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
         return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
 
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
-        answer = self.send_once(entries)
-        return lambda: answer
-
 
 @dataclass
-class FallsSilent:
+class FallsSilent(_AtOnce):
     """Takes so many calls, and then no answer comes to any."""
 
     answered_calls: int
@@ -46,10 +54,6 @@ class FallsSilent:
     def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         is_answered = next(self.calls) < self.answered_calls
         return [Confirmed("copy") if is_answered else LOST] * len(entries)
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
-        results = self.send_once(entries)
-        return lambda: results
 
 
 @dataclass
