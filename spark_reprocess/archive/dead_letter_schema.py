@@ -47,6 +47,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("error_type", pa.string()),
         pa.field("error_message", pa.string()),
         pa.field("plan_id", pa.string()),
+        pa.field("source_queue", pa.string()),
         pa.field("body_bytes", pa.int64()),
         pa.field("queue_url", pa.string()),
         pa.field("drained_at", _TIME),
@@ -63,8 +64,8 @@ SPARK_SCHEMA = """
     message_group_id string, deduplication_id string, sequence_number string, trace_header string,
     source_arn string, sender_id string, sent_at timestamp, first_received_at timestamp,
     receive_count int, replay_count long, first_seen_at timestamp, parked_reason string,
-    error_type string, error_message string, plan_id string, body_bytes long, queue_url string,
-    drained_at timestamp"""
+    error_type string, error_message string, plan_id string, source_queue string, body_bytes long,
+    queue_url string, drained_at timestamp"""
 """The same columns in Spark's words. A read adds the partition column ``drain_id``."""
 
 _TEXTS = {
@@ -108,6 +109,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "error_type": context.error and context.error.type,
         "error_message": context.error and _storable(context.error.message),
         "plan_id": context.plan_id,
+        "source_queue": context.source_queue,
         "body_bytes": len(_utf8(message.message_id, message.body)),
         "queue_url": queue_url,
         "drained_at": drained_at,

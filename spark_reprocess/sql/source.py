@@ -55,7 +55,8 @@ class SqsDataSource(DataSource):
 
     The columns are those of the archive: the message id, body, ``attributes`` (name to
     ``data_type``, ``string_value``, ``binary_value``), SQS's own attributes, typed, and what the
-    replay function wrote: ``replay_count``, ``parked_reason``, ``error_type``, ``error_message``.
+    replay function wrote: ``replay_count``, ``parked_reason``, ``error_type``, ``error_message``,
+    ``source_queue``.
 
     What a look costs and cannot do:
 

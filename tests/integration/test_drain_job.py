@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from dlq_replay.message import SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import (
@@ -27,6 +28,7 @@ from spark_reprocess.drain.drain_values import DrainRules
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.failures import SPARK_FAILURES
+from tests.builders import context
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     DRAIN_ID,
@@ -59,6 +61,22 @@ def test_nothing_is_deleted_when_the_write_fails(
     assert summary.rest == QueueCounts(visible=0, in_flight=5, delayed=0)
     assert main(["analyze", "--archive", str(tmp_path)]) == 2
     assert "holds no messages; run drain first" in capsys.readouterr().err
+
+
+def test_archive_names_the_source_queue_of_each_message(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    ours = context(first_id="a", reason="too_old", source_queue="orders.fifo")
+    source.send([SendEntry("by the function", ours), SendEntry("by SQS")])
+
+    drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))
+
+    rows = read_archive(spark, open_archive(str(tmp_path))).select("body", "source_queue").collect()
+    assert {row["body"]: row["source_queue"] for row in rows} == {
+        "by the function": "orders.fifo",
+        "by SQS": None,
+    }
 
 
 def test_unwritable_archive_is_noticed_before_a_receive(

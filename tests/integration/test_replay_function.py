@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -15,7 +15,15 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
-from tests.builders import counter, environment, filler, lambda_record, text
+from tests.builders import (
+    context,
+    counter,
+    environment,
+    filler,
+    lambda_record,
+    queue_arn,
+    text,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -136,6 +144,51 @@ def test_count_rises_until_the_message_is_parked(world: World) -> None:
     assert receive_all(world.main) == []
     assert (context.first_id, context.reason) == (first_id, "attempts_exhausted")
     assert parked.history.replay_count == 3
+
+
+def test_parked_copy_names_the_queue_that_it_was_a_dead_letter_of(world: World) -> None:
+    main = world.main.url.rpartition("/")[2]
+    exhausted = counter("3")
+    entries = (
+        SendEntry("moved by SQS", exhausted),
+        SendEntry("sent here", exhausted),
+        SendEntry("says another", {**exhausted, **context(source_queue="other")}),
+        SendEntry("foreign"),
+    )
+    sent = {letter.body: letter for letter in world.put_in_dlq(*entries)}
+    sources = {"moved by SQS": queue_arn(main), "foreign": queue_arn("other")}
+    for body, arn in sources.items():
+        letter = sent[body]
+        sent[body] = replace(letter, system={**letter.system, "DeadLetterQueueSourceArn": arn})
+
+    assert invoke(*sent.values()) == set()
+
+    parked = {one.body: one.history.context for one in receive_all(world.parked)}
+    assert {body: known.source_queue for body, known in parked.items()} == {
+        "moved by SQS": main,
+        "sent here": main,
+        "says another": main,
+        "foreign": "other",
+    }
+    assert parked["foreign"].reason == "foreign_source"
+
+
+def test_unknown_keys_of_the_context_come_back_on_every_copy(world: World) -> None:
+    later = {"r": 123, "k": {"type": "Timeout"}, "held": None}
+    known = context(first_id="a", unknown=later)
+    letters = world.put_in_dlq(SendEntry("a", known), SendEntry("b", {**known, **counter("3")}))
+
+    assert invoke(*letters) == set()
+    copies = [*receive_all(world.main), *receive_all(world.parked)]
+    assert [one.history.context.unknown for one in copies] == [later, later]
+
+
+def test_context_with_a_huge_number_does_not_stop_the_other_letters(world: World) -> None:
+    hostile = {CONTEXT_ATTRIBUTE: text(f'{{"v":1,"t0":{"9" * 2000}}}')}
+    letters = world.put_in_dlq(SendEntry("hostile", hostile), SendEntry("good"))
+
+    assert invoke(*letters) == set()
+    assert sorted(one.body for one in receive_all(world.main)) == ["good", "hostile"]
 
 
 def test_letter_with_ten_attributes_is_parked_untouched(world: World) -> None:

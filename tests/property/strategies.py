@@ -34,6 +34,16 @@ own_attributes = st.dictionaries(names, text_attributes | binary_attributes, max
 
 ascii_words = st.from_regex(r"[!-~]{1,128}", fullmatch=True)
 moments = st.integers(0, 2**40)
+queue_names = st.from_regex(r"[A-Za-z0-9_-]{1,75}(\.fifo)?", fullmatch=True)
+unknown_keys = st.dictionaries(
+    st.from_regex(r"later[a-z]{0,3}", fullmatch=True),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+        max_leaves=4,
+    ),
+    max_size=3,
+)
 contexts = st.builds(
     ReplayContext,
     first_id=st.none() | ascii_words,
@@ -42,6 +52,8 @@ contexts = st.builds(
     reason=st.none() | ascii_words,
     error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
     plan_id=st.none() | ascii_words,
+    source_queue=st.none() | queue_names,
+    unknown=unknown_keys,
 )
 our_attributes = st.fixed_dictionaries(
     {},

@@ -1,10 +1,18 @@
 """A queue's account and name, from its URL or its ARN. Pure."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
 _ARN_PARTS = 6
+_QUEUE_NAME = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(\.fifo)?")
+"""SQSAPI, CreateQueue: at most 80 characters, with the suffix of a FIFO queue."""
+
+
+def is_queue_name(text: str) -> bool:
+    """Whether SQS allows *text* as the name of a queue."""
+    return _QUEUE_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

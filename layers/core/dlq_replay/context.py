@@ -4,17 +4,23 @@ Pure. SQS does not encrypt attributes, so no body and no secret belongs here.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+from dlq_replay.addresses import is_queue_name
 
 CONTEXT_ATTRIBUTE = "sqs-dlq-context"
 CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
+_SECONDS_MAX = 2**63 - 1
+_UNKNOWN_MAX_BYTES = 256
+_KNOWN_KEYS = frozenset({"v", "id", "t0", "due", "reason", "error", "plan", "src"})
 
 # Made once: json.dumps would make one for each call that wants no blanks.
-_compact_json = json.JSONEncoder(separators=(",", ":")).encode
+_compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,8 @@ class FailureError:
 class ReplayContext:
     """What travels with a dead letter. Every field may be unknown, which is None.
 
-    Texts are printable ASCII of 1 to 128 characters (the error's message is cut to fit), so that
-    the whole always has room in 1,024 bytes.
+    Texts are printable ASCII of 1 to 128 characters. The whole is at most 1,024 bytes: ``to_json``
+    says what is cut or left out where it would be more.
 
     Attributes:
         first_id: SQS message id of the first copy.
@@ -39,6 +45,9 @@ class ReplayContext:
         reason: why it was parked; only on parked copies.
         error: why the consumer failed; only on parked copies.
         plan_id: the redrive plan that last put it back.
+        source_queue: name of the queue that it was a dead letter of; on every parked copy.
+        unknown: keys that this version does not know, with the JSON values that they had; at most
+            256 bytes of them, the first that fit. Whoever rewrites the context keeps them.
     """
 
     first_id: str | None = None
@@ -47,10 +56,12 @@ class ReplayContext:
     reason: str | None = None
     error: FailureError | None = None
     plan_id: str | None = None
+    source_queue: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the attribute's text. Unknown keys are ignored.
+        """Read the attribute's text.
 
         Raises:
             ValueError: this is no context of version 1; the caller goes on as if there were none
@@ -66,17 +77,27 @@ class ReplayContext:
             reason=_text(raw, "reason"),
             error=_error(raw),
             plan_id=_text(raw, "plan"),
+            source_queue=_queue_name(raw, "src"),
+            unknown=_unknown(raw),
         )
 
     def to_json(self) -> str:
-        """Spell it compactly, in at most 1,024 bytes of ASCII: the error's message gives way."""
+        """Format it compactly, in at most 1,024 bytes of ASCII.
+
+        Where it would be more, the error's message is cut first. Then the unknown keys are left
+        out, then the whole error.
+        """
         for characters in _ERROR_MESSAGE_CHARACTERS:
-            text = self._spell(characters)
+            text = self._format(characters)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
-        raise AssertionError("without the error's message there is always room")
+        known = replace(self, unknown={})
+        text = known._format(0)  # noqa: SLF001 - of this class
+        if len(text) <= CONTEXT_MAX_BYTES:
+            return text
+        return replace(known, error=None)._format(0)  # noqa: SLF001 - of this class
 
-    def _spell(self, error_characters: int) -> str:
+    def _format(self, error_characters: int) -> str:
         fields: dict[str, Any] = {
             "v": CONTEXT_VERSION,
             "id": self.first_id,
@@ -86,8 +107,10 @@ class ReplayContext:
             "error": self.error
             and {"type": self.error.type, "message": self.error.message[:error_characters]},
             "plan": self.plan_id,
+            "src": self.source_queue,
         }
-        return _compact_json({key: value for key, value in fields.items() if value is not None})
+        known = {key: value for key, value in fields.items() if value is not None}
+        return _compact_json({**known, **self.unknown})
 
 
 def _load_object(text: str) -> dict[str, Any]:
@@ -111,9 +134,33 @@ def _text(raw: dict[str, Any], key: str) -> str | None:
     return value
 
 
+def _queue_name(raw: dict[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    if value is not None and not (isinstance(value, str) and is_queue_name(value)):
+        raise ValueError(f"{key} must be the name of an SQS queue")
+    return value
+
+
+def _unknown(raw: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    room = _UNKNOWN_MAX_BYTES
+    for key, value in raw.items():
+        if key in _KNOWN_KEYS:
+            continue
+        try:
+            size = len(_compact_json({key: value}))
+        except (ValueError, RecursionError):
+            # Python reads NaN and deep nesting that it does not write again.
+            continue
+        if size <= room:
+            kept[key] = value
+            room -= size
+    return kept
+
+
 def _seconds(raw: dict[str, Any], key: str) -> int | None:
     value = raw.get(key)
-    if value is not None and (type(value) is not int or value < 0):
+    if value is not None and (type(value) is not int or not 0 <= value <= _SECONDS_MAX):
         raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
     return value
 

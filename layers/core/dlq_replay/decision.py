@@ -5,13 +5,16 @@ Pure, and the only place that decides. The rules stand in their order; the first
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from dlq_replay.outgoing import first_seen_seconds, has_room_for_context, has_room_for_counter
+from dlq_replay.outgoing import (
+    first_seen_seconds,
+    has_room_for_context,
+    has_room_for_counter,
+    source_queue,
+)
 from dlq_replay.policy import (
     EXPIRY_MARGIN_SECONDS,
     VISIBILITY_HOLD_MAX_SECONDS,
@@ -98,7 +101,7 @@ def _reason_to_park(
     failure: Failure | None,
 ) -> ParkReason | None:
     replay_count = message.history.replay_count
-    if _is_foreign(message, policy.main_queue):
+    if source_queue(message, policy) != policy.main_queue:
         return ParkReason.FOREIGN_SOURCE
     if replay_count is None:
         return ParkReason.INVALID_COUNTER
@@ -161,19 +164,6 @@ def _replay_or_hold_fifo(
     if due <= now_seconds or due > expires - EXPIRY_MARGIN_SECONDS:
         return Replay(number, delay_seconds=0)
     return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
-
-
-def _is_foreign(message: Message, main_queue: QueueAddress) -> bool:
-    return message.source_arn is not None and _queue_at(message.source_arn) != main_queue
-
-
-@lru_cache
-def _queue_at(arn: str) -> QueueAddress | None:
-    """The queue of an ARN, None where it is no queue's; nearly all messages name the same one."""
-    try:
-        return QueueAddress.from_arn(arn)
-    except ValueError:
-        return None
 
 
 def _is_too_old(message: Message, policy: ReplayPolicy, now_seconds: int) -> bool:

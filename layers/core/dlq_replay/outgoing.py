@@ -2,7 +2,9 @@
 
 import hashlib
 from dataclasses import replace
+from functools import lru_cache
 
+from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
@@ -73,10 +75,14 @@ def parked_entry(
 ) -> SendEntry:
     """The copy that goes to the parked queue: the counter untouched, the reason in the context.
 
-    *error* is what the consumer recorded. Where the context has no room, the message goes as it
-    is.
+    The context also names the source queue, because SQS says nothing of it on a copy that was
+    sent. *error* is what the consumer recorded. Where the context has no room, the message goes as
+    it is.
     """
-    context = _context(message, now_seconds, reason=reason, error=error)
+    context = replace(
+        _context(message, now_seconds, reason=reason, error=error),
+        source_queue=_source_queue_name(message, policy),
+    )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
     attributes = _with_context(message.body, others, context, policy)
     return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
@@ -92,12 +98,19 @@ def redriven_entry(
 ) -> SendEntry:
     """The copy that a redrive sends: a fresh start that remembers its origin.
 
-    The counter is cleared unless *keep_counter*. The context keeps the first id and names the
-    plan; everything else in it is gone. On FIFO the deduplication id is the archived copy's id
-    with the plan's: sending it again within one plan is removed by SQS, a later plan's is not.
+    The counter is cleared unless *keep_counter*. The context keeps the first id, the source queue
+    and the keys that this version does not know, and names the plan. On FIFO the deduplication id
+    is the archived copy's id with the plan's: sending it again within one plan is removed by SQS,
+    a later plan's is not.
     """
     ours = (CONTEXT_ATTRIBUTE,) if keep_counter else (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
-    context = ReplayContext(first_id=message.first_id, plan_id=plan_id)
+    known = message.history.context
+    context = ReplayContext(
+        first_id=message.first_id,
+        plan_id=plan_id,
+        source_queue=known.source_queue,
+        unknown=known.unknown,
+    )
     others = _without(message.attributes, *ours)
     return _entry(
         message,
@@ -139,6 +152,31 @@ def first_seen_seconds(message: Message, now_seconds: int) -> int:
     return now_seconds if recorded is None else recorded
 
 
+def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
+    """Which queue it is a dead letter of; None where SQS names no queue.
+
+    SQS names the source only on a copy that its redrive policy moved. A held copy, a direct send
+    and what a message move task moved count as the main queue's: no other source is configured,
+    and ``src`` in the context counts only where it names a configured queue, because any producer
+    can write it.
+    """
+    return policy.main_queue if message.source_arn is None else _queue_at(message.source_arn)
+
+
+@lru_cache
+def _queue_at(arn: str) -> QueueAddress | None:
+    """The queue of an ARN, None where it is no queue's; nearly all messages name the same one."""
+    try:
+        return QueueAddress.from_arn(arn)
+    except ValueError:
+        return None
+
+
+def _source_queue_name(message: Message, policy: ReplayPolicy) -> str | None:
+    source = source_queue(message, policy)
+    return source.name if source and is_queue_name(source.name) else None
+
+
 def _context(
     message: Message,
     now_seconds: int,
@@ -147,13 +185,16 @@ def _context(
     reason: str | None = None,
     error: FailureError | None = None,
 ) -> ReplayContext:
+    known = message.history.context
     return ReplayContext(
         first_id=message.first_id,
         first_seen_seconds=first_seen_seconds(message, now_seconds),
         due_seconds=due_seconds,
         reason=reason,
         error=error,
-        plan_id=message.history.context.plan_id,
+        plan_id=known.plan_id,
+        source_queue=known.source_queue,
+        unknown=known.unknown,
     )
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from dlq_replay.context import FailureError, ReplayContext
@@ -8,13 +10,69 @@ def test_absent_fields_are_absent_on_the_wire() -> None:
 
 
 def test_every_field_survives_the_wire() -> None:
-    full = ReplayContext("id", 1, 2, "too_old", FailureError("TimeoutError", "späť 🎉"), "plan-1")
+    full = ReplayContext(
+        "id",
+        1,
+        2,
+        "too_old",
+        FailureError("TimeoutError", "späť 🎉"),
+        "plan-1",
+        "orders",
+        {"r": [1]},
+    )
 
     assert full == ReplayContext.from_json(full.to_json())
 
 
-def test_unknown_key_is_ignored() -> None:
-    assert ReplayContext(first_id="a") == ReplayContext.from_json('{"v":1,"id":"a","later":[1]}')
+@pytest.mark.parametrize("value", ["[1]", "null", '{"a":[1.5,true,""]}', '"späť"', "0", "-1e3"])
+def test_unknown_key_survives_a_rewrite_with_its_value(value: str) -> None:
+    known = ReplayContext.from_json(f'{{"v":1,"id":"a","later":{value}}}')
+
+    assert known.first_id == "a"
+    assert json.loads(known.to_json())["later"] == json.loads(value)
+
+
+@pytest.mark.parametrize(
+    ("junk", "kept"),
+    [
+        ('"a":"%s","b":1' % ("x" * 300), {"b": 1}),
+        ('"a":NaN,"b":1', {"b": 1}),
+        ('"a":1e400,"b":1', {"b": 1}),
+        (f'"a":{"[" * 500}1{"]" * 500},"b":1', {"b": 1}),
+        (",".join(f'"k{n:03d}":{n}' for n in range(200)), {f"k{n:03d}": n for n in range(24)}),
+    ],
+    ids=["long", "not a number", "infinite", "deep", "many"],
+)
+def test_unknown_keys_that_cannot_be_kept_are_left_out(junk: str, kept: dict[str, int]) -> None:
+    assert ReplayContext.from_json(f'{{"v":1,"id":"a",{junk}}}').unknown == kept
+
+
+def test_error_message_gives_way_before_unknown_keys() -> None:
+    later = {"later": "x" * 240}
+    widest = FailureError("E" * 128, "m" * 500)
+    context = ReplayContext("i" * 128, 2**62, 2**62, "r" * 128, widest, "p" * 128, "q" * 80, later)
+    written = ReplayContext.from_json(context.to_json())
+
+    assert written.unknown == later
+    assert written.error == FailureError("E" * 128, "m" * 50)
+
+
+def test_unknown_keys_give_way_before_the_error() -> None:
+    quotes = '"' * 128
+    context = ReplayContext(
+        quotes,
+        2**62,
+        2**62,
+        "r",
+        FailureError("E" * 128, "m" * 500),
+        quotes,
+        "q" * 80,
+        {"a": "x" * 240},
+    )
+    written = ReplayContext.from_json(context.to_json())
+
+    assert (written.unknown, written.error) == ({}, FailureError("E" * 128, ""))
+    assert (written.first_id, written.source_queue) == (quotes, "q" * 80)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +92,13 @@ def test_unknown_key_is_ignored() -> None:
         ('{"v":1,"t0":"1"}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":-1}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":true}', "t0 must be epoch seconds"),
+        ('{"v":1,"t0":%s}' % ("9" * 2000), "t0 must be epoch seconds"),
         ('{"v":1,"due":1.5}', "due must be epoch seconds"),
+        ('{"v":1,"src":7}', "src must be the name of an SQS queue"),
+        ('{"v":1,"src":""}', "src must be the name of an SQS queue"),
+        ('{"v":1,"src":"a.b"}', "src must be the name of an SQS queue"),
+        ('{"v":1,"src":"a\\n"}', "src must be the name of an SQS queue"),
+        ('{"v":1,"src":"%s.fifo"}' % ("x" * 76), "src must be the name of an SQS queue"),
         ('{"v":1,"error":"text"}', "error must be an object"),
     ],
 )
@@ -44,9 +108,9 @@ def test_malformed_context_names_the_rule(text: str, rule: str) -> None:
 
 
 def test_long_error_message_is_cut_until_the_context_fits() -> None:
-    widest = "x" * 128
+    widest = '"' * 128
     context = ReplayContext(
-        widest, 2**62, 2**62, widest, FailureError(widest, "\U0001f389" * 5000), widest
+        widest, 2**62, 2**62, widest, FailureError(widest, "\U0001f389" * 5000), widest, "q" * 80
     )
 
     assert len(context.to_json()) <= 1024

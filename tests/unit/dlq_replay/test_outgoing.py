@@ -3,8 +3,25 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
-from tests.builders import NOW, context, context_of, counter, filler, message, policy, text
+from dlq_replay.outgoing import (
+    canary_entry,
+    has_room_for_context,
+    held_entry,
+    parked_entry,
+    redriven_entry,
+    replay_entry,
+)
+from tests.builders import (
+    NOW,
+    context,
+    context_of,
+    counter,
+    filler,
+    message,
+    policy,
+    queue_arn,
+    text,
+)
 
 
 def test_first_replay_remembers_the_first_copy_and_the_time() -> None:
@@ -66,9 +83,65 @@ def test_parked_copy_says_why_and_keeps_its_counter() -> None:
         message("m-1", attributes=counter("3")), "attempts_exhausted", NOW, policy()
     )
 
-    assert context_of(entry) == ReplayContext("m-1", NOW, reason="attempts_exhausted")
+    assert context_of(entry) == ReplayContext(
+        "m-1", NOW, reason="attempts_exhausted", source_queue="main"
+    )
     assert entry.attributes[REPLAY_COUNT_ATTRIBUTE] == MessageAttribute("Number", "3")
     assert entry.delay_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("arn", "carried", "written"),
+    [
+        (None, None, "main"),
+        (queue_arn("main"), None, "main"),
+        (queue_arn("main"), "other", "main"),
+        (None, "other", "main"),
+        (queue_arn("other"), None, "other"),
+        (queue_arn("other"), "main", "other"),
+        ("?", "other", None),
+        (queue_arn("no name"), None, None),
+    ],
+)
+def test_parked_copy_names_its_source_queue(
+    arn: str | None, carried: str | None, written: str | None
+) -> None:
+    system = {} if arn is None else {"DeadLetterQueueSourceArn": arn}
+    letter = message(attributes=context(source_queue=carried), **system)
+
+    entry = parked_entry(letter, "too_old", NOW, policy())
+
+    assert context_of(entry).source_queue == written
+
+
+def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> None:
+    letter = message(attributes=context(source_queue="other", unknown={"r": {"m": 1}}))
+    entries = (
+        replay_entry(letter, 1, 0, NOW, policy()),
+        held_entry(letter, NOW + 5000, 900, NOW, policy()),
+        redriven_entry(letter, "p", to_fifo=False),
+        canary_entry(letter, "p", to_fifo=False),
+    )
+
+    assert [context_of(entry).source_queue for entry in entries] == ["other"] * 4
+    assert [context_of(entry).unknown for entry in entries] == [{"r": {"m": 1}}] * 4
+
+
+def test_parked_copy_keeps_unknown_keys() -> None:
+    letter = message(attributes=context(unknown={"r": None}))
+
+    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"r": None}
+
+
+def test_room_for_the_context_counts_what_it_carries() -> None:
+    bare = message("m-1", attributes=context(first_id="m-0"))
+    size = held_entry(bare, 10**11 - 1, 900, 10**11 - 1, policy()).size_bytes + len(
+        "sqs-dlq-replay-nbNumber1"
+    )
+    more = message("m-1", attributes=context(first_id="m-0", source_queue="other"))
+
+    assert has_room_for_context(bare, 1, policy(max_message_bytes=size))
+    assert not has_room_for_context(more, 1, policy(max_message_bytes=size))
 
 
 def test_invalid_counter_is_parked_as_it_came() -> None:

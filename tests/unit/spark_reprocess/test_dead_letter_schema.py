@@ -12,7 +12,7 @@ from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import Row, from_row, to_row, to_table
-from tests.builders import context, counter, message, queue_url, text
+from tests.builders import context, counter, message, queue_arn, queue_url, text
 from tests.property.strategies import messages
 
 URL = queue_url("parked")
@@ -60,6 +60,7 @@ def test_columns_repeat_what_our_attributes_say() -> None:
         reason="too_old",
         error=FailureError("Timeout", "after 3 s"),
         plan_id="p-1",
+        source_queue="orders.fifo",
     )
 
     row = row_of(message(attributes={**ours, **counter("7")}, body="hällo"))
@@ -69,6 +70,7 @@ def test_columns_repeat_what_our_attributes_say() -> None:
     assert row["parked_reason"] == "too_old"
     assert (row["error_type"], row["error_message"]) == ("Timeout", "after 3 s")
     assert row["plan_id"] == "p-1"
+    assert row["source_queue"] == "orders.fifo"
     assert row["replay_count"] == 7
     assert row["body_bytes"] == 6
     assert row["queue_url"] == URL
@@ -81,7 +83,14 @@ def test_message_without_our_attributes_has_empty_columns() -> None:
     assert row["first_id"] == "m-9"
     assert row["replay_count"] == 0
     assert row["parked_reason"] is None
+    assert row["source_queue"] is None
     assert row["first_seen_at"] is None
+
+
+def test_source_queue_is_only_what_the_context_says() -> None:
+    row = row_of(message(DeadLetterQueueSourceArn=queue_arn("orders")))
+
+    assert (row["source_arn"], row["source_queue"]) == (queue_arn("orders"), None)
 
 
 @pytest.mark.parametrize("count", ["many", "-1", str(2**63), "9" * 38])
