@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.direct_client import direct_client
@@ -105,3 +106,13 @@ def require_queue(option: str, url: str, make_client: ClientFactory) -> dict[str
         raise InputError(
             f"{option}: {error}; check the URL, the Region, the credentials and AWS_ENDPOINT_URL"
         ) from error
+
+
+def dead_letter_sources(queue_url: str, make_client: ClientFactory) -> set[QueueAddress] | None:
+    """Ask SQS which queues name this one as their dead-letter queue; None where it does not say."""
+    pages = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
+    try:
+        urls = [url for page in pages.paginate(QueueUrl=queue_url) for url in page["queueUrls"]]
+    except (ClientError, BotoCoreError):
+        return None
+    return {QueueAddress.from_url(url) for url in urls}

@@ -86,7 +86,8 @@ class GroupFinding:
         trend: ``rising``, ``steady``, ``falling`` or ``over`` (nothing lately); empty where too
             little is known.
         reasons: why messages were parked, and how many; the most frequent first.
-        sources: ARNs of the queues that they came from, and how many; likewise.
+        sources: names of the queues that they came from, ARNs where only SQS noted them, and how
+            many; likewise.
         replay_counts: replay count (None where unknown) and how many messages have it, ascending.
         body_bytes: sizes of the bodies.
         age_seconds: since the first failure that is known of, at the time of the analysis.

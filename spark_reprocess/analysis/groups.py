@@ -18,6 +18,7 @@ SLIM_COLUMNS = (
     "first_seen_at",
     "replay_count",
     "parked_reason",
+    "source_queue",
     "source_arn",
     "body_bytes",
 )
@@ -121,7 +122,7 @@ def tallies(
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(unnamed_reason)),
-        "source": F.col("source_arn"),
+        "source": F.coalesce("source_queue", "source_arn"),
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
     }

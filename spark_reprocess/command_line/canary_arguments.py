@@ -10,15 +10,14 @@ from spark_reprocess.errors import InputError
 
 _NAMES = (
     "canary",
-    "parked_queue_url",
     "canary_wait",
     "canary_max_return",
     "force_canary_wait",
 )
 
 
-def add_canary(parser: argparse.ArgumentParser, *, needs_parked_queue: bool = False) -> None:
-    """Add them; a verb that works on the parked queue anyway needs its URL without a canary too."""
+def add_canary(parser: argparse.ArgumentParser) -> None:
+    """Add them; the parked queue, where failures come back, is an argument of the verb's own."""
     group = parser.add_argument_group("canary")
     add = group.add_argument
     add(
@@ -26,14 +25,6 @@ def add_canary(parser: argparse.ArgumentParser, *, needs_parked_queue: bool = Fa
         type=_size,
         metavar="N|P%",
         help="send so many messages ahead, over all groups by size, at least one of each",
-    )
-    (parser if needs_parked_queue else group).add_argument(
-        "--parked-queue-url",
-        required=needs_parked_queue,
-        metavar="URL",
-        help="the queue to empty"
-        if needs_parked_queue
-        else "where failures come back; emptied meanwhile",
     )
     add(
         "--canary-wait",
@@ -59,6 +50,8 @@ def add_canary(parser: argparse.ArgumentParser, *, needs_parked_queue: bool = Fa
 def take_canary(values: dict[str, Any]) -> CanaryOptions | None:
     """Take the canary's arguments out of *values*; None where no canary is asked for.
 
+    ``parked_queue_url`` stays: it means something without a canary, too.
+
     Raises:
         InputError: they do not fit together.
     """
@@ -69,13 +62,13 @@ def take_canary(values: dict[str, Any]) -> CanaryOptions | None:
             option = given[0].replace("_", "-")
             raise InputError(f"--{option}: means nothing without --canary")
         return None
-    if taken["parked_queue_url"] is None:
+    if values["parked_queue_url"] is None:
         raise InputError("--canary needs --parked-queue-url: where its failures come back")
     if taken["force_canary_wait"] and taken["canary_wait"] is None:
         raise InputError("--force-canary-wait needs --canary-wait: how long to wait")
     return CanaryOptions(
         size=taken["canary"],
-        parked_queue_url=taken["parked_queue_url"],
+        parked_queue_url=values["parked_queue_url"],
         wait_seconds=taken["canary_wait"],
         max_return=taken["canary_max_return"] or NONE,
         is_wait_forced=taken["force_canary_wait"],

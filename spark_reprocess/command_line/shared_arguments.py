@@ -18,6 +18,20 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_destination(parser: argparse.ArgumentParser) -> None:
+    """Add ``--main-queue-url`` and ``--to-queue-url``."""
+    parser.add_argument(
+        "--main-queue-url",
+        metavar="URL",
+        help="the main queue: takes the messages that came from it; those of other queues are left",
+    )
+    parser.add_argument(
+        "--to-queue-url",
+        metavar="URL",
+        help="another destination, for all messages; those parked as foreign_source are left",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument(

@@ -38,7 +38,7 @@ def drawn_sample(
     candidates = canary_candidates(
         whole.fates,
         whole.messages,
-        max_message_bytes=facts.max_message_bytes,
+        max_message_bytes=facts.room_bytes,
         to_fifo=facts.to_fifo,
     )
     allocation = allocate(_counts(candidates), max(1, total))

@@ -6,14 +6,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.attributes import MAX_ATTRIBUTES
-from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.redrive.selection import Fate, with_waiting
-
-_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
-_OURS_BYTES = CONTEXT_MAX_BYTES + 64
-"""More than names, types and values of our two attributes can take."""
+from spark_reprocess.redrive.selection import Fate, has_room, with_waiting
 
 _UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
 
@@ -28,7 +21,7 @@ def canary_candidates(
     Returns:
         The rows of *fates* with ``first_id``.
     """
-    room = messages.select("message_id", "first_id", _has_room(max_message_bytes).alias("room"))
+    room = messages.select("message_id", "first_id", has_room(max_message_bytes).alias("room"))
     known = fates.join(room, on="message_id", how="inner")
     if to_fifo:
         whole = Window.partitionBy("message_group_id")
@@ -64,7 +57,7 @@ def canary_sample(
 
 
 def after_canary(
-    fates: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, to_fifo: bool
+    fates: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, in_order: bool
 ) -> DataFrame:
     """What is left to do when a canary was judged: the rest of the groups that were not *stopped*.
 
@@ -72,14 +65,14 @@ def after_canary(
         fates: the whole plan.
         settled: message ids of the canaries; they are no part of the rest.
         stopped: group ids.
-        to_fifo: then what stands behind a message of a stopped group waits.
+        in_order: whether what stands behind a message of a stopped group waits.
     """
     table = pa.table({"message_id": pa.array(settled, pa.string())})
     ids = F.broadcast(fates.sparkSession.createDataFrame(table))
     rest = fates.join(ids, on="message_id", how="left_anti")
     is_stopped = _is_sent() & F.col("group_id").isin(*stopped)
     judged = rest.withColumn("fate", F.when(is_stopped, Fate.STOPPED).otherwise(F.col("fate")))
-    return with_waiting(judged) if to_fifo else judged
+    return with_waiting(judged) if in_order else judged
 
 
 def _is_sent() -> Column:
@@ -88,19 +81,3 @@ def _is_sent() -> Column:
 
 def _chance(column: str, seed: str) -> Column:
     return F.xxhash64(F.lit(seed), F.col(column))
-
-
-def _has_room(max_message_bytes: int) -> Column:
-    own = F.map_filter("attributes", lambda name, _: ~name.isin(*_OURS))
-    sizes = F.transform(F.map_entries(own), _attribute_bytes)
-    size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, one: total + one)
-    has_slots = F.size(own) + len(_OURS) <= MAX_ATTRIBUTES
-    fits = F.col("body_bytes") + size + _OURS_BYTES <= max_message_bytes
-    return F.coalesce(has_slots & fits, F.lit(True))  # noqa: FBT003 - a value; no attributes
-
-
-def _attribute_bytes(entry: Column) -> Column:
-    value = entry["value"]
-    text, data = F.octet_length(value["string_value"]), F.octet_length(value["binary_value"])
-    names = F.octet_length(entry["key"]) + F.octet_length(value["data_type"])
-    return (names + F.coalesce(text, data, F.lit(0))).cast("long")

@@ -34,8 +34,9 @@ from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 
-# Of a claim's life: in the first share calls may begin, in the second their answers are waited for.
-# When it is over, others may take its messages for lost.
+# Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
+# answers are waited for until the second. When the life is over, others may take the messages for
+# lost.
 _CALLS_SHARE = 0.7
 _ANSWERS_SHARE = 0.8
 
@@ -112,8 +113,11 @@ class ChunkSender(Generic[QueueT]):
         work = [item for item in items if item.message_id not in settled]
         if work:
             number = len(attempts) + 1
-            if self.ledger.claim(unit, chunk, number, self._claim(work)):
-                done = self._act(unit, chunk, number, work)
+            # Others count the claim's age from this moment, so the deadlines below do too: writing
+            # the claim takes time, and may take long.
+            claimed_at = self.now_seconds()
+            if self.ledger.claim(unit, chunk, number, self._claim(work, claimed_at)):
+                done = self._act(unit, chunk, number, work, claimed_at)
             else:
                 done = [Settled(item, Fate.BUSY) for item in work]
             settled |= {one.item.message_id: one for one in done}
@@ -148,7 +152,7 @@ class ChunkSender(Generic[QueueT]):
             return Fate.WAITS
         return ""
 
-    def _claim(self, work: Sequence[Item]) -> Claim:
+    def _claim(self, work: Sequence[Item], claimed_at: float) -> Claim:
         groups = sorted({item.group_id for item in work if item.fate == Fate.SEND})
         edits = self.facts.edits
         return Claim(
@@ -156,15 +160,17 @@ class ChunkSender(Generic[QueueT]):
             who=self.facts.who,
             reason=self.facts.reason,
             destination=self.facts.destination,
-            time=timestamp(self.now_seconds()),
+            time=timestamp(claimed_at),
             message_ids=tuple(item.message_id for item in work),
             ttl_seconds=self.facts.claim_ttl_seconds,
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
             is_canary=self.facts.is_canary,
         )
 
-    def _act(self, unit: str, chunk: int, number: int, work: Sequence[Item]) -> list[Settled]:
-        answers = self._send([item for item in work if item.fate == Fate.SEND])
+    def _act(
+        self, unit: str, chunk: int, number: int, work: Sequence[Item], claimed_at: float
+    ) -> list[Settled]:
+        answers = self._send([item for item in work if item.fate == Fate.SEND], claimed_at)
         time = timestamp(self.now_seconds())
         confirmed = self.facts.confirmed
         results = [
@@ -177,10 +183,10 @@ class ChunkSender(Generic[QueueT]):
             return [Settled(item, Outcome.IN_DOUBT, str(error)) for item in work]
         return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
 
-    def _send(self, items: Sequence[Item]) -> Mapping[str, SendResult]:
-        now, ttl = self.now_seconds(), self.facts.claim_ttl_seconds
-        queue = self.queue_until(now + ttl * _CALLS_SHARE)
-        answers_until = now + ttl * _ANSWERS_SHARE
+    def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
+        ttl = self.facts.claim_ttl_seconds
+        queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
+        answers_until = claimed_at + ttl * _ANSWERS_SHARE
         lanes: dict[str, list[Shipment[str]]] = {}
         for item in items:
             lanes.setdefault(self._group_of(item), []).append(self._shipment(item, queue))

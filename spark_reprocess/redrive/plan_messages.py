@@ -14,10 +14,21 @@ from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import column_texts
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.selection import POSITION, WORK
+from spark_reprocess.redrive.redrive_values import EXAMPLES
+from spark_reprocess.redrive.selection import (
+    DETAIL,
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    POSITION,
+    SOURCE_COLUMNS,
+    WORK,
+    has_room,
+    parked_queue,
+)
 from spark_reprocess.spark.conditions import matching
 
-_ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
+_DETAILS = 4
+"""So many causes of one hindrance are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +93,16 @@ def _ids(spark: SparkSession, message_ids: Sequence[str]) -> DataFrame:
     return spark.createDataFrame(pa.table({"message_id": pa.array(message_ids, pa.string())}))
 
 
-def grouped_messages(messages: DataFrame, where: str | None) -> DataFrame:
+def grouped_messages(messages: DataFrame, where: str | None, max_message_bytes: int) -> DataFrame:
     """Keep what a plan needs of each message; add its group, and whether *where* selects it.
+
+    ``has_room`` says whether it can carry counter and context within *max_message_bytes*.
 
     Raises:
         InputError: *where* is no condition over the archive's columns.
     """
-    slim = with_groups(messages, (*_ORDER_COLUMNS, "parked_reason"))
+    derived = {"has_room": has_room(max_message_bytes), PARKED_QUEUE: parked_queue()}
+    slim = with_groups(messages.withColumns(derived), (*ORDER_COLUMNS, *SOURCE_COLUMNS, *derived))
     if where is None:
         return slim.withColumn("selected", F.lit(True))  # noqa: FBT003 - a value
     chosen = matching(messages, where).select("message_id", F.lit(True).alias("selected"))  # noqa: FBT003
@@ -110,11 +124,15 @@ def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bo
     return spread.sortWithinPartitions(*POSITION)
 
 
-def first_ids(fates: DataFrame, words: Sequence[str], count: int) -> dict[str, list[str]]:
-    """The first *count* message ids of each of these fates."""
-    return {
-        word: column_texts(
-            fates.where(F.col("fate") == word).orderBy(*POSITION).select("message_id").limit(count)
-        )
-        for word in words
-    }
+def hindered_by(fates: DataFrame, words: Sequence[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Say of each of these fates what causes it, and the ids of the first few messages."""
+    return {word: _hindered_by(fates.where(F.col("fate") == word)) for word in words}
+
+
+def _hindered_by(rows: DataFrame) -> tuple[str, tuple[str, ...]]:
+    causes = rows.where(F.col(DETAIL).isNotNull()).groupBy(DETAIL).count()
+    found = causes.orderBy(F.desc("count"), DETAIL).limit(_DETAILS + 1).collect()
+    named = [f"{row[DETAIL]} ({row['count']:,})" for row in found[:_DETAILS]]
+    more = ["…"] if len(found) > _DETAILS else []
+    ids = column_texts(rows.orderBy(*POSITION).select("message_id").limit(EXAMPLES))
+    return ", ".join([*named, *more]), tuple(ids)

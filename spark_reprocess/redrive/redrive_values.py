@@ -15,7 +15,10 @@ from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 
 HINDERED = (
+    Fate.OTHER_PARKED_QUEUE,
     Fate.FOREIGN,
+    Fate.UNKNOWN_SOURCE,
+    Fate.NO_ROOM,
     Fate.NO_GROUP,
     Fate.SPLIT_GROUP,
     Fate.IN_DOUBT,
@@ -46,12 +49,18 @@ class RedriveOptions:
     Attributes:
         archive: the folder that the plan was made of.
         plan: the plan's file.
-        to_queue_url: the destination.
+        to_queue_url: the destination of all messages that are not known to be foreign; None for
+            each message's own source queue, as far as that is *main_queue_url*.
+        main_queue_url: the source queue of messages that do not name theirs.
+        parked_queue_url: whose messages the run acts on; None where the plan has messages of one
+            parked queue alone.
         where: a Spark SQL condition over the archive's columns; what it does not match stays open.
         limit: messages to act on in this run, at least 1; the first of the plan's order.
         max_rate: messages a second, above 0; None for as fast as it goes.
         send_in_doubt: send again what may have been sent before.
-        include_foreign: send messages that were parked because they came from another queue.
+        include_foreign: act also on messages that came from another queue, or may have.
+        allow_reordering: send messages although an earlier one of their message group stays.
+        requires_room: leave messages that have no room for the plan's id.
         claim_ttl_seconds: how long a claim without a result counts as busy.
         keep_counter: keep the replay count instead of starting afresh.
         reason: why, for the ledger; required with *execute*.
@@ -64,12 +73,16 @@ class RedriveOptions:
 
     archive: str
     plan: str
-    to_queue_url: str
+    to_queue_url: str | None = None
+    main_queue_url: str | None = None
+    parked_queue_url: str | None = None
     where: str | None = None
     limit: int | None = None
     max_rate: float | None = None
     send_in_doubt: bool = False
     include_foreign: bool = False
+    allow_reordering: bool = False
+    requires_room: bool = False
     claim_ttl_seconds: float = 900
     keep_counter: bool = False
     reason: str = ""
@@ -81,6 +94,13 @@ class RedriveOptions:
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
+        if not self.to_queue_url and not self.main_queue_url:
+            raise InputError(
+                "no destination: give --main-queue-url, the queue that the messages came from, or "
+                "--to-queue-url for another one"
+            )
+        if self.include_foreign and not self.to_queue_url:
+            raise InputError("--include-foreign needs --to-queue-url: where those messages go")
         if self.execute and not self.reason.strip():
             raise InputError("--execute needs --reason: one sentence on why, for the ledger")
         if self.tasks_within(1) < 1:
@@ -90,6 +110,16 @@ class RedriveOptions:
                 f"{seconds / _TTL_CHUNKS:.0f} s, which must be at most half of --claim-ttl "
                 f"{self.claim_ttl_seconds:g}; give --claim-ttl {seconds:.0f} or more"
             )
+
+    @property
+    def destination(self) -> str:
+        """The URL of the queue that messages go to."""
+        return self.to_queue_url or self.main_queue_url or ""
+
+    @property
+    def destination_option(self) -> str:
+        """Which option named it."""
+        return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
 
     def tasks_within(self, tasks: int) -> int:
         """How many tasks, at most so many, can share the rate.
@@ -169,6 +199,12 @@ class RedriveSummary:
     def is_unfinished(self) -> bool:
         """Whether this run should have settled messages that it could not."""
         return self.executed and self.count(*_UNFINISHED) > 0
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether all that is unfinished waits for messages that a person must decide about."""
+        others = (word for word in _UNFINISHED if word is not Fate.WAITS)
+        return self.is_unfinished and self.count(*others) == 0
 
 
 @dataclass(frozen=True, slots=True)

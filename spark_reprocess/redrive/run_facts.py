@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.archive.turns import Run
 from spark_reprocess.editing.edit import Edit
@@ -19,9 +20,12 @@ class RunFacts:
         claim_ttl_seconds: how long a claim counts as busy.
         send_in_doubt: whether messages in doubt are sent again.
         max_message_bytes: the destination's limit.
+        room_bytes: the smallest limit of the queues that a copy passes before it is parked again:
+            what does not fit there loses its context on the way.
         edits: how messages are changed on their way, by group id.
         max_rate: messages a second over all tasks, None for no limit.
         is_canary: whether messages go ahead, to come back at once where they fail.
+        requires_room: whether a message that cannot carry the plan's id is left.
         is_restore: whether messages go back to the parked queue, as they are.
         cut_from: a digest of what the chunks are cut from. Claims that mean other chunks by the
             same numbers are none of each other's.
@@ -39,7 +43,9 @@ class RunFacts:
     max_message_bytes: int
     edits: Mapping[str, Edit] = field(default_factory=dict)
     max_rate: float | None = None
+    room_bytes: int = MAX_MESSAGE_BYTES
     is_canary: bool = False
+    requires_room: bool = False
     is_restore: bool = False
     cut_from: str = ""
 
@@ -76,7 +82,7 @@ class RunFacts:
         return Outcome.RESTORED if self.is_restore else Outcome.SENT
 
     def has_room(self, message: Message) -> bool:
-        """Whether the copy can carry what it must; without a canary a copy can do without."""
-        if not self.is_canary:
+        """Whether the copy can carry what it must; others can do without our attributes."""
+        if not self.is_canary and not self.requires_room:
             return True
-        return has_room_for_canary(message, self.plan_id, self.max_message_bytes)
+        return has_room_for_canary(message, self.plan_id, self.room_bytes)

@@ -4,16 +4,43 @@ A *fate* is one word. Two of them make work, the others say why there is none.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.attributes import MAX_ATTRIBUTES
+from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.policy import MAX_MESSAGE_BYTES
 
 CHUNK_MESSAGES = 100
 _UNIT_MESSAGES = 1000
 _MOST_UNITS = 64
 
 POSITION = ("unit", "chunk", "place")
+
+DETAIL = "detail"
+"""A column beside ``fate``: which queue, source or message stands in the way; else null."""
+
+SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
+"""What tells which queue a message came from first."""
+
+PARKED_QUEUE = "parked_queue"
+"""A column: account and name of the parked queue that a message was drained from."""
+
+ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
+"""What tells a message's place in its message group."""
+
+_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+_OURS_BYTES = CONTEXT_MAX_BYTES + 64
+"""More than names, types and values of our two attributes can take."""
+
+_REASON_FOREIGN = "foreign_source"
 
 
 class Fate(StrEnum):
@@ -29,7 +56,9 @@ class Fate(StrEnum):
     RESTORED_BEFORE = "restored_before"
     IN_DOUBT = "in_doubt"
     BUSY = "busy"
+    OTHER_PARKED_QUEUE = "other_parked_queue"
     FOREIGN = "foreign_source"
+    UNKNOWN_SOURCE = "unknown_source"
     NO_GROUP = "no_group"
     EDIT_FAILED = "edit_failed"
     SPLIT_GROUP = "split_group"
@@ -41,7 +70,94 @@ class Fate(StrEnum):
 
 
 WORK = (Fate.SEND, Fate.DISCARD)
-_IN_THE_WAY = (Fate.BUSY, Fate.IN_DOUBT, Fate.EDIT_FAILED, Fate.STOPPED)
+_NOT_IN_THE_WAY = (*WORK, Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Which queues a run is about, and what that says of each message. Pure columns.
+
+    Attributes:
+        destination: URL of the queue that messages go to.
+        parked: URL of the parked queue whose messages the run acts on; None where the archive has
+            messages of one parked queue alone.
+        is_named: whether the operator named the destination for every message that is not known to
+            be foreign. Otherwise it stands for the source of messages that do not name theirs.
+        dead_letter_queue: name of the destination's dead-letter queue; None for none.
+        room_bytes: the smallest message size limit of the queues that a copy passes before it is
+            parked again.
+        is_shared: whether other queues than the destination use its dead-letter queue, or might.
+        includes_foreign: whether messages of other and of unknown sources go, too.
+    """
+
+    destination: str
+    parked: str | None = None
+    is_named: bool = True
+    dead_letter_queue: str | None = None
+    room_bytes: int = MAX_MESSAGE_BYTES
+    is_shared: bool = False
+    includes_foreign: bool = False
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
+
+    @property
+    def is_of_parked(self) -> Column:
+        """Whether a message was drained from the run's own parked queue."""
+        if self.parked is None:
+            return F.lit(True)  # noqa: FBT003 - a value
+        address = QueueAddress.from_url(self.parked)
+        is_it = F.col(PARKED_QUEUE) == f"{address.account_id}/{address.name}"
+        return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
+
+    def hindrance(self) -> tuple[Column, Column]:
+        """Return the fate of a message that must not go to the destination, else null; and why.
+
+        What a message's own context says comes first. Without it, what SQS noted when it moved
+        the message counts. A message without either was parked unchanged, or by SQS: it is the
+        destination's only where no other queue uses that dead-letter queue.
+        """
+        name = QueueAddress.from_url(self.destination).name
+        was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
+        named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
+        has_context = reduce(or_, named)
+        moved_from = F.substring_index("source_arn", ":", -1)
+        is_direct = ~has_context & (moved_from != F.lit(self.dead_letter_queue or ""))
+        source = F.coalesce("source_queue", F.when(is_direct, moved_from))
+        is_foreign = F.coalesce(source != name, was_foreign)
+        if self.is_named:
+            is_foreign &= was_foreign
+        may_be_foreign = source.isNull() & ~has_context & F.lit(self.is_shared)
+        fate = F.when(~self.is_of_parked, Fate.OTHER_PARKED_QUEUE)
+        if not self.includes_foreign:
+            fate = fate.when(is_foreign, Fate.FOREIGN).when(may_be_foreign, Fate.UNKNOWN_SOURCE)
+        parked_queue = F.coalesce(PARKED_QUEUE, F.lit("not recorded"))
+        detail = F.when(fate == Fate.OTHER_PARKED_QUEUE, parked_queue)
+        return fate, detail.when(fate == Fate.FOREIGN, F.coalesce(source, F.lit("not recorded")))
+
+
+def parked_queue() -> Column:
+    """``PARKED_QUEUE`` of an archived message: the last two parts of its queue URL's path."""
+    return F.substring_index(F.rtrim("queue_url", F.lit("/")), "/", -2)
+
+
+def has_room(max_message_bytes: int) -> Column:
+    """Whether an archived message can carry counter and context within *max_message_bytes*."""
+    own = F.map_filter("attributes", lambda name, _: ~name.isin(*_OURS))
+    sizes = F.transform(F.map_entries(own), _attribute_bytes)
+    size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, one: total + one)
+    has_slots = F.size(own) + len(_OURS) <= MAX_ATTRIBUTES
+    fits = F.col("body_bytes") + size + _OURS_BYTES <= max_message_bytes
+    return F.coalesce(has_slots & fits, F.lit(True))  # noqa: FBT003 - a value; no attributes
+
+
+def _attribute_bytes(entry: Column) -> Column:
+    value = entry["value"]
+    text, data = F.octet_length(value["string_value"]), F.octet_length(value["binary_value"])
+    names = F.octet_length(entry["key"]) + F.octet_length(value["data_type"])
+    return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
 def in_order_units(messages: int) -> int:
@@ -72,66 +188,85 @@ def with_fates(
     numbered: DataFrame,
     states: DataFrame,
     actions: Mapping[str, str] | None,
+    queues: Queues,
     *,
-    to_fifo: bool,
     send_in_doubt: bool,
-    include_foreign: bool,
+    requires_room: bool = False,
 ) -> DataFrame:
-    """Add ``fate``.
+    """Add ``fate`` and ``DETAIL``; the order within message groups is ``with_waiting``'s affair.
 
     Args:
-        numbered: the whole plan, with ``selected``: whether this run's condition takes the message,
-            and ``edit_fault``: why its group's edit does not fit it, else null.
+        numbered: the whole plan, with ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
+            ``selected``: whether this run's condition takes the message, and ``edit_fault``: why
+            its group's edit does not fit it, else null.
         states: ``message_id, state`` of the ledgers.
         actions: by group id; other groups are left. None sends every group.
-        to_fifo: whether the destination is a FIFO queue: then a message without a message group
-            cannot go, and one behind a message whose fate is open waits.
+        queues: a FIFO destination takes no message without a message group.
         send_in_doubt: whether messages in doubt are sent again.
-        include_foreign: whether messages that were parked because they came from another queue go.
+        requires_room: whether a message that cannot carry its plan's id is left.
     """
     known = numbered.join(states, on="message_id", how="left")
     action = F.lit("redrive") if actions is None else _lookup(F.col("group_id"), actions)
     state = F.col("state")
+    not_ours, detail = queues.hindrance()
     fate = (
         F.when(state == "sent", Fate.SENT_BEFORE)
         .when(state == "discarded", Fate.DISCARDED_BEFORE)
         .when(state == "restored", Fate.RESTORED_BEFORE)
         .when(action == "leave", Fate.LEAVE)
         .when(~F.col("selected"), Fate.NOT_SELECTED)
+        .when(not_ours.isNotNull(), not_ours)
         .when(state == "busy", Fate.BUSY)
         .when((state == "in_doubt") & ~F.lit(send_in_doubt), Fate.IN_DOUBT)
         .when(action == "discard", Fate.DISCARD)
-        .when(_is_foreign() & ~F.lit(include_foreign), Fate.FOREIGN)
-        .when(F.col("message_group_id").isNull() & F.lit(to_fifo), Fate.NO_GROUP)
+        .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Fate.NO_GROUP)
         .when(F.col("edit_fault").isNotNull(), Fate.EDIT_FAILED)
+        .when(~F.col("has_room") & F.lit(requires_room), Fate.NO_ROOM)
         .otherwise(Fate.SEND)
     )
-    fates = known.withColumn("fate", fate).drop("state")
-    return with_waiting(fates) if to_fifo else fates
+    fates = known.withColumn("fate", fate).withColumn(
+        DETAIL, F.when(F.col("fate") == not_ours, detail)
+    )
+    return fates.drop("state", "has_room", *SOURCE_COLUMNS)
 
 
-def with_waiting(fates: DataFrame) -> DataFrame:
-    """Let what stands behind a message of its message group that is still to go wait for it."""
+def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
+    """Let each message wait that stands behind one of its message group that stays.
+
+    What stays is what is neither sent nor discarded nor restored, now or before: a message that the
+    plan leaves, one of another plan, one that cannot be sent. ``DETAIL`` names the first such one.
+    Messages of different parked queues do not wait for each other.
+
+    Args:
+        fates: the plan's messages, with ``ORDER_COLUMNS`` and ``PARKED_QUEUE``.
+        undecided: the same columns of the archive's other messages that nobody has decided about;
+            None where there is none.
+    """
+    # The order of ``number_chunks``.
+    order = F.struct(F.length("sequence_number"), "sequence_number", "sent_at", "message_id")
+    rows = fates
+    if undecided is not None:
+        rows = fates.unionByName(undecided.withColumn("fate", F.lit("")), allowMissingColumns=True)
     earlier = (
-        Window.partitionBy("message_group_id")
-        .orderBy("place")
+        Window.partitionBy(PARKED_QUEUE, "message_group_id")
+        .orderBy(order)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    is_open = F.col("fate").isin(*_IN_THE_WAY)
-    is_blocked = F.coalesce(F.max(is_open).over(earlier), F.lit(False))  # noqa: FBT003 - a value
-    return fates.withColumn(
-        "fate",
-        F.when(is_blocked & (F.col("fate") == Fate.SEND), Fate.WAITS).otherwise(F.col("fate")),
+    stays = F.when(~F.col("fate").isin(*_NOT_IN_THE_WAY), order)
+    first = F.min(stays).over(earlier)["message_id"]
+    marked = rows.withColumn("_first", first)
+    waits = (F.col("fate") == Fate.SEND) & F.col("_first").isNotNull()
+    return (
+        marked.where(F.col("fate") != "")
+        .withColumn(DETAIL, F.when(waits, F.col("_first")).otherwise(F.col(DETAIL)))
+        .withColumn("fate", F.when(waits, Fate.WAITS).otherwise(F.col("fate")))
+        .drop("_first")
     )
 
 
 def _in_order_unit(units: int) -> Column:
     group = F.coalesce("message_group_id", F.lit("")).cast("binary")
     return F.format_string("in-order-%02d", F.crc32(group) % units)
-
-
-def _is_foreign() -> Column:
-    return F.coalesce(F.col("parked_reason") == "foreign_source", F.lit(False))  # noqa: FBT003
 
 
 def _lookup(key: Column, values: Mapping[str, str]) -> Column:

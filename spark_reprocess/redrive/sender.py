@@ -68,7 +68,8 @@ class Sender:
                 return self.at_once(plan, facts, whole)
             flight = run.fly(sample)
         stopped = flight.report.stopped_groups
-        rest = after_canary(whole.fates, flight.settled, stopped, to_fifo=facts.to_fifo)
+        in_order = facts.to_fifo and not self.options.allow_reordering
+        rest = after_canary(whole.fates, flight.settled, stopped, in_order=in_order)
         with whole.weighed_again(rest) as left:
             return self._rest(plan, facts, left, flight)
 

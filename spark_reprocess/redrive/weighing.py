@@ -11,9 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import read_archive, read_rows
-from spark_reprocess.clients import require_queue_url
+from spark_reprocess.archive.message_store import (
+    column_texts,
+    drain_ids,
+    read_archive,
+    read_rows,
+)
+from spark_reprocess.archive.reading import archive_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults
@@ -23,12 +29,23 @@ from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import (
     Frozen,
-    first_ids,
     frozen_messages,
     grouped_messages,
+    hindered_by,
 )
 from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, RedriveOptions, Tally
-from spark_reprocess.redrive.selection import Fate, in_order_units, number_chunks, with_fates
+from spark_reprocess.redrive.selection import (
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    WORK,
+    Fate,
+    Queues,
+    in_order_units,
+    number_chunks,
+    parked_queue,
+    with_fates,
+    with_waiting,
+)
 from spark_reprocess.spark.conditions import explained
 
 
@@ -79,6 +96,7 @@ def weighed(
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
+    queues: Queues,
     editor: Editor,
     progress: Progress,
 ) -> Iterator[Weighed]:
@@ -86,12 +104,14 @@ def weighed(
 
     Raises:
         InputError: the archive does not hold the plan's messages, the plan names a group that they
-            do not have, or the operator's SQL fails on one of them.
+            do not have, they are of several parked queues and nobody said which is meant, or the
+            operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
         with progress("weighing each message", str), explained(options.where, _expressions(plan)):
-            frozen, fates = _weigh(spark, archive, plan, options, editor)
+            frozen, fates = _weigh(spark, archive, plan, options, queues, editor)
             stack.callback(fates.unpersist)
+            _require_one_parked_queue(fates, queues)
             # A group that was erased as a whole is named in the plan and has no message.
             planned = _counted(fates) if frozen.notes else _planned(plan, fates)
             hindered = (*_hindered(fates, planned), *_unedited(fates, planned))
@@ -99,7 +119,12 @@ def weighed(
 
 
 def _weigh(
-    spark: SparkSession, archive: Archive, plan: Plan, options: RedriveOptions, editor: Editor
+    spark: SparkSession,
+    archive: Archive,
+    plan: Plan,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
 ) -> tuple[Frozen, DataFrame]:
     """Return the plan's messages, and the fate of each, persisted.
 
@@ -110,7 +135,7 @@ def _weigh(
 
     def attempt(rows: DataFrame) -> tuple[Frozen, DataFrame, bool]:
         frozen = frozen_messages(archive, plan, rows)
-        fates = _fates(frozen.messages, archive, plan, options, editor).persist()
+        fates = _fates(frozen.messages, archive, plan, options, queues, editor).persist()
         try:
             return frozen, fates, frozen.check(fates)
         except BaseException:
@@ -136,23 +161,61 @@ def _expressions(plan: Plan) -> list[str]:
 
 
 def _fates(
-    messages: DataFrame, archive: Archive, plan: Plan, options: RedriveOptions, editor: Editor
+    messages: DataFrame,
+    archive: Archive,
+    plan: Plan,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
 ) -> DataFrame:
-    to_fifo = require_queue_url("--to-queue-url", options.to_queue_url).is_fifo
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
-    grouped = grouped_messages(messages, options.where)
-    numbered = number_chunks(grouped, in_order_units(plan.snapshot.messages) if to_fifo else None)
+    grouped = grouped_messages(messages, options.where, queues.room_bytes)
+    units = in_order_units(plan.snapshot.messages) if queues.is_fifo else None
+    numbered = number_chunks(grouped, units)
+    states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
     fates = with_fates(
         with_edit_faults(numbered, messages, editor),
-        ledger_states(spark, archive, time.time(), ttl).select("message_id", "state"),
+        states,
         plan.actions,
-        to_fifo=to_fifo,
+        queues,
         send_in_doubt=options.send_in_doubt,
-        include_foreign=options.include_foreign,
+        requires_room=options.requires_room,
     )
-    if to_fifo and options.where is not None:
-        fates = keep_groups_whole(fates)
-    return fates if options.limit is None else limited(fates, options.limit, to_fifo=to_fifo)
+    if queues.is_fifo and not options.allow_reordering:
+        if options.where is not None:
+            fates = keep_groups_whole(fates)
+        fates = with_waiting(fates, _undecided_elsewhere(archive, plan, numbered, states))
+    return fates if options.limit is None else limited(fates, options.limit, to_fifo=queues.is_fifo)
+
+
+def _undecided_elsewhere(
+    archive: Archive, plan: Plan, numbered: DataFrame, states: DataFrame
+) -> DataFrame | None:
+    """The archive's messages that are no part of the plan and that nobody has decided about."""
+    drains = drain_ids(archive)
+    if plan.snapshot.where is None and set(drains) <= set(plan.snapshot.drain_ids):
+        return None
+    rows = archive_rows(numbered.sparkSession, archive, drains, (*ORDER_COLUMNS, "queue_url"))
+    decided = states.where(F.col("state").isin(*DECIDED))
+    return (
+        rows.where(F.col("message_group_id").isNotNull())
+        .join(numbered.select("message_id"), "message_id", "left_anti")
+        .join(decided, "message_id", "left_anti")
+        .select(*ORDER_COLUMNS, parked_queue().alias(PARKED_QUEUE))
+    )
+
+
+def _require_one_parked_queue(fates: DataFrame, queues: Queues) -> None:
+    """A message must not go to a queue only because another one's messages do."""
+    if queues.parked is not None:
+        return
+    work = fates.where(F.col("fate").isin(*WORK) & F.col(PARKED_QUEUE).isNotNull())
+    found = sorted(column_texts(work.select(PARKED_QUEUE).distinct()))
+    if len(found) > 1:
+        raise InputError(
+            f"the plan has messages of {len(found)} parked queues: {', '.join(found)}; say with "
+            "--parked-queue-url whose messages go to the destination; the others are left"
+        )
 
 
 def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
@@ -175,8 +238,9 @@ def _hindered(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
     for tally in planned:
         counts[tally.word] += tally.count
     words = [word for word in HINDERED if counts[word]]
-    ids = first_ids(fates, words, EXAMPLES)
-    return [Tally("", word, counts[word], "", tuple(ids[word])) for word in words]
+    return [
+        Tally("", word, counts[word], *causes) for word, causes in hindered_by(fates, words).items()
+    ]
 
 
 def _unedited(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

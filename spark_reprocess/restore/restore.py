@@ -34,21 +34,29 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes
 from spark_reprocess.redrive.execution import Executed, execute
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.plan_messages import first_ids, work_rows
+from spark_reprocess.redrive.plan_messages import hindered_by, work_rows
 from spark_reprocess.redrive.redrive_values import (
-    EXAMPLES,
     HINDERED,
     RedriveSummary,
     Tally,
     summarize,
 )
 from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import WORK, number_chunks, with_fates
+from spark_reprocess.redrive.selection import (
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    SOURCE_COLUMNS,
+    WORK,
+    Queues,
+    number_chunks,
+    parked_queue,
+    with_fates,
+    with_waiting,
+)
 from spark_reprocess.spark.conditions import explained, matching
 from spark_reprocess.who import who
 
 _IN_ORDER_UNITS = 8
-_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at", "parked_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class RestoreOptions:
         parked_queue_url: the destination.
         where: a Spark SQL condition over the archive's columns, None for all messages.
         limit: messages to restore in this run, at least 1; None for all.
+        include_foreign: also messages that were drained from another parked queue.
         include_discarded: also what was discarded, which is how a discard is undone.
         send_in_doubt: also what may have been sent before.
         claim_ttl_seconds: how long a claim without a result counts as busy.
@@ -72,6 +81,7 @@ class RestoreOptions:
     parked_queue_url: str
     where: str | None = None
     limit: int | None = None
+    include_foreign: bool = False
     include_discarded: bool = False
     send_in_doubt: bool = False
     claim_ttl_seconds: float = 900
@@ -174,7 +184,12 @@ def _fates(
     messages: DataFrame, archive: Archive, facts: RunFacts, options: RestoreOptions
 ) -> DataFrame:
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
-    slim = messages.select(*_COLUMNS, F.col("drain_id").alias("group_id"))
+    slim = messages.select(
+        *(*ORDER_COLUMNS, *SOURCE_COLUMNS),
+        parked_queue().alias(PARKED_QUEUE),
+        F.col("drain_id").alias("group_id"),
+        F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
+    )
     units = _IN_ORDER_UNITS if facts.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
     chosen = matching(messages, options.where).select(
@@ -193,12 +208,16 @@ def _fates(
         marked,
         states,
         None,
-        to_fifo=facts.to_fifo,
+        # The parked queue takes messages of every source, but only those that were in it.
+        Queues(
+            options.parked_queue_url,
+            None if options.include_foreign else options.parked_queue_url,
+            includes_foreign=True,
+        ),
         send_in_doubt=options.send_in_doubt,
-        include_foreign=True,
     )
-    if facts.to_fifo and options.where is not None:
-        fates = keep_groups_whole(fates)
+    if facts.to_fifo:
+        fates = with_waiting(fates if options.where is None else keep_groups_whole(fates))
     if options.limit is None:
         return fates
     return limited(fates, options.limit, to_fifo=facts.to_fifo)
@@ -207,8 +226,9 @@ def _fates(
 def _hindered(fates: DataFrame, planned: list[Tally]) -> list[Tally]:
     counts = {w: sum(t.count for t in planned if t.word == w) for w in HINDERED}
     words = [word for word, count in counts.items() if count]
-    ids = first_ids(fates, words, EXAMPLES)
-    return [Tally("", word, counts[word], "", tuple(ids[word])) for word in words]
+    return [
+        Tally("", word, counts[word], *causes) for word, causes in hindered_by(fates, words).items()
+    ]
 
 
 def _plan(archive: Archive, facts: RunFacts, planned: list[Tally]) -> Plan:

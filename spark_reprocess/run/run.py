@@ -105,12 +105,16 @@ def _redrive(
     findings: Findings,
     progress: Progress,
 ) -> RedriveSummary | None:
-    if policy is None or options.to_queue_url is None or not findings.groups:
+    if policy is None or options.destination is None or not findings.groups:
         return None
     wanted = RedriveOptions(
         archive=options.archive,
         plan=findings.plan_path,
         to_queue_url=options.to_queue_url,
+        main_queue_url=options.main_queue_url,
+        parked_queue_url=options.parked_queue_url,
+        # What cannot carry the plan's id would be selected again by every run.
+        requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
         max_rate=options.max_rate,
         canary=options.canary,

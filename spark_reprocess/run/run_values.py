@@ -19,7 +19,9 @@ class RunOptions:
     Attributes:
         archive: the folder, or ``s3://BUCKET/PREFIX``.
         parked_queue_url: the queue to empty.
-        to_queue_url: where a policy's redrives go; required with *policy*.
+        to_queue_url: where all of a policy's redrives go, wherever their messages came from.
+        main_queue_url: the source queue of messages that do not name theirs; a *policy* needs one
+            of the two.
         policy: the file of rules, None for drain and analysis alone.
         time_budget_seconds: for the drain, None for as long as it takes.
         max_rate: messages a second, over all tasks; None for as fast as it goes.
@@ -34,6 +36,7 @@ class RunOptions:
     archive: str
     parked_queue_url: str
     to_queue_url: str | None = None
+    main_queue_url: str | None = None
     policy: str | None = None
     time_budget_seconds: float | None = None
     max_rate: float | None = None
@@ -44,10 +47,18 @@ class RunOptions:
     reason: str = ""
     execute: bool = False
 
+    @property
+    def destination(self) -> str | None:
+        """The URL of the queue that redrives go to."""
+        return self.to_queue_url or self.main_queue_url
+
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
-        if self.policy and not self.to_queue_url:
-            raise InputError("--policy needs --to-queue-url: where its redrives go")
+        if self.policy and not self.destination:
+            raise InputError(
+                "--policy needs --main-queue-url, the queue that the messages came from, or "
+                "--to-queue-url: where its redrives go"
+            )
         if self.execute and not self.policy:
             raise InputError("--execute needs --policy: the rules of what to do")
         if self.execute and not self.reason.strip():

@@ -65,6 +65,14 @@ class PlanCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocker:
+    """An undecided message of a FIFO queue, and how many of its message group wait behind it."""
+
+    message_id: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArchiveStatus:
     """What is where.
 
@@ -74,6 +82,9 @@ class ArchiveStatus:
         counts: of them, by ``State`` and ``undecided``; those in doubt and busy are undecided, too.
         oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
         examples: the first few ids of those in doubt and busy.
+        waiting: undecided messages of FIFO queues that are not the first of their message group:
+            none of them can go before that one is decided.
+        blockers: the first ones that most messages wait for, at most five.
     """
 
     archive: str
@@ -85,6 +96,8 @@ class ArchiveStatus:
     drains: tuple[DrainCount, ...]
     plans: tuple[PlanCount, ...]
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    waiting: int = 0
+    blockers: tuple[Blocker, ...] = ()
 
     def count(self, word: str) -> int:
         """How many messages are in a state, or undecided."""
@@ -111,7 +124,7 @@ def status(
     with progress("counting", str), explained(None):
         claimed = claimed_messages(spark, archive, now, options.claim_ttl_seconds).persist()
         try:
-            tallies = _tallies(spark, archive, claimed)
+            tallies, waiting, blockers = _counted(spark, archive, claimed)
             plans = _plans(archive, claimed)
             examples = _examples(claimed, plans)
         finally:
@@ -127,6 +140,8 @@ def status(
         drains=_drains(tallies),
         plans=plans,
         examples=examples,
+        waiting=waiting,
+        blockers=blockers,
     )
 
 
@@ -144,23 +159,49 @@ class _Tally:
         return self.state not in DECIDED
 
 
-def _tallies(spark: SparkSession, archive: Archive, claimed: DataFrame) -> list[_Tally]:
-    """As many as there are drains, times states."""
+def _counted(
+    spark: SparkSession, archive: Archive, claimed: DataFrame
+) -> tuple[list[_Tally], int, tuple[Blocker, ...]]:
+    """As many tallies as there are drains, times states; and who waits for whom."""
     drains = drain_ids(archive)
     if not drains:
-        return []
+        return [], 0, ()
+    columns = ("message_id", "drained_at", "message_group_id", "sequence_number", "sent_at")
+    rows = archive_rows(spark, archive, drains, (*columns, "queue_url"))
+    others = ("drained_at", "drain_id", *columns[2:], "queue_url")
     messages = (
-        archive_rows(spark, archive, drains, ("message_id", "sent_at", "drained_at"))
-        .withColumn("at", F.coalesce("sent_at", "drained_at"))
-        .groupBy("message_id")
-        .agg(F.min(F.struct("drained_at", "drain_id")).alias("first"), F.min("at").alias("at"))
+        rows.groupBy("message_id")
+        .agg(F.min(F.struct(*others)).alias("first"))
+        .select(
+            "message_id", "first.*", F.coalesce("first.sent_at", "first.drained_at").alias("at")
+        )
+        .join(strongest_states(claimed), "message_id", "left")
+        .persist()
     )
-    counted = (
-        messages.join(strongest_states(claimed), "message_id", "left")
-        .groupBy("first.drain_id", "state")
-        .agg(F.count("*").alias("count"), F.min("at").alias("oldest_at"))
+    try:
+        tallies = messages.groupBy("drain_id", "state").agg(
+            F.count("*").alias("count"), F.min("at").alias("oldest_at")
+        )
+        found = [_Tally(**row) for row in tallies.toArrow().to_pylist()]
+        return found, *_waiting(messages)
+    finally:
+        messages.unpersist()
+
+
+def _waiting(messages: DataFrame) -> tuple[int, tuple[Blocker, ...]]:
+    """The order is that of a redrive: of one parked queue and message group, by sequence number."""
+    order = F.struct(F.length("sequence_number"), "sequence_number", "sent_at", "message_id")
+    is_open = F.col("state").isNull() | ~F.col("state").isin(*DECIDED)
+    groups = (
+        messages.where(is_open & F.col("sequence_number").isNotNull())
+        .groupBy("queue_url", "message_group_id")
+        .agg((F.count("*") - 1).alias("waiting"), F.min(order)["message_id"].alias("message_id"))
+        .where(F.col("waiting") > 0)
     )
-    return [_Tally(**row) for row in counted.toArrow().to_pylist()]
+    total = groups.agg(F.coalesce(F.sum("waiting"), F.lit(0)).alias("total")).collect()[0]["total"]
+    most = groups.orderBy(F.desc("waiting"), "message_id").limit(EXAMPLES) if total else None
+    rows = most.collect() if most else []
+    return total, tuple(Blocker(row["message_id"], row["waiting"]) for row in rows)
 
 
 def _by_state(tallies: Sequence[_Tally]) -> dict[str, int]:

@@ -32,11 +32,16 @@ if TYPE_CHECKING:
 DRAIN_ID = "20261121T031502Z-ab12cd"
 
 
-def archive_of(folder: Path, messages: Sequence[Message], drain_id: str = DRAIN_ID) -> Archive:
-    """An archive as a drain would have left it."""
+def archive_of(
+    folder: Path,
+    messages: Sequence[Message],
+    drain_id: str = DRAIN_ID,
+    drained_from: str = queue_url("parked"),
+) -> Archive:
+    """An archive as a drain of that parked queue would have left it."""
     archive = open_archive(str(folder))
     drained_at = datetime.fromtimestamp(NOW, UTC)
-    rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+    rows = [to_row(one, drained_from, drained_at) for one in messages]
     write_messages(archive, drain_id, 0, rows)
     return archive
 

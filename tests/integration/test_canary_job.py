@@ -44,11 +44,10 @@ def parked(number: int, error: str = "TimeoutError", **fields: Any) -> Message:
     return message(f"m-{number:03d}", json.dumps({"n": number}), {**ours, **counter("5")}, **fields)
 
 
-def two_groups(folder: Path) -> Archive:
+def two_groups(folder: Path, **fields: str) -> Archive:
     """Odd numbers time out, even ones lack a field."""
-    return archive_of(
-        folder, [parked(n, "TimeoutError" if n % 2 else "KeyError") for n in range(20)]
-    )
+    messages = [parked(n, "TimeoutError" if n % 2 else "KeyError") for n in range(20)]
+    return archive_of(folder, messages, **fields)
 
 
 def run(
@@ -220,9 +219,9 @@ def test_wait_that_is_too_short_is_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
     dlq, parked_queue = make_queue("dlq"), make_queue("parked")
+    archive = two_groups(tmp_path, drained_from=parked_queue.url)
+    plan = planned(spark, archive)
     policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
     destination = make_queue("main", RedrivePolicy=json.dumps(policy), VisibilityTimeout="30")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]

@@ -44,7 +44,7 @@ def test_message_goes_back_as_it_was_archived_and_only_once(
 ) -> None:
     queue = make_queue("parked")
     sources = [parked(n) for n in range(4)]
-    archive = archive_of(tmp_path, sources)
+    archive = archive_of(tmp_path, sources, drained_from=queue.url)
 
     first = restored(spark, archive, queue.url, limit=3)
     rest = restored(spark, archive, queue.url)
@@ -61,7 +61,7 @@ def test_what_was_sent_or_discarded_stays_away(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queue, main_queue = make_queue("parked"), make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)], drained_from=queue.url)
     sent = planned(spark, archive)
     executed(spark, archive, sent, main_queue.url, where="message_id < 'm-002'")
     executed(spark, archive, planned(spark, archive, "discard"), main_queue.url)
@@ -83,6 +83,7 @@ def test_fifo_groups_go_back_in_order(
     archive = archive_of(
         tmp_path,
         [parked(n, MessageGroupId=f"g-{n % 2}", SequenceNumber=str(100 - n)) for n in range(6)],
+        drained_from=queue.url,
     )
 
     assert restored(spark, archive, queue.url).count("restored") == 6
@@ -98,10 +99,10 @@ def test_messages_that_are_drained_meanwhile_make_it_wait(
 ) -> None:
     """Another restore may share the claims, and would have cut its chunks from other files."""
     queue = make_queue("parked")
-    archive = archive_of(tmp_path, [parked(0)])
+    archive = archive_of(tmp_path, [parked(0)], drained_from=queue.url)
 
     def drain_and_read(*arguments: Any) -> "DataFrame":
-        archive_of(tmp_path, [parked(2)])
+        archive_of(tmp_path, [parked(2)], drained_from=queue.url)
         return read_archive(*arguments)
 
     with monkeypatch.context() as patch:
@@ -120,7 +121,7 @@ def test_dry_run_says_what_would_go_back_and_sends_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     queue = make_queue("parked")
-    archive = archive_of(tmp_path, [parked(n) for n in range(3)])
+    archive = archive_of(tmp_path, [parked(n) for n in range(3)], drained_from=queue.url)
     argv = ["restore", "--archive", archive.root, "--parked-queue-url", queue.url]
 
     assert main([*argv, "--where", "message_id > 'm-000'"]) == 0

@@ -1,5 +1,7 @@
 """The answer of ``redrive``."""
 
+from collections.abc import Mapping
+
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict
 from spark_reprocess.command_line.answers.edits import print_edits
@@ -14,15 +16,24 @@ _LEFT = (
     Fate.NOT_SELECTED,
     Fate.OVER_LIMIT,
     Fate.SPLIT_GROUP,
+    Fate.OTHER_PARKED_QUEUE,
     Fate.FOREIGN,
+    Fate.UNKNOWN_SOURCE,
     Fate.NO_GROUP,
     Fate.EDIT_FAILED,
     Fate.NO_ROOM,
 )
 
 _PROBLEMS: dict[str, str] = {
-    Fate.FOREIGN: "left: parked because they came from another queue; where the destination is "
-    "theirs, add --include-foreign",
+    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; act on them in a "
+    "run of their own, with its --parked-queue-url and destination",
+    Fate.FOREIGN: "left: they came from another main queue; send them there with --to-queue-url, "
+    "and --include-foreign where the queue is not recorded",
+    Fate.UNKNOWN_SOURCE: "left: nothing records which queue they came from, and other queues use "
+    "the same dead-letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
+    "destination is theirs, add --to-queue-url and --include-foreign",
+    Fate.NO_ROOM: "left for a person: they have no room for the replay count and the context "
+    "beside their own attributes, so nothing would show that they were redriven before",
     Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
     Fate.EDIT_FAILED: "left: the plan's edit does not fit them",
     Fate.SPLIT_GROUP: "left: --where takes only a part of their message group, which goes whole or "
@@ -31,7 +42,8 @@ _PROBLEMS: dict[str, str] = {
     "send them again with --in-doubt send",
     Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "
     "or its claims are older than --claim-ttl",
-    Fate.WAITS: "waiting: an earlier message of their group is not confirmed; run again",
+    Fate.WAITS: "waiting behind an earlier message of their message group that stays; decide "
+    "about that one, or run again with --allow-reordering",
     Outcome.FAILED: "failed: not sent; run again to retry",
     Fate.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
 }
@@ -112,9 +124,10 @@ def _time(summary: RedriveSummary) -> str:
     return f" in about {spell_seconds(seconds)} at {summary.max_rate:g} a second"
 
 
-def problem_sentence(problem: Problem) -> str:
-    """Say what stands in the way of how many messages, and which."""
+def problem_sentence(problem: Problem, sentences: Mapping[str, str] | None = None) -> str:
+    """Say what stands in the way of how many messages, and which; *sentences* go before ours."""
+    says = {**_PROBLEMS, **(sentences or {})}[problem.word]
     more = ", …" if problem.count > len(problem.examples) else ""
     detail = f" [{problem.detail}]" if problem.detail else ""
     ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
-    return f"{problem.count:,} {_PROBLEMS[problem.word]}{detail}{ids}"
+    return f"{problem.count:,} {says}{detail}{ids}"

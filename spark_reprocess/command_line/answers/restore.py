@@ -6,6 +6,12 @@ from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
+_PROBLEMS = {
+    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; where this one is "
+    "to have them, add --include-foreign",
+    Fate.WAITS: "waiting behind an earlier message of their message group that stays",
+}
+
 
 def print_restore(summary: RedriveSummary) -> None:
     """Say what went back to the parked queue, or would, drain by drain."""
@@ -16,7 +22,7 @@ def print_restore(summary: RedriveSummary) -> None:
     ]
     print_table(("drain", *words), rows)
     for problem in summary.problems:
-        say(problem_sentence(problem))
+        say(problem_sentence(problem, _PROBLEMS))
     if summary.executed:
         count = summary.count(Outcome.RESTORED)
         say(f"{summary.plan_id}, run {summary.run_id}: restored {count:,} to {summary.destination}")
@@ -31,7 +37,10 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
     work = {"restored": (Outcome.RESTORED,)} if summary.executed else {"to restore": (Fate.SEND,)}
     others: dict[str, tuple[str, ...]] = {
         "decided before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
-        "left": (Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.NO_GROUP),
+        "left": (
+            *(Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.NO_GROUP),
+            *(Fate.SPLIT_GROUP, Fate.OTHER_PARKED_QUEUE),
+        ),
         "in doubt": (Outcome.IN_DOUBT,),
         "busy": (Fate.BUSY, Fate.WAITS),
         "failed": (Outcome.FAILED,),

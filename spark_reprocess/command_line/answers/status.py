@@ -38,6 +38,9 @@ def print_status(status: ArchiveStatus) -> None:
     if status.oldest_undecided_at:
         ago = age((status.at - status.oldest_undecided_at).total_seconds())
         say(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
+    if status.waiting:
+        most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
+        say(f"{status.waiting:,} wait behind an earlier message of their message group: {most}")
     _print_drains(status)
     _print_plans(status)
     for line in _next_steps(status):

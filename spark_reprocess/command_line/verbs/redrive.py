@@ -15,7 +15,11 @@ from spark_reprocess.command_line.exit_codes import (
     STOPPED_BY_CANARY,
 )
 from spark_reprocess.command_line.sending import add_sending, exit_code_of, take_in_doubt
-from spark_reprocess.command_line.shared_arguments import add_execution, add_masks
+from spark_reprocess.command_line.shared_arguments import (
+    add_destination,
+    add_execution,
+    add_masks,
+)
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.redrive.redrive import redrive
@@ -36,19 +40,41 @@ the parked queue. After a wait in which all failures must have come back, the re
 groups of which no more came back than may; the others are stopped, and so are those of which
 nobody can know. Exit 3 says that a group was stopped.
 
-Messages that were parked as foreign_source came from another queue than the main queue. They are
-left, and counted, unless --include-foreign says that the destination is theirs."""
+Each message goes back to the queue that it came from: --main-queue-url says which one that is for
+messages that do not name it. Messages of other main queues are left, counted and named, neither
+sent nor discarded. --to-queue-url names another destination for all. Messages that were parked as
+foreign_source, or may have been, are left even then, unless --include-foreign says that the
+destination is theirs, or their own record does.
+
+To a FIFO queue a message waits behind any earlier message of its message group that is neither
+sent nor discarded nor restored, whether the plan has it or not. --allow-reordering sends it all the
+same, in this run."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--plan", required=True, metavar="FILE", help="the plan.yaml that analyze wrote")
-    add("--to-queue-url", required=True, metavar="URL", help="the destination")
+    add_destination(parser)
+    add(
+        "--parked-queue-url",
+        metavar="URL",
+        help="act only on messages of this parked queue; needed where the plan has messages of "
+        "several, and with --canary, which empties it meanwhile",
+    )
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
     add_sending(parser)
     add_canary(parser)
-    add("--include-foreign", action="store_true", help="also messages parked as foreign_source")
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that came from another queue, or may have; needs --to-queue-url",
+    )
+    add(
+        "--allow-reordering",
+        action="store_true",
+        help="FIFO: send messages although an earlier one of their message group stays behind",
+    )
     add("--keep-counter", action="store_true", help="keep each message's replay count")
     add_masks(
         parser,

@@ -22,6 +22,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--parked-queue-url", required=True, metavar="URL", help="the queue to fill")
     add("--where", metavar="SQL", help=f"only these: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="restore at most N messages in this run")
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that were drained from another parked queue",
+    )
     add("--include-discarded", action="store_true", help="also what was discarded")
     add_sending(parser)
     add_execution(parser)

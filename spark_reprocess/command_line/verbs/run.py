@@ -17,7 +17,11 @@ from spark_reprocess.command_line.exit_codes import (
     NOT_ALL_SENT,
     STOPPED_BY_CANARY,
 )
-from spark_reprocess.command_line.shared_arguments import add_execution, add_masks
+from spark_reprocess.command_line.shared_arguments import (
+    add_destination,
+    add_execution,
+    add_masks,
+)
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.measures import publish_undecided
@@ -45,12 +49,18 @@ Conditions are Spark SQL over the columns of groups.parquet. Messages that came 
 redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
 left; without --execute nothing is sent, but the queue is drained all the same.
 
+A run acts on messages of its own parked queue. It leaves, counts and names: messages that another
+parked queue brought into the archive, messages that came from another main queue or may have, and
+messages without room for the replay count and the context, because a later run could not see that
+they were redriven before.
+
 With a destination the number and the age of undecided messages go to CloudWatch, for the alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to-queue-url", metavar="URL", help="the destination of the policy's redrives")
+    add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
+    add_destination(parser)
     add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
     add(
         "--time-budget-seconds",
@@ -66,16 +76,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-metrics", dest="has_metrics", action="store_false", help="tell CloudWatch nothing")
     add_execution(parser)
-    add_canary(parser, needs_parked_queue=True)
+    add_canary(parser)
 
 
 def _make_options(*, masks: list[str], **values: object) -> RunOptions:
     make: Callable[..., RunOptions] = RunOptions
-    queue = values["parked_queue_url"]
-    if values["canary"] is None:
-        values["parked_queue_url"] = None  # it was not given for a canary's sake
     canary = take_canary(values)
-    return make(masks=tuple(masks), parked_queue_url=queue, canary=canary, **values)
+    return make(masks=tuple(masks), canary=canary, **values)
 
 
 def _run(options: RunOptions) -> int:
@@ -94,7 +101,7 @@ def _run(options: RunOptions) -> int:
 
 
 def _publish(options: RunOptions, undecided: Undecided) -> str | None:
-    url = options.to_queue_url
+    url = options.destination
     if url is None or not options.has_metrics:
         return None
     fallback = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
@@ -107,7 +114,9 @@ def _exit_code(summary: RunSummary) -> int:
     redriven = summary.redriven
     if redriven and redriven.canary and redriven.canary.stopped_groups:
         return STOPPED_BY_CANARY
-    if summary.postponed or (redriven and (redriven.is_unfinished or redriven.stopped_by)):
+    if redriven and (redriven.stopped_by or (redriven.is_unfinished and not redriven.only_waits)):
+        return NOT_ALL_SENT
+    if summary.postponed:
         return NOT_ALL_SENT
     return BAD_INPUT if summary.drained.stopped_by else DONE
 

@@ -223,11 +223,11 @@ def test_discards_are_shown_where_there_are_any(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("foreign_source", "7 left: parked because they came from another queue"),
+        ("foreign_source", "7 left: they came from another main queue"),
         ("no_group", "7 left: a FIFO queue needs a MessageGroupId"),
         ("in_doubt", "7 in doubt: they may have been sent"),
         ("busy", "7 busy: another run claimed them"),
-        ("waits", "7 waiting: an earlier message of their group is not confirmed"),
+        ("waits", "7 waiting behind an earlier message of their message group that stays"),
         ("failed", "7 failed: not sent; run again to retry [TooLong]: m-1, m-2, …"),
         ("split_group", "7 left: --where takes only a part of their message group"),
         ("not_reached", "7 not reached: nothing of them was sent; run again to go on"),

@@ -13,6 +13,12 @@ def test_canary_is_off_unless_given() -> None:
     assert parse(REDRIVE).options.canary is None
 
 
+def test_the_parked_queue_means_something_without_a_canary() -> None:
+    options = parse([*REDRIVE, "--parked-queue-url", "q"]).options
+
+    assert (options.parked_queue_url, options.canary) == ("q", None)
+
+
 def test_canary_takes_its_arguments() -> None:
     more = ["--canary-wait", "7.5", "--canary-max-return", "1", "--force-canary-wait"]
 
@@ -26,7 +32,6 @@ def test_canary_takes_its_arguments() -> None:
     ("argv", "fault"),
     [
         (["--canary", "5"], "--canary needs --parked-queue-url"),
-        (["--parked-queue-url", "q"], "--parked-queue-url: means nothing without --canary"),
         (["--canary-wait", "9"], "--canary-wait: means nothing without --canary"),
         (["--force-canary-wait"], "--force-canary-wait: means nothing without --canary"),
         ([*CANARY, "--force-canary-wait"], "--force-canary-wait needs --canary-wait"),

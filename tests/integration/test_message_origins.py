@@ -1,0 +1,233 @@
+"""Which messages a run may act on: those of its own parked queue that came from its destination."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_replay.context import FailureError
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.errors import InputError
+from spark_reprocess.restore.restore import RestoreOptions, restore
+from spark_reprocess.run.run import run
+from spark_reprocess.run.run_values import RunOptions, RunSummary
+from tests.builders import context, counter, filler, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    archive_of,
+    bodies,
+    entry_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
+from tests.small_jobs import REDRIVE_ALL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
+
+
+class Stack:
+    """A main queue, its DLQ and its parked queue, and runs over an archive."""
+
+    def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
+        self.spark = spark
+        self.make_queue = make_queue
+        self.archive = str(folder / "archive")
+        self.policy = folder / "policy.yaml"
+        self.policy.write_text(REDRIVE_ALL)
+        self.dlq: SqsQueue = make_queue("dlq")
+        self.parked: SqsQueue = make_queue("parked")
+        self.main = self.make_source()
+
+    def make_source(self, name: str = "main") -> SqsQueue:
+        """A queue whose dead letters go to the DLQ."""
+        policy = {"deadLetterTargetArn": self.dlq.describe()["QueueArn"], "maxReceiveCount": 3}
+        return self.make_queue(name, RedrivePolicy=json.dumps(policy))
+
+    @property
+    def main_name(self) -> str:
+        return self.main.url.rpartition("/")[2]
+
+    def park(self, *messages: Message) -> None:
+        self.parked.send([entry_of(one) for one in messages])
+
+    def run(self, **changes: Any) -> RunSummary:
+        usual = {
+            "archive": self.archive,
+            "parked_queue_url": self.parked.url,
+            "main_queue_url": self.main.url,
+            "policy": str(self.policy),
+            "execute": True,
+            "reason": "every night",
+        }
+        return run(self.spark, RunOptions(**{**usual, **changes}))
+
+    def sent(self) -> list[str]:
+        return sorted(bodies(receive_all(self.main)))
+
+
+@pytest.fixture
+def stack(spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path) -> Stack:
+    return Stack(spark, make_queue, tmp_path)
+
+
+def counts(summary: RunSummary, *words: str) -> list[int]:
+    assert summary.redriven is not None
+    return [summary.redriven.count(word) for word in words]
+
+
+@pytest.mark.parametrize("policy", [REDRIVE_ALL, DISCARD_ALL])
+def test_a_run_leaves_and_names_what_another_parked_queue_brought(
+    stack: Stack, make_queue: MakeQueue, policy: str
+) -> None:
+    other = make_queue("parked-of-another-stack")
+    other.send([entry_of(parked(2))])
+    drain(stack.spark, DrainOptions(other.url, stack.archive, tasks=1, wait_seconds=0))
+    stack.park(parked(4))
+    stack.policy.write_text(policy)
+
+    summary = stack.run()
+
+    assert summary.redriven is not None
+    assert stack.sent() == ([parked(4).body] if policy is REDRIVE_ALL else [])
+    assert summary.undecided.messages == 1
+    (problem,) = summary.redriven.problems
+    assert (problem.word, problem.count) == ("other_parked_queue", 1)
+    assert problem.detail.endswith(f"/{other.url.rpartition('/')[2]} (1)")
+
+
+def test_queues_are_compared_by_account_and_name(stack: Stack) -> None:
+    archive = Path(stack.archive)
+    port = stack.parked.url.replace("127.0.0.1", "localhost")
+    archive_of(archive, [parked(2)], drained_from=port.rstrip("/") + "/")
+
+    assert counts(stack.run(), "sent", "other_parked_queue") == [1, 0]
+
+
+def two_parked_queues(stack: Stack, tmp_path: Path, other: SqsQueue) -> Archive:
+    folder = tmp_path / "both"
+    archive_of(folder, [parked(0)], drained_from=stack.parked.url)
+    return archive_of(folder, [parked(2)], "20261121T041502Z-cd34ef", other.url)
+
+
+def test_a_redrive_asks_whose_messages_are_meant(
+    stack: Stack, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
+    plan = planned(stack.spark, archive)
+
+    with pytest.raises(InputError, match=r"messages of 2 parked queues: .*--parked-queue-url"):
+        executed(stack.spark, archive, plan, stack.main.url)
+    assert stack.sent() == []
+
+    named = executed(stack.spark, archive, plan, stack.main.url, parked_queue_url=stack.parked.url)
+    assert [named.count(word) for word in ("sent", "other_parked_queue")] == [1, 1]
+    assert stack.sent() == [parked(0).body]
+
+
+def test_restore_leaves_what_another_parked_queue_brought(
+    stack: Stack, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
+    options = RestoreOptions(archive.root, stack.parked.url, reason="look again", execute=True)
+
+    summary = restore(stack.spark, options)
+
+    assert [summary.count(word) for word in ("restored", "other_parked_queue")] == [1, 1]
+    assert bodies(receive_all(stack.parked)) == [parked(0).body]
+
+
+ERROR = FailureError("TimeoutError", "payments did not answer")
+
+
+def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
+    """It would come back without the plan's id and be sent again every night."""
+    crowded = message("m-1", "crowded", {**filler(9), **counter("5")})
+    large = message("m-2", "x" * (2048 - 600), counter("5"))
+    stack.parked = stack.make_queue("parked", MaximumMessageSize="2048")
+    stack.park(parked(0), crowded, large)
+
+    first, second = stack.run(), stack.run()
+
+    assert counts(first, "sent", "no_room") == [1, 2]
+    assert counts(second, "sent", "no_room") == [0, 2]
+    assert stack.sent() == [parked(0).body]
+    assert second.undecided.messages == 2
+    (problem,) = second.redriven.problems if second.redriven else ()
+    assert (problem.word, problem.count, len(problem.examples)) == ("no_room", 2, 2)
+
+
+def test_a_message_without_a_record_is_left_where_the_dlq_is_shared(stack: Stack) -> None:
+    """Where it had no room for the reason, nothing says that it was parked as foreign."""
+    stack.park(parked(0), message("m-9", "whose is it?", filler(2)))
+    stack.make_source("invoices")
+
+    for policy in (REDRIVE_ALL, DISCARD_ALL):
+        stack.policy.write_text(policy)
+        summary = stack.run()
+        assert counts(summary, "unknown_source") == [1]
+        assert summary.undecided.messages == 1
+
+    assert stack.sent() == [parked(0).body]
+
+
+def test_a_message_without_a_record_is_sent_where_the_dlq_is_not_shared(stack: Stack) -> None:
+    stack.park(message("m-9", "it must be ours", filler(2)))
+
+    assert counts(stack.run(), "sent") == [1]
+
+
+def test_messages_of_another_main_queue_are_neither_sent_nor_discarded(stack: Stack) -> None:
+    invoices = stack.make_source("invoices")
+    name = invoices.url.rpartition("/")[2]
+    foreign = context(first_id="f-1", reason="foreign_source", source_queue=name)
+    stack.park(message("m-1", "an invoice", foreign))
+
+    for policy in (REDRIVE_ALL, DISCARD_ALL):
+        stack.policy.write_text(policy)
+        assert counts(stack.run(), "foreign_source", "sent", "discarded") == [1, 0, 0]
+
+    archive = open_archive(stack.archive)
+    plan = planned(stack.spark, archive)
+    theirs = executed(stack.spark, archive, plan, invoices.url)
+    assert theirs.count("sent") == 1
+    assert bodies(receive_all(invoices)) == ["an invoice"]
+    assert stack.sent() == []
+
+
+def test_a_policy_can_guard_a_source(stack: Stack) -> None:
+    ours = context(
+        first_id="f-1", reason="attempts_exhausted", error=ERROR, source_queue=stack.main_name
+    )
+    stack.park(message("m-1", "ours", ours))
+    guard = f"exists(map_keys(sources), name -> name = '{stack.main_name}')"
+    rule = f'  - name: never these\n    when: "{guard}"\n    action: leave\n'
+    stack.policy.write_text(REDRIVE_ALL.replace("rules:\n", f"rules:\n{rule}"))
+
+    assert counts(stack.run(), "leave", "sent") == [1, 0]
+
+
+def test_the_command_line_names_what_it_left(
+    stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = context(first_id="f-1", reason="foreign_source", source_queue="invoices")
+    stack.park(message("m-1", "an invoice", foreign))
+    argv = ["run", "--archive", stack.archive, "--parked-queue-url", stack.parked.url]
+    more = ["--main-queue-url", stack.main.url, "--policy", str(stack.policy), "--no-metrics"]
+
+    assert main([*argv, *more, "--execute", "--reason", "every night"]) == 0
+
+    said = capsys.readouterr().out
+    assert "1 left: they came from another main queue" in said
+    assert "[invoices (1)]" in said

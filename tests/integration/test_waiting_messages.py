@@ -1,0 +1,157 @@
+"""FIFO: a message waits behind an earlier one of its message group that stays in the archive."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from dlq_replay.context import FailureError
+from dlq_replay.message import Message
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.command_line.cli import main
+from tests.builders import context, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import analyzed, archive_of, bodies, executed, receive_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def parked(number: int, error: str = "TimeoutError", group: str = "g-1", **fields: Any) -> Message:
+    ours = {"reason": "attempts_exhausted", "error": FailureError(error, "it was so"), **fields}
+    return message(
+        f"m-{number}",
+        f"body {number}",
+        context(first_id=f"first-{number}", **ours),
+        MessageGroupId=group,
+        SequenceNumber=str(100 + number),
+    )
+
+
+@pytest.fixture
+def destination(make_queue: MakeQueue) -> SqsQueue:
+    return make_queue("main.fifo")
+
+
+def plan_of(spark: "SparkSession", archive: Archive, *titles: str, **options: Any) -> str:
+    """Analyze; redrive the groups whose titles begin so, discard those after a minus."""
+    path = Path(analyzed(spark, archive, **options).plan_path)
+    content = yaml.safe_load(path.read_text())
+    for group in content["groups"]:
+        for title in titles:
+            if group["title"].startswith(title.removeprefix("-")):
+                group["action"] = "discard" if title.startswith("-") else "redrive"
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+def sent(queue: SqsQueue) -> list[str]:
+    return bodies(receive_all(queue))
+
+
+def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
+    spark: "SparkSession",
+    destination: SqsQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    archive = archive_of(
+        tmp_path,
+        [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")],
+    )
+    plan = plan_of(spark, archive, "TimeoutError")
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
+
+    assert main(argv) == 0
+    assert "2 waiting behind an earlier message of" in (said := capsys.readouterr().out)
+    assert "[m-2 (2)]: m-3, m-4" in said
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert [summary.count(word) for word in ("sent", "waits", "leave")] == [2, 2, 1]
+    assert sorted(sent(destination)) == ["body 1", "body 5"]
+
+
+def test_a_message_that_is_discarded_holds_nothing_back(
+    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2)])
+    plan = plan_of(spark, archive, "TimeoutError", "-KeyError")
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert [summary.count(word) for word in ("sent", "discarded")] == [1, 1]
+
+
+def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
+    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
+) -> None:
+    """Left out by the analysis' condition, and so by the plan."""
+    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2), parked(3, group="g-2")])
+    plan = plan_of(spark, archive, "TimeoutError", where="error_type = 'TimeoutError'")
+
+    waiting = executed(spark, archive, plan, destination.url)
+    assert [waiting.count(word) for word in ("sent", "waits")] == [1, 1]
+    assert sent(destination) == ["body 3"]
+
+    other = plan_of(spark, archive, "-KeyError")
+    executed(spark, archive, other, destination.url)
+    assert executed(spark, archive, plan, destination.url).count("sent") == 1
+    assert sent(destination) == ["body 2"]
+
+
+def test_a_foreign_message_holds_back_what_is_behind_it(
+    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1, reason="foreign_source"), parked(2)])
+    plan = plan_of(spark, archive, "TimeoutError")
+
+    summary = executed(spark, archive, plan, destination.url)
+
+    assert [summary.count(word) for word in ("foreign_source", "waits")] == [1, 1]
+    assert sent(destination) == []
+
+
+def test_messages_of_another_parked_queue_hold_nothing_back(
+    spark: "SparkSession", destination: SqsQueue, make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    ours, other = make_queue("parked.fifo"), make_queue("parked.fifo")
+    archive_of(tmp_path, [parked(1)], "20261121T021502Z-cd34ef", other.url)
+    archive = archive_of(tmp_path, [parked(2)], drained_from=ours.url)
+    plan = plan_of(spark, archive, "TimeoutError")
+
+    summary = executed(spark, archive, plan, destination.url, parked_queue_url=ours.url)
+
+    assert [summary.count(word) for word in ("sent", "other_parked_queue")] == [1, 1]
+
+
+def test_reordering_is_allowed_by_the_run(
+    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2)])
+    plan = plan_of(spark, archive, "TimeoutError")
+
+    summary = executed(spark, archive, plan, destination.url, allow_reordering=True)
+
+    assert [summary.count(word) for word in ("sent", "waits")] == [1, 0]
+    assert sent(destination) == ["body 2"]
+
+
+def test_status_names_the_message_that_others_wait_for(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    messages = [parked(1), parked(2), parked(3), parked(4, group="g-2")]
+    archive = archive_of(tmp_path, messages, drained_from=make_queue("parked.fifo").url)
+
+    assert main(["status", "--archive", archive.root]) == 0
+
+    assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
+        capsys.readouterr().out
+    )
