@@ -13,6 +13,7 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
+from spark_reprocess.archive.message_store import read_archive
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.share import Share
 from spark_reprocess.canary.verdict import Verdict
@@ -115,6 +116,30 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     assert len(archive.list(f"ledger/plan_id={summary.plan_id}/canary")) == 2
     claims = [one.claim for one in Ledger(archive, summary.plan_id).all_attempts()]
     assert {claim.is_canary for claim in claims} == {True, False}
+
+
+def test_canary_that_comes_back_keeps_its_replay_count(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    world.fails = lambda _: True
+
+    summary = run(spark, archive, planned(spark, archive), world)
+
+    assert set(verdicts(summary).values()) == {Verdict.FAILED}
+    rows = read_archive(spark, archive).select("plan_id", "replay_count").collect()
+    assert [row["plan_id"] for row in rows].count(summary.plan_id) == 4
+    assert {row["replay_count"] for row in rows} == {5}
+
+    world.fails = lambda _: False
+    plan = planned(spark, archive)
+    options = RedriveOptions(
+        archive.root, plan, world.main.url, reason="fixed", execute=True, keep_counter=True
+    )
+    redrive(spark, options, make_client=client_at, make_sender=client_at)
+
+    wait_until(lambda: len(world.handled) == 20)
+    assert {one.attributes[REPLAY_COUNT_ATTRIBUTE].value for one in world.handled} == {"5"}
 
 
 def wait_until(is_so: Any) -> None:

@@ -53,6 +53,7 @@ contexts = st.builds(
     error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
+    replay_count=st.none() | st.integers(0, 10**38 - 1),
     unknown=unknown_keys,
 )
 our_attributes = st.fixed_dictionaries(

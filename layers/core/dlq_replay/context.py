@@ -16,8 +16,9 @@ CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
 _SECONDS_MAX = 2**63 - 1
+_REPLAY_COUNT_MAX = 10**38 - 1
 _UNKNOWN_MAX_BYTES = 256
-_KNOWN_KEYS = frozenset({"v", "id", "t0", "due", "reason", "error", "plan", "src"})
+_KNOWN_KEYS = frozenset({"v", "id", "t0", "due", "reason", "error", "plan", "src", "n"})
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -46,6 +47,8 @@ class ReplayContext:
         error: why the consumer failed; only on parked copies.
         plan_id: the redrive plan that last put it back.
         source_queue: name of the queue that it was a dead letter of; on every parked copy.
+        replay_count: the true replay count of a canary, whose counter is above every
+            ``MaxAttempts``; on the canary and on the parked copy that it ends as.
         unknown: keys that this version does not know, with the JSON values that they had; at most
             256 bytes of them, the first that fit. Whoever rewrites the context keeps them.
     """
@@ -57,6 +60,7 @@ class ReplayContext:
     error: FailureError | None = None
     plan_id: str | None = None
     source_queue: str | None = None
+    replay_count: int | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -78,6 +82,7 @@ class ReplayContext:
             error=_error(raw),
             plan_id=_text(raw, "plan"),
             source_queue=_queue_name(raw, "src"),
+            replay_count=_replay_count(raw),
             unknown=_unknown(raw),
         )
 
@@ -108,6 +113,7 @@ class ReplayContext:
             and {"type": self.error.type, "message": self.error.message[:error_characters]},
             "plan": self.plan_id,
             "src": self.source_queue,
+            "n": self.replay_count,
         }
         known = {key: value for key, value in fields.items() if value is not None}
         return _compact_json({**known, **self.unknown})
@@ -162,6 +168,13 @@ def _seconds(raw: dict[str, Any], key: str) -> int | None:
     value = raw.get(key)
     if value is not None and (type(value) is not int or not 0 <= value <= _SECONDS_MAX):
         raise ValueError(f"{key} must be epoch seconds, a whole number of at least 0")
+    return value
+
+
+def _replay_count(raw: dict[str, Any]) -> int | None:
+    value = raw.get("n")
+    if value is not None and (type(value) is not int or not 0 <= value <= _REPLAY_COUNT_MAX):
+        raise ValueError("n must be a replay count, a whole number of at least 0")
     return value
 
 

@@ -10,6 +10,9 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
 """Name and meaning of the public app ``amazon-sqs-dlq-replay-backoff``."""
 
+CANARY_REPLAY_COUNT = 1_000_000
+"""The counter of a canary: more than ``MaxAttempts`` can be."""
+
 _COUNT = re.compile(r"[0-9]{1,38}")
 """SQS keeps 38 digits of a Number."""
 
@@ -19,8 +22,8 @@ class History:
     """A dead letter's past, as far as its attributes tell it.
 
     Attributes:
-        replay_count: how often we replayed it, 0 before the first time; None where the attribute
-            is there but is no whole number of at least 0.
+        replay_count: what the counter says, 0 before the first replay; None where the attribute
+            is there but is no whole number of at least 0. The rules go by it.
         context: empty where there is none or it cannot be read.
         fault: why the context could not be read, for the log; None where all is well.
     """
@@ -40,6 +43,16 @@ class History:
             return cls(count, ReplayContext.from_json(_require_text(attribute)))
         except ValueError as error:
             return cls(count, ReplayContext(), fault=f"{CONTEXT_ATTRIBUTE}: {error}")
+
+    @property
+    def true_replay_count(self) -> int | None:
+        """How often we replayed it: a canary's own count, which its context keeps.
+
+        1,000,000 for a canary whose context has none.
+        """
+        kept = self.context.replay_count
+        is_canary = self.replay_count == CANARY_REPLAY_COUNT
+        return kept if is_canary and kept is not None else self.replay_count
 
 
 def _replay_count(attribute: MessageAttribute | None) -> int | None:

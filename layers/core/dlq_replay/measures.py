@@ -108,10 +108,10 @@ def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[in
     left = {one.message_id for one in outcome.outcomes if one.is_left}
     distinct = {message.message_id: message for message in messages}
     for message_id, message in distinct.items():
-        history = message.history
-        is_back_from_hold = history.context.due_seconds is not None
-        if message_id not in left and not is_back_from_hold and history.replay_count is not None:
-            yield history.replay_count
+        count = message.history.true_replay_count
+        is_back_from_hold = message.history.context.due_seconds is not None
+        if message_id not in left and not is_back_from_hold and count is not None:
+            yield count
 
 
 def _nearest_expiry(

@@ -7,14 +7,9 @@ from functools import lru_cache
 from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.attributes import MAX_ATTRIBUTES, Attributes, MessageAttribute, size_bytes
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, ReplayPolicy
-
-_ANY_SIZE = 2**63
-
-CANARY_REPLAY_COUNT = 1_000_000
-"""More than ``MaxAttempts`` can be."""
 
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
@@ -76,12 +71,14 @@ def parked_entry(
     """The copy that goes to the parked queue: the counter untouched, the reason in the context.
 
     The context also names the source queue, because SQS says nothing of it on a copy that was
-    sent. *error* is what the consumer recorded. Where the context has no room, the message goes as
-    it is.
+    sent, and keeps a canary's true replay count. *error* is what the consumer recorded. Where the
+    context has no room, the message goes as it is.
     """
+    is_canary = message.history.replay_count == CANARY_REPLAY_COUNT
     context = replace(
         _context(message, now_seconds, reason=reason, error=error),
         source_queue=_source_queue_name(message, policy),
+        replay_count=message.history.context.replay_count if is_canary else None,
     )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
     attributes = _with_context(message.body, others, context, policy)
@@ -98,24 +95,18 @@ def redriven_entry(
 ) -> SendEntry:
     """The copy that a redrive sends: a fresh start that remembers its origin.
 
-    The counter is cleared unless *keep_counter*. The context keeps the first id, the source queue
-    and the keys that this version does not know, and names the plan. On FIFO the deduplication id
-    is the archived copy's id with the plan's: sending it again within one plan is removed by SQS,
-    a later plan's is not.
+    The counter is cleared unless *keep_counter*, which sends the true count of a canary that came
+    back. The context keeps the first id, the source queue and the keys that this version does not
+    know, and names the plan. On FIFO the deduplication id is the archived copy's id with the
+    plan's: sending it again within one plan is removed by SQS, a later plan's is not.
     """
-    ours = (CONTEXT_ATTRIBUTE,) if keep_counter else (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
-    known = message.history.context
-    context = ReplayContext(
-        first_id=message.first_id,
-        plan_id=plan_id,
-        source_queue=known.source_queue,
-        unknown=known.unknown,
-    )
-    others = _without(message.attributes, *ours)
+    context = _redriven_context(message, plan_id)
+    others = _without(message.attributes, CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+    kept = {**others, **(_true_counter(message) if keep_counter else {})}
     return _entry(
         message,
-        _marked(message.body, others, context, max_message_bytes),
-        deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
+        _marked(message.body, kept, context, max_message_bytes),
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
     )
 
 
@@ -123,18 +114,29 @@ def canary_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
     """The copy that a redrive sends ahead, whose failure is to show at once.
 
     Like ``redriven_entry``, but with a counter above every ``MaxAttempts``, so that it is parked
-    the first time it fails, with its plan in the context. Ask ``has_room_for_canary`` first.
+    the first time it fails, with its plan in the context. The context keeps the true replay count,
+    0 where the counter is invalid. Ask ``has_room_for_canary`` first.
     """
     counter = MessageAttribute("Number", str(CANARY_REPLAY_COUNT))
-    fresh = redriven_entry(message, plan_id, to_fifo=to_fifo, max_message_bytes=_ANY_SIZE)
-    return replace(fresh, attributes={**fresh.attributes, REPLAY_COUNT_ATTRIBUTE: counter})
+    context = replace(
+        _redriven_context(message, plan_id), replay_count=message.history.true_replay_count or 0
+    )
+    attributes = {
+        **message.attributes,
+        REPLAY_COUNT_ATTRIBUTE: counter,
+        CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json()),
+    }
+    return _entry(
+        message,
+        attributes,
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
+    )
 
 
 def has_room_for_canary(message: Message, plan_id: str, max_message_bytes: int) -> bool:
     """Whether *message* can carry both, so that its failure can be told."""
     entry = canary_entry(message, plan_id, to_fifo=False)
-    has_both = CONTEXT_ATTRIBUTE in entry.attributes
-    return has_both and _fits(entry.body, entry.attributes, max_message_bytes)
+    return _fits(entry.body, entry.attributes, max_message_bytes)
 
 
 def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
@@ -142,7 +144,7 @@ def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntr
     return _entry(
         message,
         message.attributes,
-        deduplication_id=_hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None,
+        deduplication_id=_redrive_deduplication_id(message, plan_id, to_fifo=to_fifo),
     )
 
 
@@ -198,6 +200,26 @@ def _context(
     )
 
 
+def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
+    known = message.history.context
+    return ReplayContext(
+        first_id=message.first_id,
+        plan_id=plan_id,
+        source_queue=known.source_queue,
+        unknown=known.unknown,
+    )
+
+
+def _true_counter(message: Message) -> dict[str, MessageAttribute]:
+    """The counter as it is; of a canary that came back its true count, no counter for 0."""
+    history = message.history
+    count = history.true_replay_count
+    if count != history.replay_count:
+        return {REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", str(count))} if count else {}
+    counter = message.attributes.get(REPLAY_COUNT_ATTRIBUTE)
+    return {} if counter is None else {REPLAY_COUNT_ATTRIBUTE: counter}
+
+
 def _entry(
     message: Message,
     attributes: Attributes,
@@ -218,6 +240,10 @@ def _entry(
 def _deduplication_id(message: Message, policy: ReplayPolicy) -> str | None:
     """This copy's id: SQS removes a repeated send of this copy, and never another message."""
     return message.message_id if policy.main_queue.is_fifo else None
+
+
+def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
+    return _hashed_if_long(f"{message.message_id}:{plan_id}") if to_fifo else None
 
 
 def _hashed_if_long(text: str) -> str:

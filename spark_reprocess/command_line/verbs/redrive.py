@@ -75,7 +75,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group stays behind",
     )
-    add("--keep-counter", action="store_true", help="keep each message's replay count")
+    add("--keep-counter", action="store_true", help="keep each message's true replay count")
     add_masks(
         parser,
         "hide a field, or what a regular expression matches, in the dry run's previews of edits",

@@ -18,6 +18,7 @@ def test_every_field_survives_the_wire() -> None:
         FailureError("TimeoutError", "späť 🎉"),
         "plan-1",
         "orders",
+        4,
         {"r": [1]},
     )
 
@@ -50,11 +51,13 @@ def test_unknown_keys_that_cannot_be_kept_are_left_out(junk: str, kept: dict[str
 def test_error_message_gives_way_before_unknown_keys() -> None:
     later = {"later": "x" * 240}
     widest = FailureError("E" * 128, "m" * 500)
-    context = ReplayContext("i" * 128, 2**62, 2**62, "r" * 128, widest, "p" * 128, "q" * 80, later)
+    context = ReplayContext(
+        "i" * 128, 2**62, 2**62, "r" * 128, widest, "p" * 128, "q" * 80, 9, later
+    )
     written = ReplayContext.from_json(context.to_json())
 
     assert written.unknown == later
-    assert written.error == FailureError("E" * 128, "m" * 50)
+    assert written.error == FailureError("E" * 128, "m" * 25)
 
 
 def test_unknown_keys_give_way_before_the_error() -> None:
@@ -67,6 +70,7 @@ def test_unknown_keys_give_way_before_the_error() -> None:
         FailureError("E" * 128, "m" * 500),
         quotes,
         "q" * 80,
+        10**38 - 1,
         {"a": "x" * 240},
     )
     written = ReplayContext.from_json(context.to_json())
@@ -94,6 +98,10 @@ def test_unknown_keys_give_way_before_the_error() -> None:
         ('{"v":1,"t0":true}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":%s}' % ("9" * 2000), "t0 must be epoch seconds"),
         ('{"v":1,"due":1.5}', "due must be epoch seconds"),
+        ('{"v":1,"n":"1"}', "n must be a replay count"),
+        ('{"v":1,"n":-1}', "n must be a replay count"),
+        ('{"v":1,"n":true}', "n must be a replay count"),
+        ('{"v":1,"n":%s}' % ("9" * 39), "n must be a replay count"),
         ('{"v":1,"src":7}', "src must be the name of an SQS queue"),
         ('{"v":1,"src":""}', "src must be the name of an SQS queue"),
         ('{"v":1,"src":"a.b"}', "src must be the name of an SQS queue"),
@@ -110,7 +118,14 @@ def test_malformed_context_names_the_rule(text: str, rule: str) -> None:
 def test_long_error_message_is_cut_until_the_context_fits() -> None:
     widest = '"' * 128
     context = ReplayContext(
-        widest, 2**62, 2**62, widest, FailureError(widest, "\U0001f389" * 5000), widest, "q" * 80
+        widest,
+        2**62,
+        2**62,
+        widest,
+        FailureError(widest, "\U0001f389" * 5000),
+        widest,
+        "q" * 80,
+        10**38 - 1,
     )
 
     assert len(context.to_json()) <= 1024

@@ -53,6 +53,12 @@ def test_a_dead_letter_arrives_with_its_replay_count() -> None:
     assert values["ReplayCount"] == (0, 2, 6)
 
 
+def test_a_canary_arrives_with_its_true_replay_count() -> None:
+    canary = message("a", attributes={**counter("1000000"), **context(replay_count=4)})
+
+    assert measured((canary, Park(ParkReason.ATTEMPTS_EXHAUSTED)))["ReplayCount"] == (4,)
+
+
 def test_a_letter_that_waits_is_counted_as_arrived_once() -> None:
     letter = message("a", attributes=counter("1"))
     back_from_hold = message("b", attributes={**counter("1"), **context(due_seconds=NOW)})
