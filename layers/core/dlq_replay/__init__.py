@@ -24,6 +24,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          what is counted and measured, under which names
 ``emf``               measurements as log lines that CloudWatch turns into metrics
+``deadline``          an adapter: no try of a call begins after the invocation's deadline
 ``signing``           AWS's signature of a request
 ``connections``       an adapter: HTTP connections that are kept
 ``direct_client``     an adapter: botocore's SQS client, with a short way for frequent calls

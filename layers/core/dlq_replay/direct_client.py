@@ -28,6 +28,7 @@ from botocore.session import Session
 from botocore.utils import get_environ_proxies
 
 from dlq_replay.connections import Answer, Connections
+from dlq_replay.deadline import require_time_left
 from dlq_replay.signing import FrozenCredentials, Signer, can_sign
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class DirectClient:
                 longest = min(_LONGEST_PAUSE_SECONDS, 2.0 ** (repeats - 1))
                 self._pause(self._draw() * longest)
             is_last = repeats == self._tries - 1
+            require_time_left()
             try:
                 answer = self._connections.post(body, self._headers(operation, body))
             except (ConnectionError, HTTPClientError):

@@ -1,0 +1,205 @@
+"""No try of a call begins after its invocation's deadline, whatever the execution environment does.
+
+The invocations run on a clock that the test moves: a jump is what a thread sees that slept in a
+frozen environment.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sqs import SqsQueue
+from functions.replay import handler
+from tests.builders import environment, lambda_record
+from tests.served import served
+from tests.sqs_world.clock import VirtualClock
+from tests.sqs_world.faults import Effect, Fault
+from tests.sqs_world.server import ServedWorld, serve_in_thread
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+FROZEN_SECONDS = 600
+SEND = "SendMessageBatch"
+HIDE = "ChangeMessageVisibilityBatch"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """Lambda's context object."""
+
+    clock: VirtualClock
+    deadline_seconds: float
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self.deadline_seconds - self.clock.time()) * 1000))
+
+
+class Function:
+    """The replay function between three queues of a served world."""
+
+    def __init__(
+        self, world: ServedWorld, suffix: str, monkeypatch: pytest.MonkeyPatch, **variables: str
+    ) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
+        client: SQSClient = boto3.client("sqs")
+        fifo = {"FifoQueue": "true"} if suffix else {}
+        urls = {
+            role: client.create_queue(QueueName=role + suffix, Attributes=fifo)["QueueUrl"]  # type: ignore[arg-type]
+            for role in ("main", "dlq", "parked")
+        }
+        known = environment(
+            MAIN_QUEUE_URL=urls["main"], DLQ_URL=urls["dlq"], PARKED_QUEUE_URL=urls["parked"]
+        )
+        for name, value in {**known, "BACKOFF_CAP_SECONDS": "0", **variables}.items():
+            monkeypatch.setenv(name, value)
+        handler.wired_replayer.cache_clear()
+        self.clock = VirtualClock()
+        self.world = world
+        self.suffix = suffix
+        self.dlq = SqsQueue(client, urls["dlq"])
+
+    def letters(self, count: int) -> list[Message]:
+        fields = [
+            {"message_group_id": f"g-{n}", "deduplication_id": f"d-{n}"} if self.suffix else {}
+            for n in range(count)
+        ]
+        self.dlq.send([SendEntry(f"body {n}", **own) for n, own in enumerate(fields)])
+        received = [one for one in self.dlq.receive(wait_seconds=0) if isinstance(one, Message)]
+        self.world.front.log.clear()
+        return received
+
+    def invoke(self, *letters: Message, seconds: float = 30.0) -> set[str]:
+        """Handle a batch; the ids that stay in the DLQ."""
+        event = {"Records": [lambda_record(letter) for letter in letters]}
+        answer = handler.lambda_handler(event, Invocation(self.clock, self.clock.time() + seconds))
+        return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+
+    def meet(self, operation: str, effect: Effect, act: Callable[[], object], code: str) -> None:
+        """Have the first such request do *act* and then meet *effect*."""
+        call = Fault(Effect.CALL, operation, nth=1, callback=lambda: act() and None)
+        self.world.front.faults.add(call, Fault(effect, operation, nth=1, code=code))
+
+    def freeze(self, operation: str, effect: Effect, code: str = "AccessDenied") -> None:
+        """Have the first such request fail, and the environment sleep before it is repeated."""
+        self.meet(operation, effect, lambda: self.clock.advance(FROZEN_SECONDS), code)
+
+    def count(self, operation: str) -> int:
+        return self.world.front.log.count(operation)
+
+
+@pytest.fixture
+def world() -> Iterator[ServedWorld]:
+    with serve_in_thread() as running:
+        yield running
+    handler.wired_replayer.cache_clear()
+
+
+@pytest.fixture(params=["", ".fifo"], ids=["standard", "fifo"])
+def function(
+    world: ServedWorld, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Function:
+    return Function(world, request.param, monkeypatch)
+
+
+@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.UNAVAILABLE, Effect.CLOSE, Effect.LOSE])
+def test_failed_send_is_not_repeated_after_the_deadline(function: Function, effect: Effect) -> None:
+    (letter,) = function.letters(1)
+    function.freeze(SEND, effect)
+
+    assert function.invoke(letter) == {letter.message_id}
+    assert function.count(SEND) == 1
+
+
+@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
+def test_failed_send_is_repeated_before_the_deadline(function: Function, effect: Effect) -> None:
+    (letter,) = function.letters(1)
+    function.meet(SEND, effect, lambda: None, "")
+
+    assert function.invoke(letter) == set()
+    assert function.count(SEND) == 2
+
+
+@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
+def test_call_that_is_answered_late_is_not_repeated_in_the_next_invocation(
+    function: Function, effect: Effect
+) -> None:
+    (letter,) = function.letters(1)
+    thawed = threading.Event()
+    function.meet(SEND, effect, lambda: thawed.wait(60), "")
+
+    assert function.invoke(letter, seconds=2.2) == {letter.message_id}
+    executor = handler.wired_replayer().executor
+    function.clock.advance(FROZEN_SECONDS)
+    thawed.set()
+    assert function.invoke(letter) == set()
+
+    executor.shutdown(wait=True)
+    assert function.count(SEND) == 2
+
+
+def test_letters_of_a_spoiled_call_are_not_sent_apart_after_the_deadline(
+    function: Function,
+) -> None:
+    letters = function.letters(3)
+    function.freeze(SEND, Effect.REFUSE, code="InvalidMessageContents")
+
+    assert function.invoke(*letters) == {letter.message_id for letter in letters}
+    assert function.count(SEND) == 1
+
+
+@pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
+def test_hold_is_not_repeated_after_the_deadline(
+    world: ServedWorld, monkeypatch: pytest.MonkeyPatch, effect: Effect
+) -> None:
+    long = {"BACKOFF_RATE": "43200", "BACKOFF_CAP_SECONDS": "1209600"}
+    function = Function(world, ".fifo", monkeypatch, **long)
+    letters = function.letters(3)
+    function.freeze(HIDE, effect)
+
+    assert function.invoke(*letters) == {letter.message_id for letter in letters}
+    assert function.count(HIDE) == 1
+
+
+def test_questions_at_the_start_are_not_repeated_after_the_deadline(function: Function) -> None:
+    letters = function.letters(1)
+    question = "GetQueueAttributes"
+    jump = Fault(Effect.CALL, question, callback=lambda: function.clock.advance(FROZEN_SECONDS))
+    function.world.front.faults.add(jump, Fault(Effect.THROTTLE, question))
+
+    assert function.invoke(*letters) == {letters[0].message_id}
+    assert function.count(question) <= 3
+    assert function.count(SEND) == 0
+
+
+def test_question_to_the_failure_table_is_not_repeated_after_the_deadline(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Table(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.headers["x-amz-target"])
+            function.clock.advance(FROZEN_SECONDS)
+            self.send_response(500)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (letter,) = function.letters(1)
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Table)) as table:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{table.server_port}")
+        monkeypatch.setenv("FAILURE_TABLE", "failures")
+
+        assert function.invoke(letter) == {letter.message_id}
+
+    assert asked == ["DynamoDB_20120810.BatchGetItem"]
+    assert function.count(SEND) == 0
