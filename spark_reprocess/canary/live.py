@@ -9,7 +9,6 @@ context says which plan sent it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -117,5 +116,6 @@ def queue_url_beside(url: str, arn: str) -> str | None:
     """Return the URL of the queue *arn* in the Region of the queue at *url*; None for no ARN."""
     if not arn:
         return None
-    address, parts = QueueAddress.from_arn(arn), urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}/{address.account_id}/{address.name}"
+    address = QueueAddress.from_arn(arn)
+    base, _, _ = url.rstrip("/").rsplit("/", 2)
+    return f"{base}/{address.account_id}/{address.name}"

@@ -66,14 +66,16 @@ class Function:
         self.dlq = SqsQueue(client, urls["dlq"])
 
     def letters(self, count: int) -> list[Message]:
-        fields = [
-            {"message_group_id": f"g-{n}", "deduplication_id": f"d-{n}"} if self.suffix else {}
-            for n in range(count)
-        ]
-        self.dlq.send([SendEntry(f"body {n}", **own) for n, own in enumerate(fields)])
+        self.dlq.send([self._entry(number) for number in range(count)])
         received = [one for one in self.dlq.receive(wait_seconds=0) if isinstance(one, Message)]
         self.world.front.log.clear()
         return received
+
+    def _entry(self, number: int) -> SendEntry:
+        if not self.suffix:
+            return SendEntry(f"body {number}")
+        group, known_as = f"group-{number}", f"id-{number}"
+        return SendEntry(f"body {number}", message_group_id=group, deduplication_id=known_as)
 
     def invoke(self, *letters: Message, seconds: float = 30.0) -> set[str]:
         """Handle a batch; the ids that stay in the DLQ."""
@@ -83,7 +85,11 @@ class Function:
 
     def meet(self, operation: str, effect: Effect, act: Callable[[], object], code: str) -> None:
         """Have the first such request do *act* and then meet *effect*."""
-        call = Fault(Effect.CALL, operation, nth=1, callback=lambda: act() and None)
+
+        def callback() -> None:
+            act()
+
+        call = Fault(Effect.CALL, operation, nth=1, callback=callback)
         self.world.front.faults.add(call, Fault(effect, operation, nth=1, code=code))
 
     def freeze(self, operation: str, effect: Effect, code: str = "AccessDenied") -> None:

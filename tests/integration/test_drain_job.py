@@ -79,6 +79,18 @@ def test_archive_names_the_source_queue_of_each_message(
     }
 
 
+def test_queue_url_may_have_a_path_prefix(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(1))])
+    base, account, name = source.url.rsplit("/", 2)
+    url = f"{base}/queue/us-east-1/{account}/{name}"
+
+    assert main(["drain", "--archive", str(tmp_path), "--parked-queue-url", url]) == 0
+    assert read_archive(spark, open_archive(str(tmp_path))).count() == 1
+
+
 def test_unwritable_archive_is_noticed_before_a_receive(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The handler against an SQS server over HTTP, as Lambda would call it."""
 
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -246,6 +247,20 @@ def test_missing_main_queue_keeps_every_letter(
     monkeypatch.setenv("MAIN_QUEUE_URL", world.main.url + "-missing")
 
     assert invoke(*letters) == {letter.message_id for letter in letters}
+
+
+def test_queue_urls_may_have_a_path_prefix(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = world.put_in_dlq(SendEntry("a"), SendEntry("b", counter("3")))
+    for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL"):
+        base, account, queue = os.environ[name].rsplit("/", 2)
+        monkeypatch.setenv(name, f"{base}/queue/us-east-1/{account}/{queue}")
+    main = world.main.url.rpartition("/")[2]
+    moved = {**letters[0].system, "DeadLetterQueueSourceArn": queue_arn(main)}
+
+    assert invoke(replace(letters[0], system=moved), letters[1]) == set()
+    assert [one.body for one in receive_all(world.main)] == ["a"]
+    (parked,) = receive_all(world.parked)
+    assert parked.history.context.source_queue == main
 
 
 def test_unreachable_endpoint_keeps_every_letter(

@@ -30,14 +30,19 @@ class QueueAddress:
     def from_url(cls, url: str) -> Self:
         """Read ``https://host/account/name``, whatever the host.
 
+        The path may have a prefix, as LocalStack's ``/queue/us-east-1`` is one: account and name
+        are its last two parts. Behind a prefix the account must be a number.
+
         Raises:
             ValueError: the URL has another form; the message says which form is wanted.
         """
         parts = urlsplit(url)
+        is_http = parts.scheme in {"http", "https"} and parts.netloc
         path = parts.path.strip("/").split("/")
-        if parts.scheme not in {"http", "https"} or not parts.netloc or len(path) != 2:  # noqa: PLR2004
+        has_form = path[-2].isdecimal() if len(path) > 2 else len(path) == 2  # noqa: PLR2004
+        if not is_http or not has_form:
             raise ValueError("must be a queue URL, https://<host>/<account id>/<queue name>")
-        return cls(account_id=path[0], name=path[1])
+        return cls(account_id=path[-2], name=path[-1])
 
     @classmethod
     def from_arn(cls, arn: str) -> Self:

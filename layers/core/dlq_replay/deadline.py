@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError
@@ -63,4 +64,4 @@ class DeadlineExecutor(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run it with the context of the caller, which holds the deadline."""
-        return super().submit(copy_context().run, fn, *args, **kwargs)
+        return super().submit(copy_context().run, partial(fn, *args, **kwargs))

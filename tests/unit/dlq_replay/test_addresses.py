@@ -10,13 +10,28 @@ from dlq_replay.addresses import QueueAddress
         "https://eu-central-1.queue.amazonaws.com/123456789012/orders",
         "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/orders",
         "http://localhost:5000/123456789012/orders",
+        "http://localhost:4566/queue/eu-central-1/123456789012/orders",
+        "http://localhost:4566/queue/eu-central-1/123456789012/orders/",
     ],
 )
 def test_address_is_the_same_behind_every_host(url: str) -> None:
     assert QueueAddress("123456789012", "orders") == QueueAddress.from_url(url)
 
 
-@pytest.mark.parametrize("url", ["", "orders", "https://host", "https://host/a/b/c", "ftp://h/a/b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "orders",
+        "https://host",
+        "https://host/",
+        "https://host/orders",
+        "https://host/a/b/c",
+        "https://host/1//orders",
+        "https://host/1/orders/more",
+        "ftp://h/a/b",
+    ],
+)
 def test_url_of_another_form_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="must be a queue URL"):
         QueueAddress.from_url(url)

@@ -49,9 +49,15 @@ def test_short_wait_still_has_ten_looks(asked: float | None, apart: float) -> No
     assert options(asked, forced=True).looks_apart_seconds == pytest.approx(apart)
 
 
-def test_dlq_is_looked_for_beside_the_destination() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://sqs.eu-west-1.amazonaws.com/123456789012/main",
+        "http://localhost:4566/queue/eu-west-1/123456789012/main",
+    ],
+)
+def test_dlq_is_looked_for_beside_the_destination(url: str) -> None:
     arn = "arn:aws:sqs:eu-west-1:123456789012:dlq"
-    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/main"
 
     assert queue_url_beside(url, arn) == url.replace("/main", "/dlq")
     assert queue_url_beside(url, "") is None
