@@ -117,14 +117,14 @@ def test_by_default_the_job_archives_and_reports() -> None:
         "run",
         *("--archive", "s3://archivebucket/archive"),
         *("--parked-queue-url", f"{queue}/ParkedQueue"),
-        *("--to-queue-url", f"{queue}/MainQueue"),
+        *("--main-queue-url", f"{queue}/MainQueue"),
     ]
 
 
 def test_the_job_works_between_queues_of_yours_too() -> None:
     command = command_line_of(stack_of(**OWN_QUEUES, **OWN_PARKED_QUEUE))
 
-    assert f"--parked-queue-url {OWN}-parked --to-queue-url {OWN}" in shlex.join(command)
+    assert f"--parked-queue-url {OWN}-parked --main-queue-url {OWN}" in shlex.join(command)
 
 
 def test_with_a_policy_the_job_reads_it_and_acts_when_it_is_told_to() -> None:
@@ -205,12 +205,16 @@ def test_the_job_may_empty_the_parked_queue_and_only_send_to_main(
             "sqs:ReceiveMessage",
             "sqs:DeleteMessage",
             "sqs:GetQueueAttributes",
+            "sqs:ListDeadLetterSourceQueues",
         },
         f"arn:aws:sqs:us-east-1:123456789012:MainQueue{suffix}": {
             "sqs:SendMessage",
             "sqs:GetQueueAttributes",
         },
-        f"arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue{suffix}": {"sqs:GetQueueAttributes"},
+        f"arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue{suffix}": {
+            "sqs:GetQueueAttributes",
+            "sqs:ListDeadLetterSourceQueues",
+        },
     }
 
 

@@ -145,7 +145,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
         "run",
         *("--archive", "s3://orders-archive/archive"),
         *("--parked-queue-url", f"{queue}-parked"),
-        *("--to-queue-url", queue),
+        *("--main-queue-url", queue),
     ]
     assert arguments_of(acting) == [
         *arguments_of(plain),
@@ -242,7 +242,7 @@ def test_the_schedule_may_pass_the_job_s_role_to_emr_alone() -> None:
 def test_on_emr_the_job_may_do_what_it_may_do_on_glue() -> None:
     """The queues, the archive, the metrics and the keys; each cluster's own files differ."""
     sids = {"DrainParkedQueue", "RedriveToMainQueue", "ListArchive", "ReadAndWriteArchive"}
-    sids |= {"CountDeadLetters", "ReadPolicy", "PublishMetrics", "UseKeysOfQueues"}
+    sids |= {"InspectDeadLetterQueue", "ReadPolicy", "PublishMetrics", "UseKeysOfQueues"}
     glue = Stack.of(
         TEMPLATE,
         {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
 from spark_reprocess.findings import Findings
@@ -44,6 +46,17 @@ def archive_of(
     rows = [to_row(one, drained_from, drained_at) for one in messages]
     write_messages(archive, drain_id, 0, rows)
     return archive
+
+
+@dataclass(frozen=True, slots=True)
+class SlowClaims(LocalArchive):
+    """An archive whose claims take two seconds to be confirmed."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        created = LocalArchive.create(self, path, content)
+        if path.endswith(".claim.json"):
+            time.sleep(2)
+        return created
 
 
 def receive_all(queue: SqsQueue) -> list[Message]:

@@ -4,9 +4,12 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.redrive import redrive as redrive_module
 from tests.integration.desk import SEND, MakeDesk, standard
-from tests.integration.spark_world import parked, receive_all
+from tests.integration.spark_world import SlowClaims, parked, receive_all
 from tests.sqs_world.faults import Effect
 
 
@@ -54,6 +57,19 @@ def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: Make
     assert "messages in a row were not taken" in summary.stopped_by
     assert 0 < summary.count("in_doubt") <= 2 * 100
     assert set(desk.arrived()) == desk.recorded(Outcome.SENT)
+
+
+def test_a_claim_that_was_long_in_writing_is_not_acted_on(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its age counts from before the write, so another run may have taken its messages over."""
+    desk = make_desk(standard(10))
+    monkeypatch.setattr(redrive_module, "open_archive", lambda root: SlowClaims(root))
+
+    summary = desk.redrive(claim_ttl_seconds=2)
+
+    assert (summary.count("not_reached"), summary.count("in_doubt")) == (10, 0)
+    assert desk.arrived() == Counter()
 
 
 def test_throttling_delays_and_loses_nothing(make_desk: MakeDesk) -> None:
