@@ -64,7 +64,7 @@ def test_a_claim_that_was_long_in_writing_is_not_acted_on(
 ) -> None:
     """Its age counts from before the write, so another run may have taken its messages over."""
     desk = make_desk(standard(10))
-    monkeypatch.setattr(redrive_module, "open_archive", lambda root: SlowClaims(root))
+    monkeypatch.setattr(redrive_module, "open_archive", SlowClaims)
 
     summary = desk.redrive(claim_ttl_seconds=2)
 
