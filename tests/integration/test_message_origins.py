@@ -1,6 +1,8 @@
 """Which messages a run may act on: those of its own parked queue that came from its destination."""
 
 import json
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,11 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
+from spark_reprocess.redrive.selection import Queues
 from spark_reprocess.restore.restore import RestoreOptions, restore
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary
-from tests.builders import context, counter, filler, message
+from tests.builders import context, counter, filler, message, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -33,6 +36,69 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+ROWS = "parked_queue string, source_queue string, source_arn string, parked_reason string, "
+ROWS += "first_seen_at timestamp, plan_id string"
+EVERY_ROW = list(
+    product(
+        ("123456789012/parked", "123456789012/other-parked", None),
+        (None, "main", "invoices"),
+        (None, queue_arn("dlq"), queue_arn("main"), queue_arn("invoices")),
+        (None, "foreign_source", "attempts_exhausted"),
+        (None, NOW),
+        (None, "p-1"),
+    )
+)
+"""What an archive can say of where a message came from, in every combination."""
+
+
+def may_be_sent_to_main(queues: Queues, row: tuple[Any, ...]) -> bool:
+    """The rule of docs/operations.md, in plain Python, for runs that stand for the main queue."""
+    parked_queue, source, arn, reason, first_seen, plan_id = row
+    if parked_queue != "123456789012/parked":
+        return False
+    if source is not None:
+        return bool(source == "main")
+    if reason is not None or first_seen is not None or plan_id is not None:
+        return bool(reason != "foreign_source")
+    if arn is not None and arn != queue_arn("dlq"):
+        return bool(arn == queue_arn("main"))
+    return not queues.is_shared
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_no_message_goes_where_it_did_not_come_from(
+    spark: "SparkSession", *, is_shared: bool
+) -> None:
+    queues = Queues(
+        queue_url("main"),
+        queue_url("parked"),
+        is_named=False,
+        dead_letter_queue="dlq",
+        is_shared=is_shared,
+    )
+    fate, detail = queues.hindrance()
+
+    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumns({"fate": fate, "detail": detail})
+
+    for row in rows.collect():
+        *known, hindrance, cause = row
+        assert (hindrance is None) == may_be_sent_to_main(queues, tuple(known)), row
+        assert (cause is not None) == (hindrance in ("other_parked_queue", "foreign_source"))
+
+
+def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
+    spark: "SparkSession",
+) -> None:
+    named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
+
+    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("fate", named.hindrance()[0])
+
+    for row in rows.where("parked_queue = '123456789012/parked'").collect():
+        was_foreign = row["parked_reason"] == "foreign_source" and row["source_queue"] != "main"
+        assert (row["fate"] == "foreign_source") == was_foreign, row
+
 
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 
