@@ -65,6 +65,8 @@ class AnalyzeOptions:
         archive: the folder that a drain filled.
         out: a folder for the report, None for ``<archive>/reports/<id>``.
         where: a Spark SQL condition over the archive's columns, None for all messages.
+        since: only messages that were sent to the parked queue at this time or later, None for all.
+            It becomes a part of the condition that the plan freezes.
         masks: what nothing may show, besides our own masks: regular expressions, and fields
             (``body.customer.name``, ``attribute.tenant``).
         has_samples: whether the report shows (masked, shortened) bodies and values at all.
@@ -75,9 +77,22 @@ class AnalyzeOptions:
     archive: str
     out: str | None = None
     where: str | None = None
+    since: datetime | None = None
     masks: tuple[str, ...] = ()
     has_samples: bool = True
     policy: Policy | None = None
+
+    @property
+    def condition(self) -> str | None:
+        """What the plan freezes: *where* and *since* as one condition, None for all messages."""
+        if self.since is None:
+            return self.where
+        time = self.since.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+        recent = f"sent_at >= timestamp '{time}Z'"
+        if self.where is None:
+            return recent
+        end_of_comment = "\n" if "--" in self.where else ""
+        return f"{recent} AND ({self.where}{end_of_comment})"
 
 
 def analyze(
@@ -96,9 +111,15 @@ def analyze(
     reports.check_writable()
     drains = drain_ids(archive)
     analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
-    with explained(options.where):
+    with explained(options.condition):
         findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
-    snapshot = Snapshot(tuple(drains), findings.messages, digest, options.where)
+    snapshot = Snapshot(
+        tuple(drains),
+        findings.messages,
+        digest,
+        options.condition,
+        options.policy.sha256 if options.policy else None,
+    )
     rules = _rules(spark, options.policy, findings)
     _write(reports, findings, snapshot, rules)
     return findings
@@ -127,12 +148,15 @@ class _Analysis:
     def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, str]:
         with self.progress("reading the archive", partial(_drains, len(drains))):
             rows, known = read_archive_set(self.spark, self.archive, drains)
-            messages = matching(rows, self.options.where)
+            if self.options.since is not None:
+                # On its own first: "a) OR (b" is a condition only within brackets.
+                matching(rows, self.options.where)
+            messages = matching(rows, self.options.condition)
         slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
         groups = group_rows(slim.where("NOT is_decided")).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("grouping", str):
-                known = known if self.options.where is None else message_set(slim)
+                known = known if self.options.condition is None else message_set(slim)
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             found = self._found(messages, slim.where("NOT is_decided"), listed, totals)
@@ -152,7 +176,7 @@ class _Analysis:
             groups=groups_found,
             unlisted_groups=totals.groups - len(groups_found),
             unlisted_messages=totals.messages - sum(group.count for group in groups_found),
-            where=self.options.where,
+            where=self.options.condition,
             sampled=sampled,
         )
         return findings, known.sha256

@@ -2,27 +2,36 @@
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.policy import Policy, Rule, policy_faults, read_policy
-from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 
 
-def load_policy(spark: SparkSession, location: str, schema: pa.Schema) -> Policy:
+def load_policy(
+    spark: SparkSession, location: str, schema: pa.Schema, sha256: str | None = None
+) -> Policy:
     """Read a policy's file, on disk or on S3, and check it whole.
 
+    Args:
+        spark: checks its conditions.
+        location: of the file.
+        schema: the columns of groups.
+        sha256: the SHA-256 that the file must have, in hex; None for any.
+
     Raises:
-        InputError: there is no such file, or it has faults; all are named by line.
+        InputError: there is no such file, it has another hash, or it has faults; all are named by
+            line.
         ArchiveError: S3 does not let us read it.
     """
     try:
         text = read_text(location)
     except InputError as error:
         raise InputError(f"--policy {error}") from error
-    policy = read_policy(text)
+    policy = read_policy(text, sha256)
     check_conditions(spark, policy, schema)
     return policy
 
@@ -50,7 +59,10 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
     if not groups.num_rows:
         return {}
     frame = spark.createDataFrame(groups)
-    flags = [F.expr(rule.when).alias(f"rule_{n}") for n, rule in enumerate(policy.rules)]
+    flags = [
+        condition(frame, rule.when, Place.POLICY_WHEN).alias(f"rule_{n}")
+        for n, rule in enumerate(policy.rules)
+    ]
     try:
         rows = frame.select("group_id", *flags).collect()
     except SPARK_FAILURES as error:
@@ -68,8 +80,7 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
 
 def _faults(empty: DataFrame, rule: Rule) -> list[tuple[int, str]]:
     try:
-        # A condition in a filter is all that it may be: an aggregate or a subquery is refused.
-        matching(empty, rule.when)
+        matching(empty, rule.when, Place.POLICY_WHEN)
     except InputError as error:
-        return [(rule.line, f"rule {rule.name!r}: {error}".replace("--where ", "when "))]
+        return [(rule.line, f"rule {rule.name!r}: {error}")]
     return []

@@ -115,7 +115,7 @@ def read_text(location: str) -> str:
             if content is None:
                 raise InputError(f"{location}: No such file")
             return content.decode()
-        return Path(location).read_text(encoding="utf-8")
+        return Path(location).read_bytes().decode()
     except OSError as error:
         raise InputError(f"{location}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from spark_reprocess.command_line.argument_types import whole_number
+from spark_reprocess.command_line.argument_types import sha256_hex, whole_number
 
 
 def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +57,16 @@ def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str)
     )
     parser.add_argument(
         "--no-samples", dest="has_samples", action="store_false", help=without_samples
+    )
+
+
+def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
+    """Add ``--policy-sha256``."""
+    parser.add_argument(
+        "--policy-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a policy whose file has another SHA-256 (sha256sum FILE prints it)",
     )
 
 

@@ -24,6 +24,7 @@ from spark_reprocess.erase.reports import REPORTS, Report, reports_of, strip_rep
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import explained, matching
 from spark_reprocess.who import who
 
@@ -201,7 +202,11 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
 
 def _frozen(gone: DataFrame, snapshot: Snapshot) -> list[str]:
     drained = gone.where(F.col("drain_id").isin(*snapshot.drain_ids))
-    return sorted(column_texts(matching(drained, snapshot.where).select("message_id").distinct()))
+    try:
+        frozen = matching(drained, snapshot.where, Place.PLAN_WHERE)
+    except InputError:
+        return []  # Its condition is refused, so no redrive will ask what was erased of this plan.
+    return sorted(column_texts(frozen.select("message_id").distinct()))
 
 
 def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:

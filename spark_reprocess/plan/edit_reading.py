@@ -22,7 +22,7 @@ class EditReader:
 
     Attributes:
         root: the plan's YAML.
-        expression_fault: see ``read_plan``.
+        expression_fault: see ``SqlFaults.in_expression``.
     """
 
     root: yaml.Node | None

@@ -28,12 +28,14 @@ class Snapshot:
         messages: how many distinct messages they hold.
         sha256: ``message_set.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
+        policy_sha256: of the policy that filled in actions, in hex; None without one.
     """
 
     drain_ids: tuple[str, ...]
     messages: int
     sha256: str
     where: str | None = None
+    policy_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

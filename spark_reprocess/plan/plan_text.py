@@ -53,6 +53,8 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
     }
     if plan.snapshot.where is not None:
         snapshot["where"] = plan.snapshot.where
+    if plan.snapshot.policy_sha256 is not None:
+        snapshot["policy_sha256"] = plan.snapshot.policy_sha256
     head = {"version": PLAN_VERSION, "plan_id": plan.plan_id, "archive": plan.archive}
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
     known = notes or {}

@@ -17,6 +17,7 @@ human. Conditions are Spark SQL over the columns of ``groups.parquet``.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import LocatedYaml, read_yaml
@@ -53,18 +54,31 @@ class Policy:
         rules: in their order; the first that matches decides.
         redrive_again: whether messages that came back from an earlier redrive are redriven too.
             Without it they wait for a human, so that no schedule sends the same message for ever.
+        sha256: of the file, in hex.
     """
 
     rules: tuple[Rule, ...]
     redrive_again: bool = False
+    sha256: str = field(default="", compare=False)
 
 
-def read_policy(text: str) -> Policy:
-    """Read a policy. That its conditions are SQL is for Spark to say.
+def read_policy(text: str, sha256_wanted: str | None = None) -> Policy:
+    """Read a policy. Its conditions are not checked here: that takes Spark.
+
+    Args:
+        text: of the file.
+        sha256_wanted: the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
-        InputError: it has faults; the message lists all of them with their lines.
+        InputError: it is another file, or it has faults; the message lists all of them with their
+            lines.
     """
+    digest = sha256(text.encode()).hexdigest()
+    if sha256_wanted is not None and digest != sha256_wanted.lower():
+        raise InputError(
+            f"the policy has the SHA-256 {digest} and not {sha256_wanted}, which was asked for: "
+            "it was changed, or is another file; look at it, then give its hash"
+        )
     try:
         located = read_yaml(text)
     except ValueError as error:
@@ -77,7 +91,7 @@ def read_policy(text: str) -> Policy:
         Rule(one["name"], one["when"].strip(), Action(one["action"]), located.line("rules", index))
         for index, one in enumerate(raw["rules"])
     )
-    return Policy(rules, raw.get("redrive_again", False))
+    return Policy(rules, raw.get("redrive_again", False), digest)
 
 
 def policy_faults(faults: list[tuple[int, str]]) -> InputError:

@@ -5,6 +5,7 @@ What is not understood is a fault, never ignored: a misspelt ``action`` must not
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -19,17 +20,29 @@ from spark_reprocess.plan.versions import is_newer, version_fault
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PLAN_KEYS = {"version", "plan_id", "archive", "snapshot", "groups"}
-_SNAPSHOT_KEYS = {"drain_ids", "messages", "sha256", "where"}
+_SNAPSHOT_KEYS = {"drain_ids", "messages", "sha256", "where", "policy_sha256"}
 _GROUP_KEYS = {"id", "title", "count", "action", "edit", "set_attributes"}
 
 
-def read_plan(text: str, expression_fault: Callable[[str], str | None] | None = None) -> Plan:
+@dataclass(frozen=True, slots=True)
+class SqlFaults:
+    """Says what is wrong with Spark SQL over the archive's columns.
+
+    Attributes:
+        in_condition: what is wrong with a condition, None if nothing is.
+        in_expression: the same for an expression of ``set_attributes``.
+    """
+
+    in_condition: Callable[[str], str | None]
+    in_expression: Callable[[str], str | None]
+
+
+def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
     """Read a plan.
 
     Args:
         text: of the file.
-        expression_fault: says what is wrong with a Spark SQL expression over the archive's
-            columns, None where it is well; without it, expressions are not looked into.
+        sql_faults: checks the plan's SQL; without it, the SQL is not checked.
 
     Raises:
         InputError: it has faults; the message lists all of them, each with its line.
@@ -39,8 +52,9 @@ def read_plan(text: str, expression_fault: Callable[[str], str | None] | None = 
     except ValueError as error:
         raise InputError(f"the plan cannot be read: {error}") from error
     raw = located.value
+    expression_fault = sql_faults.in_expression if sql_faults else None
     edits = EditReader(yaml.compose(text, Loader=yaml.SafeLoader), expression_fault)
-    faults = list(_faults(raw, edits))
+    faults = list(_faults(raw, edits, sql_faults))
     lines = [(located.line(*path), fault) for path, fault in faults]
     lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]
     if lines:
@@ -70,6 +84,7 @@ def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: EditReader) -> Pl
             messages=snapshot["messages"],
             sha256=snapshot["sha256"],
             where=snapshot.get("where"),
+            policy_sha256=snapshot.get("policy_sha256"),
         ),
         groups=tuple(
             PlannedGroup(
@@ -85,7 +100,7 @@ def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: EditReader) -> Pl
     )
 
 
-def _faults(raw: object, edits: EditReader) -> Iterator[Fault]:
+def _faults(raw: object, edits: EditReader, sql_faults: SqlFaults | None) -> Iterator[Fault]:
     if not isinstance(raw, dict):
         yield (), "must be a mapping with version, plan_id, archive, snapshot and groups"
         return
@@ -98,11 +113,11 @@ def _faults(raw: object, edits: EditReader) -> Iterator[Fault]:
     if not _matches(_ID, raw.get("plan_id")):
         fault = f"plan_id: {raw.get('plan_id')!r}: must be 1 to 64 letters, digits, - and _"
         yield ("plan_id",), fault
-    yield from _snapshot_faults(raw.get("snapshot"))
+    yield from _snapshot_faults(raw.get("snapshot"), sql_faults)
     yield from _groups_faults(raw.get("groups"), edits)
 
 
-def _snapshot_faults(raw: object) -> Iterator[Fault]:
+def _snapshot_faults(raw: object, sql_faults: SqlFaults | None) -> Iterator[Fault]:
     top = ("snapshot",)
     if not isinstance(raw, dict):
         yield top, "snapshot: must be a mapping with drain_ids, messages and sha256"
@@ -117,8 +132,14 @@ def _snapshot_faults(raw: object) -> Iterator[Fault]:
         yield (*top, "messages"), fault
     if not _matches(_DIGEST, raw.get("sha256")):
         yield (*top, "sha256"), "snapshot.sha256: must be 64 hex digits, as analyze wrote them"
-    if not isinstance(raw.get("where"), str | None):
+    where = raw.get("where")
+    if not isinstance(where, str | None):
         yield (*top, "where"), "snapshot.where: must be the text that analyze wrote"
+    elif where is not None and sql_faults and (wrong := sql_faults.in_condition(where)):
+        yield (*top, "where"), wrong
+    if "policy_sha256" in raw and not _matches(_DIGEST, raw["policy_sha256"]):
+        fault = "snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them"
+        yield (*top, "policy_sha256"), fault
 
 
 def _groups_faults(raw: object, edits: EditReader) -> Iterator[Fault]:

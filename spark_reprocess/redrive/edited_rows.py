@@ -1,12 +1,11 @@
 """DataFrame to DataFrame: a plan's edits, evaluated by Spark. Nothing here sends."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import (
@@ -20,8 +19,11 @@ from pyspark.sql.types import (
 
 from spark_reprocess.archive.dead_letter_schema import SPARK_SCHEMA
 from spark_reprocess.editing.edit import Edit
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.reading import SqlFaults
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.spark.failures import sentence_of
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import attribute_value, matching
 
 FAULT = "edit_fault"
 """Why a message cannot be edited; null where it can, or need not be."""
@@ -32,28 +34,31 @@ _FAULTS = pa.schema(_FIELDS)
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 
 
-def expression_faults(spark: SparkSession) -> Callable[[str], str | None]:
-    """Return what says why a text cannot be the value of an attribute, None where it can."""
+def sql_faults(spark: SparkSession) -> SqlFaults:
+    """Return what says what is wrong with the SQL of a plan."""
 
     @cache
     def nothing() -> DataFrame:
         schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
         return spark.createDataFrame([], schema)
 
-    def fault(sql: str) -> str | None:
+    def in_condition(sql: str) -> str | None:
         try:
-            # Beside another column and within a struct, where no aggregate and no generator can be.
-            value = nothing().select("message_id", F.struct(F.expr(sql).alias("value")).alias("it"))
-        except AnalysisException as error:
-            return sentence_of(error)
-        kind = value.select("it.value").schema["value"].dataType
-        if _attribute_type(kind) is None:
-            return f"gives {kind.simpleString()}; cast it to string, binary or a number"
-        if not value._jdf.queryExecution().analyzed().deterministic():  # noqa: SLF001 - no public way
-            return "gives another value each time; what is sent must be what was previewed"
+            matching(nothing(), sql, Place.PLAN_WHERE)
+        except InputError as error:
+            return str(error)
         return None
 
-    return fault
+    def in_expression(sql: str) -> str | None:
+        try:
+            _, kind = attribute_value(nothing(), sql)
+        except InputError as error:
+            return str(error)
+        if _attribute_type(kind) is None:
+            return f"gives {kind.simpleString()}; cast it to string, binary or a number"
+        return None
+
+    return SqlFaults(in_condition, in_expression)
 
 
 def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
@@ -107,8 +112,8 @@ class _FaultFinder:
 
 
 def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
-    value = F.lit(None) if sql is None else F.expr(sql)
-    kind = _attribute_type(rows.select(value.alias("value")).schema["value"].dataType)
+    value, data_type = (F.lit(None), NullType()) if sql is None else attribute_value(rows, sql)
+    kind = _attribute_type(data_type)
     is_binary = kind == "Binary"
     fields = (
         F.lit(name).alias("name"),

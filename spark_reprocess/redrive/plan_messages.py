@@ -25,6 +25,7 @@ from spark_reprocess.redrive.selection import (
     has_room,
     parked_queue,
 )
+from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import matching
 
 _DETAILS = 4
@@ -72,7 +73,7 @@ class Frozen:
 
 def frozen_messages(archive: Archive, plan: Plan, rows: DataFrame) -> Frozen:
     """Choose among the *rows* of the plan's drains those of the messages that it froze."""
-    messages = matching(rows, plan.snapshot.where)
+    messages = matching(rows, plan.snapshot.where, Place.PLAN_WHERE)
     gone = _erased_since(archive, plan, messages)
     erased = [message_id for one in gone for message_id in one.message_ids]
     return Frozen(plan, messages, tuple(erased), tuple(one.sentence for one in gone))

@@ -35,7 +35,7 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary_draw import drawn_sample
 from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
-from spark_reprocess.redrive.edited_rows import expression_faults
+from spark_reprocess.redrive.edited_rows import sql_faults
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, summarize
 from spark_reprocess.redrive.run_facts import RunFacts
@@ -67,7 +67,7 @@ def redrive(
     options.check()
     masks = _masks(options)
     archive = open_archive(options.archive)
-    plan = read_plan(_read_file(options.plan), expression_faults(spark))
+    plan = read_plan(_read_file(options.plan), sql_faults(spark))
     queue = require_queue(options.destination_option, options.destination, make_client)
     queues = _queues(options, queue, make_client)
     facts = _facts(plan, options, _max_message_bytes(queue), queues.room_bytes)
@@ -187,4 +187,5 @@ def _facts(
         max_rate=options.max_rate,
         requires_room=options.requires_room,
         cut_from=plan.snapshot.sha256[:12],
+        policy_sha256=plan.snapshot.policy_sha256,
     )

@@ -29,6 +29,7 @@ class RunFacts:
         is_restore: whether messages go back to the parked queue, as they are.
         cut_from: a digest of what the chunks are cut from. Claims that mean other chunks by the
             same numbers are none of each other's.
+        policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class RunFacts:
     requires_room: bool = False
     is_restore: bool = False
     cut_from: str = ""
+    policy_sha256: str | None = None
 
     @property
     def editor(self) -> Editor:

@@ -72,13 +72,14 @@ def run(
         undecided = _undecided(spark, archive)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
-    return RunSummary(run_id, drained, findings, redriven, undecided, postponed, warnings)
+    used = policy.sha256 if policy else None
+    return RunSummary(run_id, drained, findings, redriven, undecided, used, postponed, warnings)
 
 
 def _policy(spark: SparkSession, options: RunOptions) -> Policy | None:
     if options.policy is None:
         return None
-    return load_policy(spark, options.policy, GROUPS_SCHEMA)
+    return load_policy(spark, options.policy, GROUPS_SCHEMA, options.policy_sha256)
 
 
 def _drain_options(options: RunOptions) -> DrainOptions:

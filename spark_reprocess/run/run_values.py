@@ -23,6 +23,7 @@ class RunOptions:
         main_queue_url: the source queue of messages that do not name theirs; a *policy* needs one
             of the two.
         policy: the file of rules, None for drain and analysis alone.
+        policy_sha256: the SHA-256 that this file must have, in hex; None for any.
         time_budget_seconds: for the drain, None for as long as it takes.
         max_rate: messages a second, over all tasks; None for as fast as it goes.
         canary: what goes ahead of a redrive and decides about the rest; None for nothing.
@@ -38,6 +39,7 @@ class RunOptions:
     to_queue_url: str | None = None
     main_queue_url: str | None = None
     policy: str | None = None
+    policy_sha256: str | None = None
     time_budget_seconds: float | None = None
     max_rate: float | None = None
     canary: CanaryOptions | None = None
@@ -59,6 +61,8 @@ class RunOptions:
                 "--policy needs --main-queue-url, the queue that the messages came from, or "
                 "--to-queue-url: where its redrives go"
             )
+        if self.policy_sha256 and not self.policy:
+            raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
             raise InputError("--execute needs --policy: the rules of what to do")
         if self.execute and not self.reason.strip():
@@ -85,6 +89,7 @@ class RunSummary:
     Attributes:
         findings: None where the archive holds no message at all.
         redriven: None without a policy, or where there was nothing to decide about.
+        policy_sha256: of the policy that was used, in hex; None without one.
         postponed: who was at work on the same messages, so that nothing was redriven; empty where
             nobody was.
         warnings: what went wrong beside the work itself, a sentence each.
@@ -95,5 +100,6 @@ class RunSummary:
     findings: Findings | None
     redriven: RedriveSummary | None
     undecided: Undecided
+    policy_sha256: str | None = None
     postponed: str = ""
     warnings: tuple[str, ...] = ()

@@ -4,11 +4,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import PythonException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import DataType
 
 from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.spark import allowed_sql
+from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,
     archive_fault_of,
@@ -20,20 +23,37 @@ from spark_reprocess.spark.interrupts import CANCELLED
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 
 
-def matching(rows: DataFrame, where: str | None) -> DataFrame:
-    """Keep the rows for which *where* is true.
+def matching(rows: DataFrame, where: str | None, place: Place = Place.WHERE) -> DataFrame:
+    """Keep the rows for which *where*, which comes from *place*, is true.
 
     Raises:
-        InputError: it is no SQL, or names a column that there is not.
+        InputError: it is no SQL, names a column that there is not, or contains what SQL from
+            outside must not; see ``allowed_sql``.
     """
-    if where is None:
-        return rows
+    return rows if where is None else rows.where(condition(rows, where, place))
+
+
+def condition(rows: DataFrame, where: str, place: Place) -> Column:
+    """Return *where*, which comes from *place*, as a condition over the columns of *rows*.
+
+    Raises:
+        InputError: as for ``matching``; the sentence names the place and the condition.
+    """
     _hush()
     try:
-        return rows.where(where)
-    except AnalysisException as error:
-        # What Spark says here is about the SQL alone; no message has been looked at.
-        raise InputError(f"--where {where!r}: {sentence_of(error)}") from error
+        return allowed_sql.condition(rows, where, place)
+    except InputError as error:
+        raise InputError(f"{place} {where!r}: {error}") from error
+
+
+def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
+    """Return an expression of ``set_attributes`` as a value of each of the *rows*, and its type.
+
+    Raises:
+        InputError: as for ``matching``; the sentence names neither the attribute nor *sql*.
+    """
+    _hush()
+    return allowed_sql.value(rows, sql, Place.SET_ATTRIBUTES)
 
 
 @contextmanager

@@ -166,7 +166,15 @@ def test_expressions_are_checked_with_the_whole_plan(
     assert [int(one.split()[1].rstrip(":")) - first for one in found] == list(range(1, 8))
     for name, fault in zip(
         "abcdefg",
-        ["nothing", "", "gives boolean", "gives map", "another value each time", "", "syntax"],
+        [
+            "nothing",
+            "one message",
+            "gives boolean",
+            "gives map",
+            "another value",
+            "several",
+            "syntax",
+        ],
         strict=True,
     ):
         assert any(f"set_attributes: {name}: " in one and fault in one.lower() for one in found)

@@ -47,7 +47,7 @@ def test_no_groups_need_no_spark_job(spark: "SparkSession") -> None:
 
 
 def test_a_condition_that_is_null_does_not_match(spark: "SparkSession") -> None:
-    policy = read_policy("version: 1\nrules: [{name: n, when: 'null', action: discard}]")
+    policy = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
 
     assert rules_by_group(spark, policy, GROUPS) == {}
 

@@ -16,6 +16,8 @@ def print_run(summary: RunSummary) -> None:
         print_analysis(summary.findings)
     if summary.redriven:
         print_redrive(summary.redriven)
+    if summary.policy_sha256:
+        say(f"policy: SHA-256 {summary.policy_sha256}")
     say(f"run {summary.run_id}: {', '.join(_totals(summary))}; {_left(summary.undecided)}")
 
 

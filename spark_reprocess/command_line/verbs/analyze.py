@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.answers.analyze import print_analysis
-from spark_reprocess.command_line.argument_types import WHERE
+from spark_reprocess.command_line.argument_types import WHERE, since
 from spark_reprocess.command_line.exit_codes import DONE
-from spark_reprocess.command_line.shared_arguments import add_masks
+from spark_reprocess.command_line.shared_arguments import add_masks, add_policy_sha256
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ class _Asked:
 
     options: AnalyzeOptions
     policy: str | None
+    policy_sha256: str | None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +37,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FOLDER", help="the report's folder (default: FOLDER/reports/ID)")
     add("--where", metavar="SQL", help=WHERE)
     add(
+        "--since",
+        type=since,
+        metavar="AGE|TIME",
+        help="only messages that were parked since then: 45m, 12h, 7d, 2w, or a time such as "
+        "2026-11-01T09:30:00Z; the plan keeps the time",
+    )
+    add(
         "--policy",
         metavar="FILE",
         help="rules that fill in the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
     )
+    add_policy_sha256(parser)
     add_masks(
         parser,
         "hide a field with all that is below it (body.customer.name, attribute.tenant), or what a "
@@ -51,14 +61,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _make_options(*, masks: list[str], **values: object) -> _Asked:
     make: Callable[..., AnalyzeOptions] = AnalyzeOptions
-    policy = values.pop("policy")
-    return _Asked(make(masks=tuple(masks), **values), None if policy is None else str(policy))
+    policy, sha256 = (
+        None if value is None else str(value)
+        for value in (values.pop("policy"), values.pop("policy_sha256"))
+    )
+    if sha256 and not policy:
+        raise InputError("--policy-sha256 needs --policy: the file that has this hash")
+    return _Asked(make(masks=tuple(masks), **values), policy, sha256)
 
 
 def _run(asked: _Asked) -> int:
     spark, options = start_spark(), asked.options
     if asked.policy:
-        options = replace(options, policy=load_policy(spark, asked.policy, GROUPS_SCHEMA))
+        policy = load_policy(spark, asked.policy, GROUPS_SCHEMA, asked.policy_sha256)
+        options = replace(options, policy=policy)
     print_analysis(analyze(spark, options, progress=progress_here()))
     return DONE
 

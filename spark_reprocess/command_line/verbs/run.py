@@ -21,6 +21,7 @@ from spark_reprocess.command_line.shared_arguments import (
     add_destination,
     add_execution,
     add_masks,
+    add_policy_sha256,
 )
 from spark_reprocess.command_line.terminal import complain
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
@@ -62,6 +63,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
     add_destination(parser)
     add("--policy", metavar="FILE", help="the rules: a file, or s3://BUCKET/KEY")
+    add_policy_sha256(parser)
     add(
         "--time-budget-seconds",
         type=above_zero,
