@@ -1,0 +1,321 @@
+"""SQL of operators, plans and policies cannot run code, read files or change its meaning."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.reading import read_plan
+from tests.builders import NOW, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    analyzed,
+    approve,
+    archive_of,
+    bodies,
+    entry_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CODE = "calls Java code"
+SUBQUERY = "reads other data than the message"
+QUALIFIED = "functions with a qualified name are not allowed"
+TIME = "gives the current time, which is another one tomorrow"
+SESSION = "depends on who runs this and where"
+RANDOM = "gives another value each time"
+SEVERAL = "makes several rows of one"
+OTHERS = "sees one message at a time"
+
+SET_PROPERTY = "java_method('java.lang.System', 'setProperty', 'dlq.test', 'was here')"
+REFUSED = {
+    SET_PROPERTY: ("java_method()", CODE),
+    "Reflect('java.lang.System', 'getenv', 'PATH')": ("Reflect()", CODE),
+    "try_reflect('java.no.Such', 'method')": ("try_reflect()", CODE),
+    "spark_catalog.default.lower('a')": ("spark_catalog.default.lower()", QUALIFIED),
+    "system.builtin.upper('a')": ("system.builtin.upper()", QUALIFIED),
+    "identifier('java_' || 'method')('java.lang.System', 'gc')": ("", "is not in the text"),
+    "(SELECT value FROM text.`/no/such/file`)": ("ScalarSubquery", SUBQUERY),
+    "'a' IN (SELECT value FROM text.`/no/such/file`)": ("InSubquery", SUBQUERY),
+    "EXISTS (SELECT 1 FROM json.`/no/such/file`)": ("Exists", SUBQUERY),
+    "upper((SELECT 'a'))": ("ScalarSubquery", SUBQUERY),
+    "struct(*)": ("UnresolvedStar", "name them"),
+    "first_value(title) OVER (ORDER BY title)": ("WindowExpression", OTHERS),
+    "explode(array('a'))": ("explode()", SEVERAL),
+    "stack(2, 'a', 'b')": ("stack()", SEVERAL),
+    "count(1)": ("count()", OTHERS),
+    "max(title)": ("max()", OTHERS),
+    "rand()": ("rand()", RANDOM),
+    "uuid()": ("uuid()", RANDOM),
+    "monotonically_increasing_id()": ("monotonically_increasing_id()", RANDOM),
+    "current_timestamp": ("current_timestamp", TIME),
+    "current_timestamp()": ("current_timestamp()", TIME),
+    "CURRENT_DATE": ("current_date", TIME),
+    "date(current_date())": ("current_date()", TIME),
+    "localtimestamp()": ("localtimestamp()", TIME),
+    "now()": ("now()", TIME),
+    "unix_timestamp()": ("current_timestamp", TIME),
+    "timestamp 'now'": ("timestamp 'now'", TIME),
+    r"timestamp '\u006eow'": ("timestamp '", TIME),
+    "date 'today' = date '2026-01-01'": ("date 'today'", TIME),
+    "cast(concat('n', 'ow') AS timestamp)": ("'now', 'today' and the like", TIME),
+    "to_date('yesterday')": ("'now', 'today' and the like", TIME),
+    "timestamp '2026-11-01' < 'now'": ("'now', 'today' and the like", TIME),
+    "current_user": ("current_user", SESSION),
+    "current_user()": ("current_user()", SESSION),
+    "user": ("current_user", SESSION),
+    "session_user()": ("session_user()", SESSION),
+    "current_database()": ("current_database()", SESSION),
+    "version()": ("version()", SESSION),
+    "input_file_name()": ("input_file_name()", SESSION),
+    "raise_error(title)": ("raise_error()", "is not allowed here"),
+    "repeat('a', 1000000000)": ("repeat()", "is not allowed here"),
+    ":title": ("NamedParameter", "is not in the text"),
+}
+"""What is refused, and what the sentence says: what it is, and the rule or the fix."""
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def as_condition(sql: str) -> str:
+    return f"({sql}) IS NOT NULL"
+
+
+def assert_told(sentence: str, sql: str, place: str) -> None:
+    what, rule = REFUSED[sql]
+    assert place in sentence
+    assert what in sentence
+    assert rule in sentence
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
+    yield
+    jvm = spark._jvm  # noqa: SLF001 - no public way
+    assert jvm is not None
+    system = jvm.java.lang.System
+    found = system.getProperty("dlq.test")
+    system.clearProperty("dlq.test")
+    assert found is None
+
+
+def test_a_refused_where_is_a_sentence_and_had_no_effect(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+
+    for sql in REFUSED:
+        where = as_condition(sql.replace("title", "body"))
+        with pytest.raises(InputError) as caught:
+            analyzed(spark, archive, where=where)
+        assert_told(str(caught.value), sql, f"--where {where!r}: ")
+    assert archive.list("reports") == []
+
+
+@pytest.mark.parametrize("verb", ["redrive", "restore", "erase"])
+def test_every_verb_with_a_where_refuses(
+    verb: str,
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    queue = make_queue("queue")
+    options = {
+        "redrive": ["--plan", planned(spark, archive), "--to-queue-url", queue.url],
+        "restore": ["--parked-queue-url", queue.url],
+        "erase": [],
+    }[verb]
+
+    for sql in (SET_PROPERTY, "(SELECT value FROM text.`/no/such/file`)", "current_timestamp"):
+        argv = [verb, "--archive", archive.root, *options, "--where", as_condition(sql)]
+        assert main([*argv, "--execute", "--reason", "a test"]) == 2
+        assert_told(capsys.readouterr().err, sql, "--where")
+    assert receive_all(queue) == []
+
+
+def test_a_refused_condition_of_a_plan_is_named_by_its_line(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    queue = make_queue("queue")
+    plan = Path(planned(spark, archive))
+    content = yaml.safe_load(plan.read_text())
+
+    for sql in REFUSED:
+        where = as_condition(sql.replace("title", "body"))
+        content["snapshot"]["where"] = where
+        text = yaml.safe_dump(content, width=2**31, sort_keys=False)
+        plan.write_text(text)
+        [line] = [n for n, one in enumerate(text.splitlines(), 1) if one.startswith("  where: ")]
+        with pytest.raises(InputError) as caught:
+            executed(spark, archive, str(plan), queue.url)
+        assert_told(str(caught.value), sql, f"\n  line {line}: the plan's where {where!r}: ")
+    assert receive_all(queue) == []
+    assert archive.list("ledger") == []
+
+
+def test_a_plan_of_old_whose_condition_uses_the_current_time_is_to_be_made_anew(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    plan = Path(planned(spark, archive))
+    content = yaml.safe_load(plan.read_text())
+    content["snapshot"]["where"] = "sent_at > current_timestamp() - INTERVAL 7 DAYS"
+    plan.write_text(yaml.safe_dump(content))
+
+    with pytest.raises(InputError, match="analyze again with --since"):
+        executed(spark, archive, str(plan), make_queue("queue").url)
+
+
+def test_a_plan_with_a_refused_condition_does_not_keep_a_message_from_being_erased(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archive_of(tmp_path, [parked(1), parked(2)])
+    plan = Path(analyzed(spark, archive, where="body_bytes > 0").plan_path)
+    content = yaml.safe_load(plan.read_text())
+    content["snapshot"]["where"] = as_condition(SET_PROPERTY)
+    plan.write_text(yaml.safe_dump(content))
+
+    argv = ["erase", "--archive", archive.root, "--id", "m-001", "--execute", "--reason", "asked"]
+
+    assert main(argv) == 0
+    assert "m-001" not in str(analyzed(spark, archive))
+
+
+def test_refused_attributes_are_named_by_their_lines(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    plan = Path(planned(spark, archive))
+    content = yaml.safe_load(plan.read_text())
+    wanted = [sql for sql in REFUSED if sql != "struct(*)"]
+    content["groups"] = [
+        {
+            "id": f"g-{start}",
+            "action": "redrive",
+            "set_attributes": {
+                f"a{number}": f"string({wanted[number].replace('title', 'body')})"
+                for number in range(start, min(start + 10, len(wanted)))
+            },
+        }
+        for start in range(0, len(wanted), 10)
+    ]
+    plan.write_text(yaml.safe_dump(content, width=2**31, sort_keys=False))
+    lines = plan.read_text().splitlines()
+    queue = make_queue("queue")
+
+    with pytest.raises(InputError) as caught:
+        executed(spark, archive, str(plan), queue.url)
+
+    faults = str(caught.value).splitlines()[1:]
+    assert len(faults) == len(wanted)
+    for sql, fault in zip(wanted, faults, strict=True):
+        found = re.match(r"  line (\d+): group g-\d+: set_attributes: (a\d+): ", fault)
+        assert found
+        assert lines[int(found[1]) - 1].startswith(f"    {found[2]}: ")
+        assert_told(fault, sql, "")
+    assert receive_all(queue) == []
+
+
+def test_refused_rules_of_a_policy_are_named_before_a_queue_is_touched(
+    make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = make_queue("parked")
+    queue.send([entry_of(parked(1))])
+    rules = [
+        {"name": f"rule {number}", "when": as_condition(sql), "action": "discard"}
+        for number, sql in enumerate(REFUSED)
+    ]
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump({"version": 1, "rules": rules}, width=2**31, sort_keys=False))
+    archive = tmp_path / "archive"
+    argv = ["run", "--archive", str(archive), "--parked-queue-url", queue.url]
+
+    assert main([*argv, "--to-queue-url", make_queue("main").url, "--policy", str(policy)]) == 2
+
+    faults = re.findall(r"  line (\d+): (rule '.*)", capsys.readouterr().err)
+    assert len(faults) == len(rules)
+    for number, ((line, fault), sql) in enumerate(zip(faults, REFUSED, strict=True)):
+        assert int(line) == 3 + 3 * number
+        assert_told(fault, sql, f"rule 'rule {number}': when {as_condition(sql)!r}: ")
+    assert bodies(receive_all(queue)) == bodies([parked(1)])
+    assert not archive.exists()
+
+
+def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+) -> None:
+    """Spark by itself replaces ``${env:NAME}`` by the value that the environment has."""
+    name = "${env:PATH}"
+    archive = archive_of(tmp_path, [message("m-1", name), message("m-2", "other")])
+    queue = make_queue("queue")
+    findings = analyzed(spark, archive, where=f"body = '{name}'")
+    plan = approve(Path(findings.plan_path))
+    content = yaml.safe_load(plan.read_text())
+    content["groups"][0]["set_attributes"] = {"given": f"'{name}'"}
+    plan.write_text(yaml.safe_dump(content))
+
+    executed(spark, archive, str(plan), queue.url)
+
+    [sent] = receive_all(queue)
+    assert (sent.body, sent.attributes["given"].value) == (name, name)
+
+
+def test_since_is_a_fixed_time_that_the_plan_keeps(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    def sent(seconds: float) -> str:
+        return str(round(seconds * 1000))
+
+    old, new = sent(NOW - 86_400), sent(NOW - 60)
+    archive = archive_of(
+        tmp_path,
+        [
+            message("m-old", "old", SentTimestamp=old),
+            message("m-new", "new", SentTimestamp=new),
+            message("m-other", "other", SentTimestamp=new),
+        ],
+    )
+    queue = make_queue("queue")
+    out = tmp_path / "out"
+    time = "2026-11-01T09:30:00+01:00"
+    argv = ["analyze", "--archive", archive.root, "--out", str(out), "--since", time]
+
+    assert main(argv) == 0
+    snapshot = read_plan((out / "plan.yaml").read_text()).snapshot
+    assert snapshot.where == "sent_at >= timestamp '2026-11-01 08:30:00Z'"
+
+    assert main([*argv[:-1], iso(NOW - 3600), "--where", "body <> 'other' -- not that"]) == 0
+    plan = approve(out / "plan.yaml")
+    assert read_plan(plan.read_text()).snapshot.messages == 1
+    executed(spark, archive, str(plan), queue.url)
+    assert bodies(receive_all(queue)) == ["new"]
+
+
+def test_a_condition_beside_since_must_be_one_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    argv = ["analyze", "--archive", archive.root, "--since", "7d", "--where", "1=1) OR (1=1"]
+
+    assert main(argv) == 2
+    assert "--where '1=1) OR (1=1': [PARSE_SYNTAX_ERROR]" in capsys.readouterr().err
