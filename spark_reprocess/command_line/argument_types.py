@@ -10,7 +10,10 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-WHERE = "Spark SQL over the archive's columns, e.g. \"parked_reason = 'too_old'\""
+WHERE = (
+    "Spark SQL over the archive's columns, e.g. \"parked_reason = 'too_old'\"; docs/analysis.md "
+    "lists what it may contain"
+)
 """The help of ``--where``."""
 
 

@@ -8,24 +8,23 @@ in the second. What is evaluated later is the tree that was checked; the text is
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.spark.failures import sentence_of
+from spark_reprocess.spark.failures import SPARK_FAILURES, sentence_of
 
 _Node = Any
 """A plan or an expression of Spark, in the JVM."""
 
-GUIDE = 'docs/analysis.md, "Conditions", lists what is allowed'
+GUIDE = 'docs/analysis.md, "What a condition may contain", lists what is allowed'
 
 
 class Place(StrEnum):
@@ -198,7 +197,7 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
     """
     with _strict(rows.sparkSession):
         column = _parsed(rows.sparkSession, sql, place)
-        _check_analysed(_analysed(_without_rows(rows).where, column), place)
+        _check_analysed(_without_rows(rows).where(column), place)
     return column
 
 
@@ -210,7 +209,7 @@ def value(rows: DataFrame, sql: str, place: Place) -> tuple[Column, DataType]:
     """
     with _strict(rows.sparkSession):
         column = _parsed(rows.sparkSession, sql, place)
-        frame = _analysed(_without_rows(rows).select, column.alias("value"))
+        frame = _without_rows(rows).select(column.alias("value"))
         _check_analysed(frame, place)
     return column, frame.schema["value"].dataType
 
@@ -222,6 +221,9 @@ def _strict(spark: SparkSession) -> Iterator[None]:
         for name, setting in _SETTINGS.items():
             spark.conf.set(name, setting)
         yield
+    except SPARK_FAILURES as error:
+        # No message has been looked at: what Spark says here is about the SQL alone.
+        raise InputError(sentence_of(error)) from error
     finally:
         for name, former in before.items():
             spark.conf.set(name, str(former))
@@ -234,10 +236,7 @@ def _without_rows(rows: DataFrame) -> DataFrame:
 
 def _parsed(spark: SparkSession, sql: str, place: Place) -> Column:
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public way
-    try:
-        tree = parser.parseExpression(sql)
-    except AnalysisException as error:
-        raise InputError(sentence_of(error)) from error
+    tree = parser.parseExpression(sql)
     for node in _nodes(tree):
         name = _class_name(node)
         if name not in _PARSED:
@@ -276,19 +275,14 @@ def _check_literal(node: _Node, sql: str, place: Place) -> None:
         )
 
 
-def _analysed(make: Callable[[Column], DataFrame], column: Column) -> DataFrame:
-    try:
-        return make(column)
-    except AnalysisException as error:
-        raise InputError(sentence_of(error)) from error
-
-
 def _check_analysed(frame: DataFrame, place: Place) -> None:
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
     for node in chain.from_iterable(map(_nodes, _expressions(plan))):
         name = _class_name(node)
         if name not in _ANALYSED:
-            raise InputError(_refusal(node.prettyName(), name, place))
+            is_added = _WHY.get(name.rpartition(".")[2]) == _ADDED
+            what = f"{node.name()}()" if is_added else str(node.prettyName())
+            raise InputError(_refusal(what, name, place))
     # The optimizer takes a text that is cast, 'now' or 'today', for the current time.
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - as above
     rules = jvm.org.apache.spark.sql.catalyst.optimizer

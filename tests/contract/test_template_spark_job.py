@@ -138,6 +138,26 @@ def test_with_a_policy_the_job_reads_it_and_acts_when_it_is_told_to() -> None:
     ] == {"s3:GetObject"}
 
 
+def test_the_job_is_told_the_hash_that_the_policy_must_have() -> None:
+    pinned = stack_of(**POLICY, SparkJobPolicySha256="0aB1" * 16)
+    command = command_line_of(pinned)
+
+    assert command[-4:-2] == ["--policy", POLICY["SparkJobPolicyUri"]]
+    assert command[-2:] == ["--policy-sha256", "0aB1" * 16]
+    assert parse(command).options.policy_sha256 == "0ab1" * 16
+    assert pinned.broken_rules == []
+
+
+def test_a_hash_without_a_policy_is_refused() -> None:
+    assert len(stack_of(SparkJobPolicySha256="0" * 64).broken_rules) == 1
+
+
+@pytest.mark.parametrize("sha256", ["0" * 63, "g" * 64, "0" * 65])
+def test_what_is_no_hash_is_refused(sha256: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobPolicySha256=.*must be"):
+        stack_of(**POLICY, SparkJobPolicySha256=sha256)
+
+
 @pytest.mark.parametrize("key", ["it's.yaml", 'a".yaml', "a b.yaml", "a;b.yaml", "$(a).yaml"])
 def test_an_address_that_a_command_line_would_misread_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"SparkJobPolicyUri=.*must be"):

@@ -14,6 +14,8 @@ from spark_reprocess.analysis.lead_sql import condition
 from spark_reprocess.analysis.trait_table import trait_table
 from spark_reprocess.analysis.traits import COLUMNS, traits_of, way_text
 from spark_reprocess.archive.message_store import drain_ids, read_archive
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.allowed_sql import condition as condition_of
 from spark_reprocess.spark.conditions import matching
 from tests.builders import message, text
 from tests.integration.spark_world import archive_of
@@ -97,6 +99,7 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
     wanted = said_of(rows.toArrow().to_pylist())
     assert len(wanted) > 200
 
+    condition_of(rows, " OR ".join(f"({sql})" for sql in wanted), Place.WHERE)
     columns = [F.coalesce(F.expr(sql), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
     found = rows.select(*(column.alias(f"c{n}") for n, column in enumerate(columns))).toArrow()
 

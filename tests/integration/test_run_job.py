@@ -1,5 +1,6 @@
 """The verb ``run``: all steps, one after the other, as a schedule starts them."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from spark_reprocess.archive.lease import take_lease
 from spark_reprocess.archive.turns import Run, taking_turns
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
 from tests.builders import NOW, context, message
@@ -210,6 +212,33 @@ def test_a_bad_start_touches_nothing(
     with pytest.raises(InputError, match=fault):
         installation.run(**changes)
     assert len(receive_all(installation.parked)) == 1
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_policy_with_another_hash_touches_nothing(
+    installation: Installation, line_end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installation.policy.write_bytes(POLICY.replace("\n", line_end).encode())
+    reviewed = sha256(installation.policy.read_bytes()).hexdigest()
+    installation.policy.write_bytes(installation.policy.read_bytes() + b"redrive_again: true\n")
+    installation.park(1)
+
+    assert main([*installation.argv, "--policy-sha256", reviewed]) == 2
+    assert f"and not {reviewed}, which was asked for" in capsys.readouterr().err
+    assert not Path(installation.archive).exists()
+    assert len(receive_all(installation.parked)) == 1
+
+
+def test_the_hash_of_the_policy_is_in_the_answer_and_in_the_plan(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = sha256(installation.policy.read_bytes()).hexdigest()
+    installation.park(1)
+
+    assert main([*installation.argv, "--policy-sha256", used]) == 0
+    assert f"policy: SHA-256 {used}" in capsys.readouterr().out.splitlines()
+    [plan] = Path(installation.archive).glob("reports/*/plan.yaml")
+    assert read_plan(plan.read_text()).snapshot.policy_sha256 == used
 
 
 def test_a_bad_policy_touches_nothing(installation: Installation) -> None:

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
@@ -32,6 +35,38 @@ def test_analyze_takes_a_policys_file() -> None:
     command = parse(["analyze", "--archive", "a", "--policy", "rules.yaml"])
 
     assert command.options.policy == "rules.yaml"
+
+
+def test_analyze_turns_an_age_into_a_fixed_time() -> None:
+    earliest = datetime.now(UTC) - timedelta(days=7, seconds=1)
+    since = parse(["analyze", "--archive", "a", "--since", "7d"]).options.options.since
+
+    assert earliest <= since <= datetime.now(UTC) - timedelta(days=7)
+    assert since.microsecond == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("2026-11-01", "sent_at >= timestamp '2026-11-01 00:00:00Z'"),
+        ("2026-11-01T09:30:00+01:00", "sent_at >= timestamp '2026-11-01 08:30:00Z'"),
+        ("2026-11-01T09:30:00.250Z", "sent_at >= timestamp '2026-11-01 09:30:00.250000Z'"),
+    ],
+)
+def test_since_takes_a_time(text: str, where: str) -> None:
+    options = parse(["analyze", "--archive", "a", "--since", text]).options.options
+
+    assert options.condition == where
+    assert replace(options, where="a = 1").condition == f"{where} AND (a = 1)"
+    assert replace(options, where="a = 1 -- b").condition == f"{where} AND (a = 1 -- b\n)"
+
+
+@pytest.mark.parametrize("verb", ["analyze", "run"])
+def test_a_policy_is_pinned_by_its_hash(verb: str) -> None:
+    queues = ["--parked-queue-url", "u", "--to-queue-url", "m"] if verb == "run" else []
+    argv = [verb, "--archive", "a", *queues, "--policy", "p", "--policy-sha256", "AB" * 32]
+
+    assert parse(argv).options.policy_sha256 == "ab" * 32
 
 
 def test_run_needs_no_canary_for_its_parked_queue() -> None:
@@ -84,6 +119,10 @@ def test_redrive_takes_all_its_options() -> None:
         ([*DRAIN, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
         ([*DRAIN, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
         ([*DRAIN, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
+        (["analyze", "--archive", "a", "--since", "7"], "'7': must be an age such as"),
+        (["analyze", "--archive", "a", "--since", "999999w"], "'999999w': must be an age such"),
+        (["analyze", "--archive", "a", "--policy-sha256", "0" * 64], "needs --policy"),
+        (["analyze", "--archive", "a", "--policy-sha256", "0g" * 32], "must be a SHA-256"),
         ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
         ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
     ],

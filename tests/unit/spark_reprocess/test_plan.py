@@ -15,7 +15,7 @@ from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
-from spark_reprocess.plan.reading import plan_faults, read_plan
+from spark_reprocess.plan.reading import SqlFaults, plan_faults, read_plan
 
 SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]))
 
@@ -44,8 +44,8 @@ documents = st.recursive(
 )
 
 
-def plan(*groups: PlannedGroup, where: str | None = None) -> Plan:
-    snapshot = Snapshot(SNAPSHOT.drain_ids, SNAPSHOT.messages, SNAPSHOT.sha256, where)
+def plan(*groups: PlannedGroup, where: str | None = None, policy_sha256: str | None = None) -> Plan:
+    snapshot = replace(SNAPSHOT, where=where, policy_sha256=policy_sha256)
     return Plan("20261121T040000Z-00ff00", "/archive of mine", snapshot, groups)
 
 
@@ -64,9 +64,13 @@ def faults_of(content: object) -> list[str]:
     return faults_in(yaml.safe_dump(content, sort_keys=False))
 
 
+def _no_sql(sql: str) -> str | None:
+    return "is no SQL" if "(" in sql else None
+
+
 def faults_in(content: str) -> list[str]:
     with pytest.raises(InputError) as caught:
-        read_plan(content, lambda sql: "is no SQL" if "(" in sql else None)
+        read_plan(content, SqlFaults(_no_sql, _no_sql))
     return [line.strip() for line in str(caught.value).splitlines()[1:]]
 
 
@@ -77,6 +81,19 @@ def test_plan_is_read_back_as_written(title: str, where: str, action: Action) ->
     original = plan(group("g-1", title, action), group("g-2"), where=where)
 
     assert read_plan(plan_text(original)) == original
+
+
+def test_the_hash_of_the_policy_is_read_back_as_written() -> None:
+    original = plan(group("g-1"), policy_sha256=digest(["a policy"]))
+
+    assert read_plan(plan_text(original)) == original
+
+
+def test_a_fault_in_the_snapshots_condition_has_its_line() -> None:
+    content = plan_text(plan(group("g-1"), where="f("))
+    [line] = [n for n, one in enumerate(content.splitlines(), 1) if one == "  where: f("]
+
+    assert faults_in(content) == [f"line {line}: is no SQL"]
 
 
 def test_plan_without_groups_is_read_back() -> None:
@@ -103,7 +120,7 @@ def test_every_fault_is_named_at_once() -> None:
         {"id": "g-1", "action": "leave", "aktion": "redrive"},
         {"action": "leave"},
     ]
-    snapshot = {"drain_ids": [], "messages": -1, "sha256": "abc"}
+    snapshot = {"drain_ids": [], "messages": -1, "sha256": "abc", "policy_sha256": 7}
 
     faults = faults_of({"version": 0, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
@@ -113,10 +130,11 @@ def test_every_fault_is_named_at_once() -> None:
         "line 4: snapshot.drain_ids: must be a list of at least one drain id",
         "line 5: snapshot.messages: -1: must be a whole number of at least 0",
         "line 6: snapshot.sha256: must be 64 hex digits, as analyze wrote them",
-        "line 9: group g-1: action 'redrvie': must be leave, redrive, discard",
-        "line 10: group g-1: stands in the plan twice",
-        "line 12: group g-1: 'aktion' is not known in this version; remove it",
-        "line 13: groups: entry 3: must be a mapping with id and action",
+        "line 7: snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them",
+        "line 10: group g-1: action 'redrvie': must be leave, redrive, discard",
+        "line 11: group g-1: stands in the plan twice",
+        "line 13: group g-1: 'aktion' is not known in this version; remove it",
+        "line 14: groups: entry 3: must be a mapping with id and action",
     ]
 
 

@@ -1,5 +1,6 @@
 import re
 import textwrap
+from hashlib import sha256
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_rules_are_read_in_their_order_with_their_lines() -> None:
 def test_what_came_back_is_redriven_again_only_on_request() -> None:
     assert not read_policy(GOOD).redrive_again
     assert read_policy(GOOD + "redrive_again: true\n").redrive_again
+
+
+def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None:
+    wanted = sha256(GOOD.encode()).hexdigest()
+
+    assert read_policy(GOOD, wanted).sha256 == read_policy(GOOD, wanted.upper()).sha256 == wanted
+    with pytest.raises(InputError, match=f"has the SHA-256 [0-9a-f]{{64}} and not {wanted}"):
+        read_policy(f"{GOOD} ", wanted)
 
 
 @pytest.mark.parametrize("text", [policy.__doc__, run.VERB.about], ids=["module", "run --help"])
