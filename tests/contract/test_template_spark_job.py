@@ -149,7 +149,7 @@ def test_the_job_is_told_the_hash_that_the_policy_must_have() -> None:
 
 
 def test_a_hash_without_a_policy_is_refused() -> None:
-    assert len(stack_of(SparkJobPolicySha256="0" * 64).broken_rules) == 1
+    assert stack_of(SparkJobPolicySha256="0" * 64).broken_rules == ["HashNeedsAPolicy"]
 
 
 @pytest.mark.parametrize("sha256", ["0" * 63, "g" * 64, "0" * 65])

@@ -157,6 +157,15 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
     assert stack_of("emr-serverless", Execute="true").broken_rules == ["ExecutionNeedsAPolicy"]
 
 
+def test_on_emr_too_the_run_is_told_the_hash_that_the_policy_must_have() -> None:
+    pinned = stack_of("emr-serverless", PolicyKey="p.yaml", PolicySha256="0a" * 32)
+
+    assert arguments_of(pinned)[-2:] == ["--policy-sha256", "0a" * 32]
+    assert pinned.broken_rules == []
+    alone = stack_of("emr-serverless", PolicySha256="0a" * 32)
+    assert alone.broken_rules == ["HashNeedsAPolicy"]
+
+
 def test_python_and_its_packages_come_from_the_packed_environment() -> None:
     submit = run_of(stack_of("emr-serverless"))["JobDriver"]["SparkSubmit"]
     parameters = submit["SparkSubmitParameters"]
