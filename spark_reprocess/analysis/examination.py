@@ -15,13 +15,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.masks import mask_start
 from spark_reprocess.analysis.claims import Claim
 from spark_reprocess.analysis.comparison import SampledGroup
 from spark_reprocess.analysis.excerpt import excerpt
 from spark_reprocess.analysis.leads import find_leads
-from spark_reprocess.analysis.mask import Masks, shorten
+from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.shape import shape_of
-from spark_reprocess.analysis.signature import has_error, signature_of
+from spark_reprocess.analysis.signature import (
+    TITLE_CHARACTERS,
+    has_error,
+    short_title,
+    signature_of,
+)
 from spark_reprocess.analysis.trait_table import trait_table
 from spark_reprocess.analysis.traits import COLUMNS, OUR_ATTRIBUTES, traits_of
 
@@ -118,13 +124,17 @@ class _Examiner:
             examined["shape"] = _short_shape(shape_of(body).key)
         if row["is_shown"]:
             signature = signature_of(body, row["parked_reason"], *error)
-            title = signature.title if self.has_samples else signature.wordless_title
-            examined["title"] = self.masks.text(title)
+            title = signature.text if self.has_samples else signature.wordless
+            examined["title"] = self._title(title)
             examined["message_id"] = row["message_id"]
             examined["sent_at"] = row["sent_at"]
             examined["body"] = excerpt(body, self.masks) if self.has_samples else None
             examined["attributes"] = self._attributes(attributes)
         return examined
+
+    def _title(self, text: str) -> str:
+        masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
+        return short_title(f"{masked}…" if is_cut else masked)
 
     def _attributes(self, attributes: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:
         if not self.has_samples:
@@ -139,7 +149,7 @@ class _Examiner:
         text = value["string_value"]
         if text is None:
             return f"{len(value['binary_value'] or b''):,} bytes"
-        return shorten(self.masks.value(f"attribute.{name}", text), _ATTRIBUTE_CHARACTERS)
+        return self.masks.value(f"attribute.{name}", text, _ATTRIBUTE_CHARACTERS)
 
 
 def _short_shape(key: str) -> str:

@@ -1,7 +1,8 @@
 """A body as a sample shows it: masked, and cut so that its structure can still be seen. Pure.
 
 JSON is cut inside (long texts, long arrays, deep objects), never across, so that it stays JSON.
-What is masked is masked before it is cut: half a secret would pass every pattern.
+A long text is cut well behind what is shown, masked, and then shortened: half a secret would pass
+every pattern, and masking a megabyte takes long.
 """
 
 import json
@@ -10,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dlq_replay.masks import mask_start
 from spark_reprocess.analysis.json_text import NOT_JSON, parse, parse_container
 from spark_reprocess.analysis.mask import MASKED, Masks, shorten
 from spark_reprocess.analysis.payload import in_base64
 
 SAMPLE_CHARACTERS = 1500
-_MASKED_CHARACTERS = 4000
 
 _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """JSON may spell half of a character (``\\ud83d``), an emoji cut in two; no file can hold it."""
@@ -52,7 +53,7 @@ def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str
         return _json_excerpt(value, masks, characters, len(body))
     packed = in_base64(body)
     if packed is None:
-        return shorten(masks.text(body[:_MASKED_CHARACTERS]), characters)
+        return masks.start(body, characters)
     word, held = packed
     if isinstance(held, bytes):
         return f"{word} {len(held):,} bytes"
@@ -98,9 +99,9 @@ class _Shortener:
             return json.dumps(self.value(container, field, level), ensure_ascii=False)
         if (secret := self._secret_inside(text, field, level)) is not None:
             return secret
-        masked = self.masks.text(text[:_MASKED_CHARACTERS])
         most = self.cut.characters
-        return masked if len(masked) <= most else f"{masked[: most - 1]}…"
+        masked, is_cut = mask_start(text, most, self.masks.text)
+        return f"{masked[: most - 1]}…" if is_cut or len(masked) > most else masked
 
     def _secret_inside(self, text: str, field: str, level: int) -> str | None:
         """What base64 in a field holds, where it must not be shown as it is."""
@@ -115,7 +116,7 @@ class _Shortener:
             return "{…}"
         shown: dict[str, object] = {}
         for name, inside in list(value.items())[: self.cut.fields]:
-            key = shorten(self.masks.text(name[:_MASKED_CHARACTERS]), 80)
+            key = self.masks.start(name, 80)
             shown[key] = self.value(inside, f"{field}.{name}", level + 1)
         if len(value) > self.cut.fields:
             shown["…"] = f"{len(value) - self.cut.fields} more"

@@ -75,9 +75,13 @@ _SIZE_CLASSES = ((1024, "1 KiB"), (16 * 1024, "16 KiB"), (256 * 1024, "256 KiB")
 _KIND = re.compile(r"[A-Za-z@][\w .:/@#-]*")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=\s-]{64,}")
 _ENCODED_WORD = 48
+_WORD = re.compile(r"[^\s\"',;<>()\[\]{}|\x80-\U0010ffff]")
+_LAST_WORD = re.compile(_WORD.pattern + r"{1,80}\Z")
 _XML = re.compile(
-    r"\s*(?:<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE[^>]*>|\s)*<([A-Za-z_][\w:.-]*)[\s/>]", re.DOTALL
+    r"(?:\s|<\?xml[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE[^>]*+>)*+"
+    r"<([A-Za-z_][\w:.-]*+)[\s/>]"
 )
+"""No part can match in two ways: with ``.*?-->`` a row of comments took time beyond measure."""
 _JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
 _BROKEN_KEYS = 3
 
@@ -118,8 +122,7 @@ def _shape(payload: Payload) -> Shape:
     if type(value) is dict:
         return _object_shape(value)
     if value is NOT_JSON:
-        text = _text_shape(payload)
-        return Shape(text, text, _WORDLESS if text.startswith(_TEXT) else text)
+        return _text_shape(payload)
     if isinstance(value, list):
         kinds = sorted({kind_of(element) for element in value})
         return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
@@ -211,20 +214,33 @@ def _cut(fields: list[str], most: int) -> str:
     return ", ".join(fields[:most]) + (", …" if len(fields) > most else "")
 
 
-def _text_shape(payload: Payload) -> str:
+def _text_shape(payload: Payload) -> Shape:
     text = payload.text
     if not text:
-        return f"bytes, {_size_class(payload.size)}" if payload.size else "empty body"
+        return _alike(f"bytes, {_size_class(payload.size)}" if payload.size else "empty body")
     head = text[:_HEAD_CHARACTERS].strip()
     if not head and not text.strip():
-        return "empty body"
+        return _alike("empty body")
     if _looks_encoded(head):
-        return f"encoded bytes, {_size_class(len(text))}"
+        return _alike(f"encoded bytes, {_size_class(len(text))}")
     if root := _XML.match(head):
-        return f"XML {mask_name(root[1])}"
+        return _alike(f"XML {mask_name(root[1])}")
     if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
-        return f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}"
-    return f"{_TEXT}{mask_numbers(mask_ids(head[:_TEXT_CHARACTERS]))}"
+        return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
+    key = f"{_TEXT}{_without_numbers(head[:_TEXT_CHARACTERS])}"
+    return Shape(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _WORDLESS)
+
+
+def _without_numbers(text: str) -> str:
+    return mask_numbers(mask_ids(text))
+
+
+def _whole_words(head: str) -> str:
+    """Return the first 80 characters, less a word that is cut: half a secret has no look."""
+    shown = head[:_TEXT_CHARACTERS]
+    if not _WORD.match(head, _TEXT_CHARACTERS):
+        return shown
+    return f"{shown[: -len(cut[0])]}…" if (cut := _LAST_WORD.search(shown)) else shown
 
 
 def _looks_encoded(head: str) -> bool:

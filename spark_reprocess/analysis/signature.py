@@ -20,7 +20,7 @@ SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"
 """The reason of a message without one: SQS's own redrive policy parked it."""
 
-_TITLE_CHARACTERS = 160
+TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
 
 
@@ -45,13 +45,8 @@ class Signature:
 
     @property
     def title(self) -> str:
-        """The text on one line, at most 160 printable characters."""
-        return _on_one_line(self.text)
-
-    @property
-    def wordless_title(self) -> str:
-        """The title of a group whose bodies are not to be shown."""
-        return _on_one_line(self.wordless)
+        """The text as a title, nothing in it masked."""
+        return short_title(self.text)
 
 
 def signature_of(
@@ -70,9 +65,10 @@ def signature_of(
     )
 
 
-def _on_one_line(text: str) -> str:
+def short_title(text: str) -> str:
+    """Return *text* on one line, at most 160 printable characters."""
     line = one_line(text)
-    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:

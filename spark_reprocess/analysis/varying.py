@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+from dlq_replay.masks import EMAIL
 
 _TIME_AND_UUID = (
     (

@@ -116,6 +116,26 @@ def test_nothing_of_a_body_is_shown_without_samples(
         assert "lisa" not in seen
 
 
+HALF_A_TOKEN = "eyJ-"
+MEGABYTE = 1024 * 1024
+
+
+def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path: Path) -> None:
+    slow = HALF_A_TOKEN * (MEGABYTE // len(HALF_A_TOKEN))
+    note = f"{'note ' * 30}bob@example.com {'note ' * 300_000}"
+    attributes = {"a-note": text(slow), "b-note": text(note)}
+    comments = message("m-2", "<!---->" * (MEGABYTE // 7))
+    archive = archive_of(tmp_path, [message("m-1", "{}", attributes), comments])
+
+    findings = analyzed(spark, archive, masks=("C-[0-9]+",))
+
+    samples = [one for group in findings.groups for one in group.samples]
+    shown = dict(next(one for one in samples if one.message_id == "m-1").attributes)
+    assert shown["a-note"] == "***…"
+    assert shown["b-note"].startswith(f"{'note ' * 30}*** note")
+    assert len(shown["b-note"]) == 200
+
+
 @pytest.mark.skipif(not WEBHOOKS.exists(), reason="the sample of real webhooks is not here")
 def test_first_lead_is_the_cause_and_its_condition_selects_it(
     spark: "SparkSession", tmp_path: Path

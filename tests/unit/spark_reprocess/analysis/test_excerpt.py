@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.analysis.excerpt import excerpt
-from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -36,7 +36,7 @@ def test_half_a_character_is_spelt_as_json_spells_it(value: object) -> None:
     shown = excerpt(json.dumps(value), Masks())
 
     shown.encode()
-    if len(json.dumps(value)) < 200:
+    if len(json.dumps(value)) < 200 and MASKED not in shown:
         assert json.loads(shown) == json.loads(json.dumps(value))
 
 

@@ -173,7 +173,7 @@ MEGABYTE = 1024 * 1024
     [
         ("x " * (MEGABYTE // 2), f"text {('x ' * 40).strip()}"),
         ("A" * MEGABYTE, "base64 of bytes, above 256 KiB"),
-        ("?" * MEGABYTE, f"text {'?' * 80}"),
+        ("?" * MEGABYTE, "text …"),
         ("[" * MEGABYTE, f"text {'[' * 80}"),
         (f"<a>{'<b/>' * (MEGABYTE // 4)}</a>", "XML a"),
         (json.dumps({"rows": [{"n": n} for n in range(100_000)]}), "JSON {rows:array}"),

@@ -143,3 +143,20 @@ def test_any_message_has_a_printable_title(
 @given(st.recursive(st.none() | st.booleans() | st.floats() | any_text, st.lists))
 def test_any_json_has_a_shape(value: object) -> None:
     assert shape_of(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("body", "title"),
+    [
+        (f"{'word ' * 15}bob@example.com", f"text {'word ' * 15}…"),
+        (f"{'word ' * 15}1234 and more", f"text {'word ' * 15}<n>"),
+        (f"{'a,' * 39}token=ab;c", f"text {'a,' * 39}…"),
+        ("字" * 100, f"text {'字' * 80}"),
+    ],
+)
+def test_the_title_of_a_text_has_no_half_word_at_its_end(body: str, title: str) -> None:
+    assert shape_of(body).title == title
+
+
+def test_a_row_of_comments_is_no_root_element() -> None:
+    assert shape_of(f"{'<!---->' * 146}x").title == f"text {'<!---->' * 11}<…"

@@ -1,0 +1,201 @@
+"""What no text that we keep or show may hold: secrets and personal data, known by their look. Pure.
+
+The recorder of failures and the Spark analysis use this one set of patterns. Names, addresses and
+what people write in free text have no look of their own: no pattern here finds them.
+
+Each pattern takes time in proportion to the text, whatever the text holds: a repeat has an upper
+bound, or it is the last part of its pattern, so that what it has read is hidden and not read again.
+``tests/unit/dlq_replay/test_masks.py`` checks this on the patterns themselves.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MASKED = "***"
+
+REACH_CHARACTERS = 1024
+"""No pattern has to read more than this to know that a secret begins."""
+
+_MARGIN_CHARACTERS = 4096
+
+EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+
+
+def mask_text(text: str) -> str:
+    """Return *text* with ``***`` in place of each secret, e-mail address, number of a person.
+
+    Hidden are: private keys, passwords in URLs, e-mail addresses, tokens (bearer, JWT, AWS,
+    GitHub, GitLab, Slack, Stripe), values behind a name such as ``password=``, US social security
+    numbers, payment cards and IBANs whose check digits are right, phone numbers that are written
+    as such (``+49 30 123456``, ``555-123-4567``) or named as such, numbers of at least 8 digits
+    named as accounts, and dates behind a word for birth. Other dates stay.
+    """
+    lowered = text.lower()
+    has_digits = _MANY_DIGITS.search(text) is not None
+    for secret in PATTERNS:
+        if has_digits if secret.in_digits else any(hint in lowered for hint in secret.hints):
+            text = secret.pattern.sub(secret.hide, text)
+    return text
+
+
+def mask_start(
+    text: str, characters: int, mask: Callable[[str], str] = mask_text
+) -> tuple[str, bool]:
+    """Mask the start of a text that may be long, so that its length does not matter.
+
+    The text is cut first, well beyond what is shown. A secret at that cut may be unknown because
+    its end is missing: what it could cover is dropped.
+
+    Args:
+        text: of any length.
+        characters: how many of the result the caller shows.
+        mask: what masks the cut text.
+
+    Returns:
+        The masked start, and whether anything is missing behind it.
+    """
+    cut = text[: characters + _MARGIN_CHARACTERS]
+    masked = mask(cut)
+    if len(cut) == len(text):
+        return masked, False
+    last = masked.rfind(MASKED)
+    known = last + len(MASKED) if last >= 0 else 0
+    return masked[: max(len(masked) - REACH_CHARACTERS, known)], True
+
+
+def _hide_value(match: re.Match[str]) -> str:
+    quote = match["quote"] or ""
+    return f"{match['name']}{quote}{MASKED}{quote}"
+
+
+def _hide_number(match: re.Match[str]) -> str:
+    return f"{match['name']}{MASKED}"
+
+
+def _if(is_one: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
+    return lambda match: MASKED if is_one(match[0]) else match[0]
+
+
+def _is_card(text: str) -> bool:
+    """Luhn's check (ISO/IEC 7812-1, annex B), and a first digit that cards begin with."""
+    digits = [int(c) for c in text if c.isdigit()]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return digits[0] in (2, 3, 4, 5, 6) and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _is_iban(text: str) -> bool:
+    """The check of ISO 13616: the number with its head at the end, letters as 10 to 35, mod 97."""
+    plain = text.replace(" ", "")
+    return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How one kind of secret looks.
+
+    Attributes:
+        hints: in lower case; a text without one of them holds no such secret.
+        hide: what stands in place of a match.
+        in_digits: whether to look in each text with a long number, whatever the hints.
+    """
+
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+    hide: str | Callable[[re.Match[str]], str] = MASKED
+    in_digits: bool = False
+
+
+_START = r"(?:\b|_|(?<=[a-z])(?=[A-Z]))"
+"""Where a word begins in ``client_secret`` and in ``clientSecret``."""
+
+_NAMED = r"(?:\\{0,31}+[\"'])?+\s{0,16}+[:=]\s{0,16}+"
+_VALUE = r"(?:(?P<quote>\\{0,31}+[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?P=quote)?+|[^\s\"'\\&,;}]++)"
+"""Up to the quote that it began with, or to the end of a text that was cut."""
+
+_NUMBER_WORD = r"(?i:[ _-]?(?:number|num|no|nr))?+[\s\"'\\:=.#(]{0,12}+"
+
+PATTERNS = (
+    Pattern(
+        ("-----begin",),
+        re.compile(
+            r"-----BEGIN (?:(?!PRIVATE)[A-Z0-9]{1,16}+ ){0,3}+PRIVATE KEY(?: BLOCK)?-----"
+            r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END [A-Z ]{1,48}+-----)?+"
+        ),
+    ),
+    Pattern(("://",), re.compile(r"(?<=://)[^/\s:@]{0,256}+:[^/\s@]{1,256}+(?=@)")),
+    Pattern(("@",), EMAIL),
+    Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s{1,16}+[\w.~+/=-]{8,}+")),
+    # A JWT, and any other JSON in base64: nobody sees what is in it.
+    Pattern(("eyj",), re.compile(r"\beyJ[\w.+/=-]{17,}+")),
+    Pattern(("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
+    Pattern(
+        ("gh", "glpat-", "xox", "k_live_"),
+        re.compile(r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|[rs]k_live_)[\w-]{10,}+"),
+    ),
+    Pattern(
+        ("birth", "born", "dob", "geb"),
+        re.compile(
+            rf"(?P<name>{_START}(?i:birth|born|dob|geboren|geburt)[^\d\n]{{0,24}}+)"
+            r"(?:\d{1,4}[./ -]{1,2}+(?:\d{1,2}|[A-Za-z]{3,9}+)[./, -]{1,2}+\d{2,4}"
+            r"|\d{1,2}(?:st|nd|rd|th)?,? (?:19|20)\d\d|(?:19|20)\d{6}|(?:19|20)\d\d)(?!\d)"
+        ),
+        _hide_number,
+    ),
+    Pattern(
+        ("phone", "mobile", "tel", "fax", "msisdn", "whatsapp", "sort", "routing"),
+        re.compile(
+            rf"(?P<name>{_START}(?i:(?:tele|cell|mobile)?phone|mobile|tel|fax|msisdn|whatsapp|"
+            rf"sort[ _-]?code|routing){_NUMBER_WORD})\+?\d(?:[ ()./-]{{0,2}}\d){{5,20}}(?!\w)"
+        ),
+        _hide_number,
+    ),
+    Pattern(
+        ("account", "acct", "konto"),
+        re.compile(
+            rf"(?P<name>{_START}(?i:account|acct|konto){_NUMBER_WORD})"
+            r"\d(?:[ -]?\d){7,24}(?!\w)"
+        ),
+        _hide_number,
+    ),
+    Pattern((), re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), in_digits=True),
+    Pattern(
+        (),
+        re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"),
+        _if(_is_card),
+        in_digits=True,
+    ),
+    Pattern(
+        (),
+        re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}+(?: ?[A-Z0-9]{1,3})?+\b"),
+        _if(_is_iban),
+        in_digits=True,
+    ),
+    Pattern((), re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){7,14}(?!\w)"), in_digits=True),
+    Pattern(
+        (),
+        re.compile(r"(?<![\w.-])(?:1[ .-])?+(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-]|\.\d)"),
+        in_digits=True,
+    ),
+    Pattern(
+        ("iban", "card"),
+        re.compile(
+            rf"(?P<name>{_START}(?i:iban|card){_NUMBER_WORD})"
+            r"[A-Z]{0,2}\d(?:[ -]?[A-Z0-9]){11,40}(?!\w)"
+        ),
+        _hide_number,
+    ),
+    Pattern(
+        ("=", ":"),
+        re.compile(
+            rf"(?P<name>{_START}(?i:pass(?:word|wd|phrase|code)|pwd|secret|token|credentials?|"
+            r"authorization|cookie|(?:api|access|private|secret|signing)[_-]?key|ssn|iban|cvv|cvc|"
+            rf"card[_-]?(?:number|no)){_NAMED}){_VALUE}",
+            re.DOTALL,
+        ),
+        _hide_value,
+    ),
+)
+"""In this order: what one has hidden the next does not see."""
+
+_MANY_DIGITS = re.compile(r"\d(?:[ ()./-]{0,2}\d){7}")

@@ -1,0 +1,115 @@
+"""The patterns of secrets: what they hide, and that no text makes them slow."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
+from spark_reprocess.analysis import shape
+from tests.regular_expressions import faults, reach
+
+
+@pytest.mark.parametrize("one", PATTERNS, ids=lambda one: one.pattern.pattern[:30])
+def test_the_time_that_a_pattern_takes_grows_with_the_text_alone(one: object) -> None:
+    pattern = one.pattern  # type: ignore[attr-defined]
+
+    assert faults(pattern) == []
+    assert reach(pattern) <= REACH_CHARACTERS
+
+
+def test_the_pattern_of_a_root_element_matches_in_one_way() -> None:
+    assert faults(shape._XML, is_anchored=True) == []  # noqa: SLF001 - the pattern is the point
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*",  # what stood here once: quadratic
+        r"(?:a{1,9}){1,9}b",
+        r"\d{1,9}\d{1,9}x",
+        r"(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?",
+        r"[a-z]*\Z",
+        r"x.*?y",
+    ],
+)
+def test_the_check_finds_what_can_be_slow(slow: str) -> None:
+    assert faults(re.compile(slow))
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("call +49 30 1234567 now", "call *** now"),
+        ("call (555) 123-4567", "call ***"),
+        ("call 1-800-555-1234", "call ***"),
+        ("tel. 0170/1234567", "tel. ***"),
+        ('{"customerPhone":"0170 1234567"', '{"customerPhone":"***"'),
+        ("born 1980-05-03", "born ***"),
+        ("born on 3 May 1980 in Ulm", "born on *** in Ulm"),
+        ("dob=03.05.1980", "dob=***"),
+        ('"dateOfBirth": "1980-05-03"', '"dateOfBirth": "***"'),
+        ("account number 0012 3456 78", "account number ***"),
+        ("no account 12345678", "no account ***"),
+        ("card number: 4111 1111 1111 1112", "card number: ***"),
+        ("iban: DE89 3704 0044 0532 0130 00", "iban: ***"),
+        ("redis://:hunter2@host/0", "redis://***@host/0"),
+        ('"password": "hun\\"ter2", "n": 1', '"password": "***", "n": 1'),
+        ('"accessToken": "abc"', '"accessToken": "***"'),
+        ("eyJ" + "hbGciOi" * 700, "***"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nMII-E\n-----\nMIIF", "***"),
+    ],
+)
+def test_what_identifies_a_person_or_opens_a_door_is_hidden(text: str, masked: str) -> None:
+    assert mask_text(text) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order 4711 of 2026-11-21, due 2026-12-01T10:00:00+01:00",
+        "ordered 21.11.2026",
+        "account 17 and account.id = 1234567",
+        "hotel 1234567",
+        "10.0.0.1 and 192.168.100.200:8080",
+        "took 123.456789 s",
+        "born free",
+        "airborne 2026-11-21",
+    ],
+)
+def test_what_only_resembles_it_stays(text: str) -> None:
+    assert mask_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "bob@example.com",
+        "4111 1111 1111 1111",
+        "DE89 3704 0044 0532 0130 00",
+        "+49 30 1234567",
+        "born 1980-05-03",
+        "password=hunter2",
+        "redis://user:hunter2@host",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
+    ],
+)
+@pytest.mark.parametrize("filler", ["x ", "bob@example.com "])
+def test_no_place_of_the_cut_shows_half_a_secret(secret: str, filler: str) -> None:
+    words = [secret[:end] for end in range(len(secret) // 2, len(secret))]
+    for place in range(4100, 4400, 7):
+        text = (filler * 4400)[:place] + " " + secret + " more" * 2000
+        shown, is_cut = mask_start(text, 200)
+
+        assert is_cut
+        assert not any(shown.endswith(f" {word}") for word in words)
+
+
+@given(st.text(max_size=300))
+def test_a_short_text_is_not_cut(text: str) -> None:
+    assert mask_start(text, 1) == (mask_text(text), False)
+
+
+def test_a_long_secret_is_one_mark() -> None:
+    assert mask_start("eyJ" + "a" * 10**6, 200) == (MASKED, True)
