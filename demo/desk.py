@@ -1,6 +1,7 @@
 """The operator's desk: the verbs of the Spark job, typed one after another, for all to see."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from demo.audit import read_archive
@@ -9,6 +10,8 @@ from demo.plan_edit import edit_plan
 from demo.screen import Screen
 from demo.spark import Spark
 from demo.stage import Stage
+from spark_reprocess.analysis.lead_words import claim_words
+from spark_reprocess.findings import Synonym
 
 CANARY_WAIT_SECONDS = 15
 STOPPED_BY_CANARY = 3
@@ -51,6 +54,8 @@ class Desk:
         # What failed is told in full once; after that its beginning will do.
         take = _till_hints(self._screen.quote)
         self._run("analyze", *self._archive, "--out", str(self._report), take=take)
+        for line in _words_of(self._report / "summary.json"):
+            self._screen.quote(line)
         page = self._report / "report.html"
         if page.exists():
             self._screen.say(f"open it in a browser: {page}", "green")
@@ -136,6 +141,16 @@ class Desk:
         if code not in exit_codes:
             raise DemoError(f"{verb} ended with exit code {code}: {lines[-1]}")
         return code
+
+
+def _words_of(summary: Path) -> Iterator[str]:
+    """What the report says of each group: off a terminal ``analyze`` itself prints none of it."""
+    if not summary.exists():
+        return
+    for group in json.loads(summary.read_text(encoding="utf-8"))["groups"]:
+        yield f"{group['group_id']}  {group['title']}"
+        for lead in group["leads"][:1]:
+            yield f"  ↳ {claim_words(Synonym(lead['field'], lead['value']))}"
 
 
 def _till_hints(take: Take) -> Take:

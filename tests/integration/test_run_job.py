@@ -1,5 +1,6 @@
 """The verb ``run``: all steps, one after the other, as a schedule starts them."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,28 @@ def test_without_execute_nothing_is_sent(installation: Installation) -> None:
     assert summary.redriven is not None
     assert summary.redriven.count("send") == 1
     assert summary.undecided.messages == 2
+
+
+def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
+    installation: Installation, capfd: pytest.CaptureFixture[str]
+) -> None:
+    texts = [message(f"t-{n}", f"dear Mona Lisa, order {n} is late") for n in range(2)]
+    error = FailureError("TimeoutError", "no answer for Mona Lisa")
+    letters = [
+        message(f"m-{n}", json.dumps({"who": "Mona Lisa"}), context(error=error)) for n in range(12)
+    ]
+    others = [message(f"o-{n}", json.dumps({"who": f"n{n}"})) for n in range(12)]
+    for some in (texts, letters[:10], letters[10:], others[:10], others[10:]):
+        installation.parked.send([entry_of(one) for one in some])
+    argv = [one for one in installation.argv if one != "--execute"]
+    assert main([*argv, "--no-metrics"]) == 0
+
+    shown = capfd.readouterr()
+    (report,) = Path(installation.archive, "reports").iterdir()
+    assert f"report: {report}/report.html" in shown.out
+    assert "Mona Lisa" in (report / "summary.json").read_text()
+    assert shown.out.count("g-") >= 3
+    assert "Mona" not in shown.out + shown.err
 
 
 def test_without_a_policy_everything_is_left(installation: Installation) -> None:

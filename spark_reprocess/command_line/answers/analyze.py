@@ -1,4 +1,8 @@
-"""The answer of ``analyze``: the report's heads as a table. No body is ever printed here."""
+"""The answer of ``analyze``: the report's heads as a table.
+
+Where nobody looks, the answer is a log that others read: it has ids and counts, and no words of
+messages, which titles and leads quote.
+"""
 
 import shlex
 import sys
@@ -11,7 +15,7 @@ from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.report.figures import counted
 
-_GROUPS = 30
+_GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_SCREEN = 12
 _TITLE_ON_A_SCREEN = 100
 """Two lines in a table of 100 columns: the report has the rest."""
@@ -32,11 +36,11 @@ def print_analysis(findings: Findings) -> None:
         say(f"nothing is left to decide; report: {folder}")
         return
     is_looked_at = sys.stdout.isatty()
-    shown = findings.groups[: _GROUPS_ON_A_SCREEN if is_looked_at else _GROUPS]
-    print_table(
-        ("group", "count", "share", "trend", "what failed, and what sets it apart"),
-        [_row(group, is_looked_at=is_looked_at) for group in shown],
-    )
+    shown = findings.groups[: _GROUPS_ON_A_SCREEN if is_looked_at else _GROUPS_IN_A_LOG]
+    columns, row = ("group", "count", "share", "trend"), _counts
+    if is_looked_at:
+        columns, row = (*columns, "what failed, and what sets it apart"), _counts_and_words
+    print_table(columns, [row(group) for group in shown])
     if groups > len(shown):
         rest = findings.undecided - sum(group.count for group in shown)
         where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
@@ -50,23 +54,22 @@ def print_analysis(findings: Findings) -> None:
     )
 
 
-def _row(group: GroupFinding, *, is_looked_at: bool) -> tuple[object, ...]:
-    title = shorten(group.title, _TITLE_ON_A_SCREEN) if is_looked_at else group.title
-    return (
-        group.group_id,
-        group.count,
-        f"{group.share:.1%}",
-        f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
-        "\n".join([title, *_lead_lines(group, is_looked_at=is_looked_at)]),
-    )
+def _counts(group: GroupFinding) -> tuple[object, ...]:
+    trend = f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip()
+    return (group.group_id, group.count, f"{group.share:.1%}", trend)
 
 
-def _lead_lines(group: GroupFinding, *, is_looked_at: bool) -> list[str]:
+def _counts_and_words(group: GroupFinding) -> tuple[object, ...]:
+    title = shorten(group.title, _TITLE_ON_A_SCREEN)
+    return (*_counts(group), "\n".join([title, *_lead_lines(group)]))
+
+
+def _lead_lines(group: GroupFinding) -> list[str]:
     if not group.leads:
         return []
     lead, *_ = group.leads
     lines = [f"↳ {lead_words(lead)}"]
-    if is_looked_at and lead.synonyms:
+    if lead.synonyms:
         first, *more = lead.synonyms
         rest = f" and {len(more)} more" if more else ""
         lines.append(f"  same messages: {claim_words(first)}{rest}")

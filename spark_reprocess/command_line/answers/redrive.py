@@ -1,4 +1,6 @@
-"""The answer of ``redrive``."""
+"""The answer of ``redrive``. Where nobody looks, it is a log and has no titles (see ``analyze``)."""
+
+import sys
 
 from collections.abc import Mapping
 
@@ -52,16 +54,17 @@ _PROBLEMS: dict[str, str] = {
 def print_redrive(summary: RedriveSummary) -> None:
     """Say what happened to each group, or would, and what stands in the way."""
     words = _columns(summary)
+    is_looked_at = sys.stdout.isatty()
     rows = [
         (
             group.group_id,
             f"{group.action}, edited" if group.is_edited else group.action,
             *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
-            group.title,
+            *([group.title] if is_looked_at else []),
         )
         for group in summary.groups
     ]
-    print_table(("group", "action", *words, "failure"), rows)
+    print_table(("group", "action", *words, *(["failure"] if is_looked_at else [])), rows)
     print_edits(summary)
     if summary.canary:
         print_verdict(summary.canary)

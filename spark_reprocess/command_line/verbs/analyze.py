@@ -20,7 +20,9 @@ _ABOUT = """\
 Groups the archive's undecided messages by what failed, says of each group what sets it apart, and
 writes report.html (one page that needs nothing else), summary.json and groups.parquet for machines,
 and plan.yaml, in which every group's action is "leave" unless a rule of a policy says otherwise.
-Touches no queue. docs/analysis.md says how groups and leads come about."""
+Touches no queue. Prints titles and leads on a terminal only: elsewhere, in the log of a scheduled
+job, it prints group ids, counts and the report's address. docs/analysis.md says how groups and
+leads come about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,17 @@ def test_path_of_the_page_is_told_where_there_is_one(tmp_path: Path) -> None:
     assert f"open it in a browser: {page}" in out.getvalue()
 
 
+def test_what_the_report_says_of_each_group_is_told(tmp_path: Path) -> None:
+    leads = [{"field": "body.vat", "value": "(missing)"}, {"field": "body.n", "value": "1"}]
+    groups = [{"group_id": "g-1", "title": "no VAT rate", "leads": leads}]
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "summary.json").write_text(json.dumps({"groups": groups}))
+    operator, out = desk(FakeSpark(), tmp_path)
+    operator.analyze()
+
+    assert "    g-1  no VAT rate\n      ↳ body.vat is missing\n" in out.getvalue()
+
+
 def test_plan_of_the_second_analysis_is_the_one_that_is_done(tmp_path: Path) -> None:
     spark = FakeSpark(lines=["3 groups", "group  count", "g-1  4"])
     operator, out = desk(spark, tmp_path)
