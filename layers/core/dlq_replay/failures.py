@@ -2,8 +2,8 @@
 
 Recorded are the exception's type, the start of its text, and where it was raised: never a body, no
 arguments, no locals, no causes and no notes. The text is the consumer's own, though, and some
-libraries quote their input in it (pydantic prints ``input_value=...``): where a text may hold what
-must not be kept, pass ``redact``.
+libraries quote their input in it: ``redact`` says what of it is kept. The recorder's default are
+the masks of ``masks``, which cannot know names, addresses and free text.
 """
 
 from collections.abc import Iterable, Mapping

@@ -26,7 +26,8 @@ def mask_text(text: str) -> str:
     """Return *text* with ``***`` in place of each secret, e-mail address, number of a person.
 
     Hidden are: private keys, passwords in URLs, e-mail addresses, tokens (bearer, JWT, AWS,
-    GitHub, GitLab, Slack, Stripe), values behind a name such as ``password=``, US social security
+    GitHub, GitLab, Slack, Stripe), values behind a name such as ``password=``, the input that
+    pydantic prints, US social security
     numbers, payment cards and IBANs whose check digits are right, phone numbers that are written
     as such (``+49 30 123456``, ``555-123-4567``) or named as such, numbers of at least 8 digits
     named as accounts, and dates behind a word for birth. Other dates stay.
@@ -64,12 +65,12 @@ def mask_start(
     return masked[: max(len(masked) - REACH_CHARACTERS, known)], True
 
 
-def _hide_value(match: re.Match[str]) -> str:
+def _hide_in_quotes(match: re.Match[str]) -> str:
     quote = match["quote"] or ""
     return f"{match['name']}{quote}{MASKED}{quote}"
 
 
-def _hide_number(match: re.Match[str]) -> str:
+def _hide_behind_name(match: re.Match[str]) -> str:
     return f"{match['name']}{MASKED}"
 
 
@@ -123,6 +124,12 @@ PATTERNS = (
             r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END [A-Z ]{1,48}+-----)?+"
         ),
     ),
+    # What pydantic was given.
+    Pattern(
+        ("input_value=",),
+        re.compile(r"(?P<name>input_value=)(?:(?!, input_type=).)++", re.DOTALL),
+        _hide_behind_name,
+    ),
     Pattern(("://",), re.compile(r"(?<=://)[^/\s:@]{0,256}+:[^/\s@]{1,256}+(?=@)")),
     Pattern(("@",), EMAIL),
     Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s{1,16}+[\w.~+/=-]{8,}+")),
@@ -140,7 +147,7 @@ PATTERNS = (
             r"(?:\d{1,4}[./ -]{1,2}+(?:\d{1,2}|[A-Za-z]{3,9}+)[./, -]{1,2}+\d{2,4}"
             r"|\d{1,2}(?:st|nd|rd|th)?,? (?:19|20)\d\d|(?:19|20)\d{6}|(?:19|20)\d\d)(?!\d)"
         ),
-        _hide_number,
+        _hide_behind_name,
     ),
     Pattern(
         ("phone", "mobile", "tel", "fax", "msisdn", "whatsapp", "sort", "routing"),
@@ -148,7 +155,7 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:(?:tele|cell|mobile)?phone|mobile|tel|fax|msisdn|whatsapp|"
             rf"sort[ _-]?code|routing){_NUMBER_WORD})\+?\d(?:[ ()./-]{{0,2}}\d){{5,20}}(?!\w)"
         ),
-        _hide_number,
+        _hide_behind_name,
     ),
     Pattern(
         ("account", "acct", "konto"),
@@ -156,7 +163,7 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:account|acct|konto){_NUMBER_WORD})"
             r"\d(?:[ -]?\d){7,24}(?!\w)"
         ),
-        _hide_number,
+        _hide_behind_name,
     ),
     Pattern((), re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), in_digits=True),
     Pattern(
@@ -183,7 +190,7 @@ PATTERNS = (
             rf"(?P<name>{_START}(?i:iban|card){_NUMBER_WORD})"
             r"[A-Z]{0,2}\d(?:[ -]?[A-Z0-9]){11,40}(?!\w)"
         ),
-        _hide_number,
+        _hide_behind_name,
     ),
     Pattern(
         ("=", ":"),
@@ -193,7 +200,7 @@ PATTERNS = (
             rf"card[_-]?(?:number|no)){_NAMED}){_VALUE}",
             re.DOTALL,
         ),
-        _hide_value,
+        _hide_in_quotes,
     ),
 )
 """In this order: what one has hidden the next does not see."""

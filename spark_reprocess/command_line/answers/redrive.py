@@ -1,4 +1,4 @@
-"""The answer of ``redrive``. Where nobody looks, it is a log and has no titles (see ``analyze``)."""
+"""The answer of ``redrive``. Where nobody looks it is a log, and has no titles."""
 
 import sys
 

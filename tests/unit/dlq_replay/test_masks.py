@@ -57,6 +57,14 @@ def test_the_check_finds_what_can_be_slow(slow: str) -> None:
         ("redis://:hunter2@host/0", "redis://***@host/0"),
         ('"password": "hun\\"ter2", "n": 1', '"password": "***", "n": 1'),
         ('"accessToken": "abc"', '"accessToken": "***"'),
+        (
+            "[type=int_parsing, input_value={'name': 'Mona'}, input_type=dict]",
+            "[type=int_parsing, input_value=***, input_type=dict]",
+        ),
+        (
+            "input_value='Mona', input_type=str], input_value=1",
+            "input_value=***, input_type=str], input_value=***",
+        ),
         ("eyJ" + "hbGciOi" * 700, "***"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nMII-E\n-----\nMIIF", "***"),
     ],

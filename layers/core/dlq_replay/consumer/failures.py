@@ -45,6 +45,14 @@ logger = logging.getLogger(__name__)
 _Processor = TypeVar("_Processor", bound="BasePartialProcessor")
 
 
+def masked(text: str) -> str:
+    """Mask secrets and personal data in an exception's text, as ``dlq_replay.masks`` knows them."""
+    # Not at import: the patterns take 20 ms to compile, and most consumers start without failing.
+    from dlq_replay.masks import mask_text  # noqa: PLC0415
+
+    return mask_text(text)
+
+
 class Table(Protocol):
     """Where failures go; ``failure_table.FailureTable`` is one."""
 
@@ -71,19 +79,20 @@ class FailureRecorder:
 
     Attributes:
         table: a test of the consumer may put a fake in its place.
-        redact: gets each exception's text before anything of it is kept.
+        redact: gets each exception's text and returns what of it may be kept: by default all but
+            what ``masked`` hides; None keeps all of it.
         ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
     """
 
     table: Table | None
-    redact: Redact | None = None
+    redact: Redact | None = masked
     ttl_seconds: int = DEFAULT_TTL_SECONDS
     now_seconds: Callable[[], int] = lambda: int(time.time())
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str] = os.environ, redact: Redact | None = None
+        cls, environment: Mapping[str, str] = os.environ, redact: Redact | None = masked
     ) -> Self:
         """Record in the table that ``FAILURE_TABLE`` names; without it, do nothing.
 

@@ -154,6 +154,40 @@ def test_no_body_is_recorded_and_texts_can_be_redacted(table: FakeFailureTable) 
     assert SECRET not in str(failure)
 
 
+PERSONAL = "mail to bob@example.com of DE89 3704 0044 0532 0130 00 failed"
+
+
+def test_personal_data_in_an_error_is_masked_by_default(table: FakeFailureTable) -> None:
+    for recorder in (
+        FailureRecorder(table),
+        FailureRecorder.from_environment({"FAILURE_TABLE": "x"}),
+    ):
+        recorder.table = table
+        fail(recorder, message("m-1"), CardRefusedError(PERSONAL))
+
+    for ((failure,),) in [[call] for call in table.calls]:
+        assert failure.error_message == "mail to *** of *** failed"
+        # What goes on to the attribute of the parked copy, which SQS does not encrypt.
+        assert failure.to_failure_error().message == "mail to *** of *** failed"
+        assert "bob" not in str(failure.to_item())
+
+
+def test_masking_of_errors_can_be_switched_off(table: FakeFailureTable) -> None:
+    recorder = FailureRecorder(table, redact=None)
+
+    fail(recorder, message("m-1"), CardRefusedError(PERSONAL))
+
+    ((failure,),) = table.calls
+    assert failure.error_message == PERSONAL
+
+
+def test_an_error_of_a_megabyte_is_masked_at_once(table: FakeFailureTable) -> None:
+    fail(FailureRecorder(table), message("m-1"), CardRefusedError("eyJ-" * 250_000))
+
+    ((failure,),) = table.calls
+    assert failure.error_message == "***"
+
+
 @pytest.mark.parametrize("environment", [{}, {"FAILURE_TABLE": ""}, {"FAILURE_TABLE": " "}])
 def test_without_a_table_nothing_is_recorded_and_nothing_changes(
     environment: dict[str, str], log: io.StringIO
