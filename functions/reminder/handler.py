@@ -5,11 +5,13 @@ where a failed run of the scheduled Spark job is told, which no metric shows.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
@@ -34,7 +36,7 @@ SUBJECT_MAX_CHARACTERS = 100
 LOOK_BACK = timedelta(days=15)
 """CloudWatch keeps values by the minute for 15 days."""
 
-HOUR_SECONDS = 3_600
+MINUTE_SECONDS = 60
 DAY_SECONDS = 86_400
 
 _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
@@ -107,7 +109,7 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """
     del context
     if event.get("detail-type") == "Glue Job State Change":
-        _publish(*_failed_run(event["detail"]))
+        _publish(*_failed_run(event["detail"], os.environ))
         return
     waiting = look(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
     if waiting.total:
@@ -153,14 +155,15 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
                             {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue},
                         ],
                     },
-                    "Period": HOUR_SECONDS,
+                    # As short as CloudWatch keeps them apart: the newest value is the last run's.
+                    "Period": MINUTE_SECONDS,
                     "Stat": "Maximum",
                 },
             }
         ],
         StartTime=now - LOOK_BACK,
-        # The hour that is under way counts too.
-        EndTime=now + timedelta(seconds=HOUR_SECONDS),
+        # The minute that is under way counts too.
+        EndTime=now + timedelta(seconds=MINUTE_SECONDS),
         ScanBy="TimestampDescending",
     )
     values = answer["MetricDataResults"][0]["Values"]
@@ -180,15 +183,48 @@ def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | Non
 
 def console_link(region: str, bucket: str, folder: str) -> str:
     """Return the address of a folder in the S3 console, which asks for a sign-in."""
+    return f"{_console(region)}/s3/buckets/{bucket}?region={region}&prefix={folder}"
+
+
+def log_link(region: str, group: str, run_id: str) -> str:
+    """Return the address of a run's log in the CloudWatch console, which asks for a sign-in."""
+    place = f"log-groups/log-group/{_twice_quoted(group)}/log-events/{_twice_quoted(run_id)}"
+    return f"{_console(region)}/cloudwatch/home?region={region}#logsV2:{place}"
+
+
+def _console(region: str) -> str:
     domain = next((d for prefix, d in _CONSOLES.items() if region.startswith(prefix)), _CONSOLE)
-    return f"https://{region}.{domain}/s3/buckets/{bucket}?region={region}&prefix={folder}"
+    return f"https://{region}.{domain}"
 
 
-def _failed_run(detail: Mapping[str, Any]) -> tuple[str, str]:
+def _twice_quoted(text: str) -> str:
+    """Quote as the CloudWatch console does behind ``#``."""
+    return quote(quote(text, safe=""), safe="").replace("%", "$")
+
+
+def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, str]:
+    """Say which run failed and where its log is.
+
+    The event's own message is not sent on: an exception's text may quote a message.
+    """
     state, run = detail["state"], detail["jobRunId"]
-    text = f"Job: {detail['jobName']}\nRun: {run}\nState: {state}\n{detail.get('message', '')}\n"
-    subject = f"The scheduled run over the parked queue ended as {state}"
-    return subject, f"{text}\nNothing is lost: the next run, or the same one again, goes on."
+    lines = [f"Job: {detail['jobName']}", f"Run: {run}", f"State: {state}"]
+    if (code := _EXIT_CODE.search(detail.get("message", ""))) and code[1] in _MEANINGS:
+        lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
+    if group := environment.get("SPARK_JOB_LOG_GROUP"):
+        lines.append(f"Log: {log_link(environment['AWS_REGION'], group, run)}")
+    text = "\n".join([*lines, "", "Nothing is lost: the next run, or the same one again, goes on."])
+    return f"The scheduled run over the parked queue ended as {state}", text
+
+
+_EXIT_CODE = re.compile(r"\bended with exit code ([0-9]{1,3})\b")
+_MEANINGS = {
+    "1": "Spark itself failed",
+    "2": "bad arguments or input, or a drain that was stopped by an error",
+    "3": "stopped by the canary",
+    "4": "some messages could not be sent",
+}
+"""Of the exit codes of the job; ``glue_job`` names the code, and no other word of it is used."""
 
 
 def _publish(subject: str, text: str) -> None:

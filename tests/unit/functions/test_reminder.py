@@ -112,7 +112,9 @@ def test_what_is_undecided_is_told_though_the_parked_queue_is_empty(account: Acc
     assert "Undecided in the archive: 7, the oldest for 3 days" in text
 
 
-def test_the_last_run_counts(account: Account) -> None:
+def publish_undecided_at(account: Account, minutes: dict[float, int]) -> None:
+    """Publish values as runs did so many minutes after the start of an hour, two hours ago."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     account.cloudwatch.put_metric_data(
         Namespace="DlqReplay",
         MetricData=[
@@ -122,15 +124,28 @@ def test_the_last_run_counts(account: Account) -> None:
                     {"Name": "service", "Value": "dlq-replay"},
                     {"Name": "MainQueue", "Value": "orders"},
                 ],
-                "Timestamp": datetime.now(UTC) - timedelta(days=2),
-                "Value": 9,
+                "Timestamp": hour + timedelta(minutes=minute),
+                "Value": value,
             }
+            for minute, value in minutes.items()
         ],
     )
+
+
+def test_the_last_run_counts(account: Account) -> None:
+    publish_undecided_at(account, {-2 * 24 * 60: 9})
     publish_undecided(account.cloudwatch, "orders", 0, 0)
     remind()
 
     assert account.notices() == []
+
+
+def test_the_last_run_counts_within_an_hour_too(account: Account) -> None:
+    publish_undecided_at(account, {10: 9, 20: 4, 5: 7})
+    remind()
+
+    [(subject, _)] = account.notices()
+    assert subject == "4 dead letters of orders wait for you"
 
 
 def test_the_undecided_of_another_queue_are_not_ours(account: Account) -> None:
@@ -162,14 +177,42 @@ def test_without_an_archive_there_is_no_link(
     assert "Latest report" not in text
 
 
-def test_a_run_that_failed_is_told(account: Account) -> None:
-    detail = {"jobName": "SparkJob", "state": "FAILED", "jobRunId": "jr_1", "message": "code 2"}
+RUN = "jr_1a/b"
+MESSAGE = "SystemExit: run ended with exit code {}; mona@example.com, order of Mona Lisa"
+
+
+def failed_run(message: str) -> None:
+    detail = {"jobName": "SparkJob", "state": "FAILED", "jobRunId": RUN, "message": message}
     handler.lambda_handler({"detail-type": "Glue Job State Change", "detail": detail}, None)
 
-    [(subject, text)] = account.notices()
-    assert subject == "The scheduled run over the parked queue ended as FAILED"
-    assert "jr_1" in text
-    assert "code 2" in text
+
+def test_a_run_that_failed_is_told_without_what_its_error_says(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("SPARK_JOB_LOG_GROUP", "/aws-glue/jobs/s/error")
+    for code in ("3", "77"):
+        failed_run(MESSAGE.format(code))
+
+    first, second = sorted(account.notices(), key=lambda one: "canary" not in one[1])
+    assert first[0] == "The scheduled run over the parked queue ended as FAILED"
+    assert "Exit code: 3, stopped by the canary\n" in first[1]
+    assert "Exit code" not in second[1]
+    for _, text in (first, second):
+        assert f"Run: {RUN}\nState: FAILED\n" in text
+        assert (
+            "Log: https://eu-west-1.console.aws.amazon.com/cloudwatch/home?region=eu-west-1"
+            "#logsV2:log-groups/log-group/$252Faws-glue$252Fjobs$252Fs$252Ferror"
+            "/log-events/jr_1a$252Fb\n"
+        ) in text
+        assert "ona" not in text.replace("console", "")
+
+
+def test_a_run_without_a_known_log_is_told_all_the_same(account: Account) -> None:
+    failed_run("")
+
+    [(_, text)] = account.notices()
+    assert "Log:" not in text
 
 
 def test_a_subject_is_never_longer_than_sns_takes() -> None:
