@@ -5,7 +5,9 @@ the whole command line of this job travels in one of them::
 
     --command-line "run --archive s3://bucket/archive --parked-queue-url https://..."
 
-It is split as a shell would. What else Glue passes is ignored.
+It is split as a shell would. What else Glue passes is ignored. What follows a word ``--`` are the
+further options of the stack's parameter SparkJobOptions: they are added to the command line, and
+must not change what other parameters decide.
 """
 
 import shlex
@@ -14,13 +16,24 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 OPTION = "--command-line"
+FURTHER = "--"
+DECIDED_BY_THE_STACK = (
+    "--archive",
+    "--parked-queue-url",
+    "--to-queue-url",
+    "--main-queue-url",
+    "--policy",
+    "--execute",
+    "--reason",
+)
+"""What no further option may be, nor an abbreviation of it."""
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
     """Return the verb and its arguments from what Glue passed.
 
     Raises:
-        SystemExit: there is none, or its quotes do not close.
+        SystemExit: there is none, its quotes do not close, or a further option is not allowed.
     """
     # By hand, since argparse takes a value such as "--help" for an option. The last one wins.
     values = [after for word, after in pairwise(arguments) if word == OPTION]
@@ -28,9 +41,23 @@ def command_of(arguments: Sequence[str]) -> list[str]:
         raise SystemExit(f"{OPTION} is missing: give a verb and its arguments, e.g. {OPTION} run")
     text = values[-1]
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError as error:
         raise SystemExit(f"{OPTION} {text}: {error}") from error
+    if FURTHER not in words:
+        return words
+    place = words.index(FURTHER)
+    return [*words[:place], *_checked(words[place + 1 :])]
+
+
+def _checked(further: list[str]) -> list[str]:
+    for word in further:
+        name = word.partition("=")[0]
+        if name.startswith("--") and any(one.startswith(name) for one in DECIDED_BY_THE_STACK):
+            raise SystemExit(
+                f"SparkJobOptions must not have {name}: other parameters of the stack decide it"
+            )
+    return further
 
 
 def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:

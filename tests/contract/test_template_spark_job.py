@@ -1,3 +1,4 @@
+import argparse
 import re
 import shlex
 from typing import Any
@@ -5,7 +6,8 @@ from typing import Any
 import pytest
 
 from spark_reprocess.command_line.arguments import parse
-from spark_reprocess.glue_job import OPTION, command_of
+from spark_reprocess.command_line.verbs import run
+from spark_reprocess.glue_job import DECIDED_BY_THE_STACK, OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     FIFO,
@@ -18,7 +20,7 @@ from tests.contract.template import (
 )
 
 OWN = "https://sqs.eu-west-1.amazonaws.com/210987654321/orders"
-POLICY = {"SparkJobPolicyUri": "s3://rules/dlq/(orders)*!policy.yaml"}
+POLICY = {"SparkJobPolicyUri": "s3://rules/dlq/(orders)!policy.yaml"}
 
 
 def stack_of(**given: str) -> Stack:
@@ -118,7 +120,13 @@ def test_by_default_the_job_archives_and_reports() -> None:
         *("--archive", "s3://archivebucket/archive"),
         *("--parked-queue-url", f"{queue}/ParkedQueue"),
         *("--main-queue-url", f"{queue}/MainQueue"),
+        "--no-samples",
     ]
+
+
+def test_reports_show_no_samples_unless_the_stack_says_so() -> None:
+    assert parse(command_line_of(stack_of())).options.has_samples is False
+    assert parse(command_line_of(stack_of(SparkJobSamples="true"))).options.has_samples is True
 
 
 def test_the_job_works_between_queues_of_yours_too() -> None:
@@ -131,8 +139,10 @@ def test_with_a_policy_the_job_reads_it_and_acts_when_it_is_told_to() -> None:
     plan_only = command_line_of(stack_of(**POLICY))
     acting = command_line_of(stack_of(**POLICY, SparkJobExecute="true"))
 
-    assert plan_only[-2:] == ["--policy", POLICY["SparkJobPolicyUri"]]
-    assert acting == [*plan_only, "--execute", "--reason", "schedule of the stack dead-letters"]
+    *before, samples = plan_only
+    assert (before[-2:], samples) == (["--policy", POLICY["SparkJobPolicyUri"]], "--no-samples")
+    reason = "schedule of the stack dead-letters"
+    assert acting == [*before, "--execute", "--reason", reason, "--no-samples"]
     assert grants_of(stack_of(**POLICY), "SparkJobRole")[
         "arn:aws:s3:::" + POLICY["SparkJobPolicyUri"].removeprefix("s3://")
     ] == {"s3:GetObject"}
@@ -162,6 +172,73 @@ def test_what_is_no_hash_is_refused(sha256: str) -> None:
 def test_an_address_that_a_command_line_would_misread_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"SparkJobPolicyUri=.*must be"):
         stack_of(SparkJobPolicyUri=f"s3://rules/{key}")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("s3://b/*", "s3://rules/*", "s3://rules/dlq/*.yaml", "s3://*/policy.yaml"),
+        *("s3://rules/p?.yaml", "s3://rules/[ab].yaml", "s3://rules/{a,b}.yaml"),
+        *("s3://rules/${aws:username}.yaml", "s3://rules/dlq/", "s3://rules/", "s3://rules"),
+        *("s3a://rules/p.yaml", "rules/p.yaml", "s3://Rules/p.yaml"),
+    ],
+)
+def test_an_address_that_would_grant_more_than_one_file_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobPolicyUri=.*must be"):
+        stack_of(SparkJobPolicyUri=uri)
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://rules/p", "s3://ru.les/a/b=c/p_1-2.yaml", POLICY["SparkJobPolicyUri"]]
+)
+def test_the_address_of_one_file_is_taken(uri: str) -> None:
+    assert uri in command_line_of(stack_of(SparkJobPolicyUri=uri))
+
+
+def options_of_run() -> list[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--archive")
+    run.VERB.add_arguments(parser)
+    return [one for action in parser._actions for one in action.option_strings]  # noqa: SLF001
+
+
+def test_a_further_option_is_any_that_no_other_parameter_decides() -> None:
+    command = command_line_of(stack_of(**POLICY, SparkJobExecute="true"))
+    given = {word for word in command if word.startswith("--")} - {"--no-samples"}
+
+    assert given <= set(DECIDED_BY_THE_STACK)
+    for option in options_of_run():
+        for options in (option, f"{option} x", f"--max-rate 5 {option}", f"{option} --max-rate 5"):
+            if option in DECIDED_BY_THE_STACK:
+                with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
+                    stack_of(SparkJobOptions=options)
+            else:
+                assert option in command_line_of(stack_of(SparkJobOptions=options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("--execute", "--execute --reason tried", "--mask --execute", "--policy s3://b/x"),
+        *("--main-queue-url https://x/1/q", "--archive s3://other/archive"),
+    ],
+)
+def test_a_further_option_that_decides_for_others_is_refused(options: str) -> None:
+    with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
+        stack_of(SparkJobOptions=options)
+
+
+@pytest.mark.parametrize(
+    "options", ["--exec", "--execut", "--pol x", "--to-queue x", "--archiv x", "--rea x", "--ma"]
+)
+def test_an_abbreviation_of_one_ends_the_run_before_it_begins(options: str) -> None:
+    stack = stack_of(SparkJobOptions=options)
+
+    with pytest.raises(SystemExit, match="SparkJobOptions must not have --"):
+        command_line_of(stack)
+    passed = job_of(stack)["DefaultArguments"][OPTION].replace(" -- ", " ")
+    with pytest.raises(SystemExit, match="2"):
+        parse(shlex.split(passed))
 
 
 def test_further_options_are_passed_on() -> None:

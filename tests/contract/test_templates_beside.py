@@ -146,12 +146,15 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
         *("--archive", "s3://orders-archive/archive"),
         *("--parked-queue-url", f"{queue}-parked"),
         *("--main-queue-url", queue),
+        "--no-samples",
     ]
     assert arguments_of(acting) == [
-        *arguments_of(plain),
+        *arguments_of(plain)[:-1],
         *("--policy", "s3://orders-archive/dlq/policy.yaml"),
         *("--execute", "--reason", "schedule of the stack dead-letters"),
+        "--no-samples",
     ]
+    assert "--no-samples" not in arguments_of(stack_of("emr-serverless", Samples="true"))
     assert {parse(arguments_of(one)).verb.name for one in (plain, acting, careful)} == {"run"}
     assert arguments_of(careful)[-4:] == ["--canary", "50", "--max-rate", "100"]
     assert stack_of("emr-serverless", Execute="true").broken_rules == ["ExecutionNeedsAPolicy"]
@@ -164,6 +167,20 @@ def test_on_emr_too_the_run_is_told_the_hash_that_the_policy_must_have() -> None
     assert pinned.broken_rules == []
     alone = stack_of("emr-serverless", PolicySha256="0a" * 32)
     assert alone.broken_rules == ["HashNeedsAPolicy"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"PolicyKey": "dlq/*"},
+        {"JobOptions": "--execute"},
+        {"JobOptions": "--max-rate 5 --policy s3://b/x"},
+        {"JobOptions": "--main-queue-url x"},
+    ],
+)
+def test_on_emr_too_no_parameter_decides_for_another(given: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        stack_of("emr-serverless", **given)
 
 
 def test_python_and_its_packages_come_from_the_packed_environment() -> None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from dlq_replay.context import FailureError
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
 from spark_reprocess.analysis.lead_words import claim_words
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.conditions import matching
-from tests.builders import message, text
+from tests.builders import context, message, text
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
@@ -91,8 +92,16 @@ def test_nothing_of_a_body_is_shown_without_samples(
 ) -> None:
     texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
     bodies = [*(str(one, "utf-8") if isinstance(one, bytes) else one for one in texts)]
+    bodies += ["<letter to='mona'>lisa</letter>", '{"id": 1, "who": "mona lisa', '["mona lisa"]']
+    bodies += [json.dumps({"type": kind}) for kind in ("mona, lisa", "mona lisa" * 8)]
+    bodies += [json.dumps({"who": {"is": json.dumps({"name": "mona lisa"})}})]
     bodies += [json.dumps({"id": n % 7, "who": "mona lisa"}) for n in range(24)]
     messages = [message(f"m-{n}", body) for n, body in enumerate(bodies)]
+    error = context(error=FailureError("TimeoutError", "no answer for 'mona lisa'"))
+    messages += [
+        message(f"e-{n}", "{}", {**error, "who": text("mona lisa")}, MessageGroupId="mona-lisa")
+        for n in range(24)
+    ]
     archive = archive_of(
         tmp_path / "archive", [*messages, parked(1), *map(parked, range(2, 30, 2))]
     )
@@ -103,6 +112,7 @@ def test_nothing_of_a_body_is_shown_without_samples(
     table = pq.read_table(out / "groups.parquet").to_pylist()
     assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}
     assert all(group["samples"] == [] for group in table)
+    assert {lead["field"] for group in table for lead in group["leads"]} >= {"message_group_id"}
     assert sorted(one.name for one in out.iterdir()) == [
         "groups.parquet",
         "plan.yaml",

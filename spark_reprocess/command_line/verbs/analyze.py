@@ -54,10 +54,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_masks(
         parser,
         "hide a field with all that is below it (body.customer.name, attribute.tenant), or what a "
-        "regular expression matches, in samples, titles and leads; besides e-mail addresses, card "
-        "numbers, tokens and fields named like secrets",
-        "show no value of any message: no samples, no words of text bodies in titles; keys, and "
-        "values that name a kind of message (type, action), stay",
+        "regular expression matches, in samples, titles and leads; besides e-mail addresses, card, "
+        "phone and account numbers, tokens and fields named like secrets. Masks cannot know names, "
+        "addresses and free text",
+        "show no value of any message: no samples, no words of text bodies in titles; keys, values "
+        "that name a kind of message (type, action) and recorded errors stay",
     )
 
 

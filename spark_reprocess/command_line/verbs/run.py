@@ -74,7 +74,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_masks(
         parser,
         "hide what it matches in the report (see analyze --help)",
-        "show no part of any body in the report",
+        "show no value of any message in the report (see analyze --help)",
     )
     add("--no-metrics", dest="has_metrics", action="store_false", help="tell CloudWatch nothing")
     add_execution(parser)
