@@ -163,7 +163,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
 def test_on_emr_too_the_run_is_told_the_hash_that_the_policy_must_have() -> None:
     pinned = stack_of("emr-serverless", PolicyKey="p.yaml", PolicySha256="0a" * 32)
 
-    assert arguments_of(pinned)[-2:] == ["--policy-sha256", "0a" * 32]
+    assert arguments_of(pinned)[-3:-1] == ["--policy-sha256", "0a" * 32]
     assert pinned.broken_rules == []
     alone = stack_of("emr-serverless", PolicySha256="0a" * 32)
     assert alone.broken_rules == ["HashNeedsAPolicy"]

@@ -15,6 +15,7 @@ from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.report.figures import counted
 
+_COLUMNS = ("group", "count", "share", "trend")
 _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_SCREEN = 12
 _TITLE_ON_A_SCREEN = 100
@@ -37,10 +38,10 @@ def print_analysis(findings: Findings) -> None:
         return
     is_looked_at = sys.stdout.isatty()
     shown = findings.groups[: _GROUPS_ON_A_SCREEN if is_looked_at else _GROUPS_IN_A_LOG]
-    columns, row = ("group", "count", "share", "trend"), _counts
-    if is_looked_at:
-        columns, row = (*columns, "what failed, and what sets it apart"), _counts_and_words
-    print_table(columns, [row(group) for group in shown])
+    print_table(
+        (*_COLUMNS, "what failed, and what sets it apart") if is_looked_at else _COLUMNS,
+        [_counts_and_words(group) if is_looked_at else _counts(group) for group in shown],
+    )
     if groups > len(shown):
         rest = findings.undecided - sum(group.count for group in shown)
         where = f"the report lists {listed:,}" if listed < groups else "all are in the report"

@@ -47,7 +47,7 @@ _Processor = TypeVar("_Processor", bound="BasePartialProcessor")
 
 def masked(text: str) -> str:
     """Mask secrets and personal data in an exception's text, as ``dlq_replay.masks`` knows them."""
-    # Not at import: the patterns take milliseconds to compile, and most consumers start without failing.
+    # Not at import: compiling the patterns takes time, and most starts see no failure.
     from dlq_replay.masks import mask_text  # noqa: PLC0415
 
     return mask_text(text)
