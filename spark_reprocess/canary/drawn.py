@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_reprocess.canary.sampling import allocate, recommended_size
+from spark_reprocess.canary.vigil import Redelivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +15,14 @@ class Drawn:
         counts: messages by group id.
         without: groups of which messages are to be sent but none can go ahead: their failures
             could not be told, so they are stopped.
+        first_look_seconds: after the send, before which the main queue's counts say nothing.
         wait_seconds: for failures to come back, once the main queue's backlog is gone.
         is_recommended: whether nobody asked for it.
     """
 
     counts: Mapping[str, int]
     without: tuple[str, ...]
+    first_look_seconds: float
     wait_seconds: float
     is_recommended: bool = False
 
@@ -29,9 +32,11 @@ class Drawn:
         return sum(self.counts.values())
 
 
-def recommended(to_send: Mapping[str, int], least_wait_seconds: float) -> Drawn | None:
+def recommended(to_send: Mapping[str, int], redelivery: Redelivery) -> Drawn | None:
     """Return the canary that a redrive of so many messages by group should have, None for few."""
     size = recommended_size(to_send)
     if size is None:
         return None
-    return Drawn(allocate(to_send, size), (), least_wait_seconds, is_recommended=True)
+    counts, first_look_seconds = allocate(to_send, size), redelivery.first_look_seconds
+    least = redelivery.least_wait_seconds()
+    return Drawn(counts, (), first_look_seconds, least, is_recommended=True)

@@ -4,31 +4,30 @@ What came back is counted in the archive, not by looking at the parked queue: a 
 deletion counts as a receive, hides messages from others, and on a queue of any size never sees all
 of them. So the parked queue is drained, which is what the archive is for, and each message's own
 context says which plan sent it.
+
+An earlier return of the same message with the same plan, as after a canary that was in doubt, is
+told apart by its message id, not by the time: the clocks of SQS, of this driver and of another
+operator's may differ by any amount. What the archive and the parked queue hold before the send is
+none of this canary's. A copy that was still on its way to the parked queue then counts as a return:
+that stops its group, which is safe, and the next canary knows the copy.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import drain_ids, new_id
-from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_of
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import JobError
 from spark_reprocess.queue_counts import QueueCounts
-
-_SKEW_SECONDS = 60
-"""How far SQS's clock may be off from ours."""
-
-_LONGEST_DRAIN_SECONDS = 86_400
-"""Somebody else's drain that began so long ago may still bring canaries."""
 
 _MANY_MESSAGES = 2000
 """From here on a drain is worth several tasks."""
@@ -48,7 +47,7 @@ class LiveEyes:
     """Satisfies ``watch.Eyes``.
 
     Attributes:
-        sent_at: when the first canary was sent, epoch seconds.
+        planned_drains: drains of what the plan froze; they hold no copy with its id.
         archived: how many messages of any kind were fetched so far.
     """
 
@@ -56,9 +55,27 @@ class LiveEyes:
     archive: Archive
     queues: WatchedQueues
     plan_id: str
-    sent_at: float
+    planned_drains: Collection[str]
     make_client: ClientFactory
-    archived: int = field(default=0)
+    archived: int = 0
+    _files: frozenset[str] = frozenset()
+    _earlier: frozenset[str] = frozenset()
+
+    def remember(self) -> None:
+        """Take note of what is there already; call it before the first canary is sent.
+
+        Raises:
+            ArchiveError: the archive cannot be read.
+        """
+        parked = self.parked()
+        if parked is None or parked.total:
+            # Where it fails, what is parked may count as returned: see above.
+            self.fetch()
+        self._files = frozenset(self.archive.list(MESSAGES))
+        drains = sorted(set(drain_ids(self.archive)) - set(self.planned_drains))
+        if drains:
+            ids = self._of_plan(drains).select("message_id").collect()
+            self._earlier = frozenset(row["message_id"] for row in ids)
 
     def main(self) -> QueueCounts | None:
         """See ``Eyes``."""
@@ -93,17 +110,21 @@ class LiveEyes:
 
     def returned(self) -> Mapping[str, str]:
         """See ``Eyes``."""
-        oldest = new_id(self.sent_at - _LONGEST_DRAIN_SECONDS)
-        recent = [drain_id for drain_id in drain_ids(self.archive) if drain_id >= oldest]
-        if not recent:
+        new = frozenset(self.archive.list(MESSAGES)) - self._files
+        drains = sorted({drain_of(path) for path in new if path.endswith(".parquet")})
+        if not drains:
             return {}
-        since = datetime.fromtimestamp(self.sent_at - _SKEW_SECONDS, UTC)
-        columns = ("first_id", "plan_id", "sent_at", "error_type")
-        came_back = archive_rows(self.spark, self.archive, recent, columns).where(
-            (F.col("plan_id") == self.plan_id) & (F.col("sent_at") >= F.lit(since))
-        )
-        failures = came_back.groupBy("first_id").agg(F.max("error_type").alias("error_type"))
-        return {row["first_id"]: row["error_type"] or "" for row in failures.collect()}
+        errors: dict[str, str] = {}
+        for row in self._of_plan(drains).collect():
+            if row["message_id"] not in self._earlier:
+                first_id = row["first_id"]
+                errors[first_id] = max(row["error_type"] or "", errors.get(first_id, ""))
+        return errors
+
+    def _of_plan(self, drains: Sequence[str]) -> DataFrame:
+        columns = ("message_id", "first_id", "plan_id", "error_type")
+        rows = archive_rows(self.spark, self.archive, drains, columns)
+        return rows.where(F.col("plan_id") == self.plan_id)
 
     def _counts(self, url: str) -> QueueCounts | None:
         try:

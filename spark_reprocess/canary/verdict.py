@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spark_reprocess.canary.share import Share
+from spark_reprocess.queue_counts import QueueCounts
 
 
 class Verdict(StrEnum):
@@ -44,11 +45,13 @@ class CanaryReport:
     Attributes:
         waited_seconds: from its last send to the verdict.
         archived: messages that came into the archive while it was waited for, of any kind.
+        main_queue: its counts at the last look, None where there was none.
     """
 
     groups: tuple[GroupVerdict, ...]
     waited_seconds: float
     archived: int = 0
+    main_queue: QueueCounts | None = None
 
     @property
     def stopped_groups(self) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 """How long a canary is waited for, and from when. Pure: time and counts come in as values.
 
-SQS does not tell when a message was handled. What can be seen is this: a queue that shows nothing
-to receive has given everything it held to its consumers, canaries included. From then on a message
-that fails takes at most maxReceiveCount times the visibility timeout to be moved to the DLQ, and a
-little longer to be parked. So the wait counts from the moment at which the backlog was gone; where
-that moment does not come, nobody knows whether the canaries were ever looked at.
+SQS does not say when a message was received. A count without visible messages shows that every
+message was received that was in the queue before, canaries included. SQS's counts lag, so the first
+looks after the send do not count. From then on a message that fails takes at most maxReceiveCount
+times the time for which a receive hides it to move to the DLQ, and a little longer to be parked.
+
+A consumer that stops leaves its messages visible. So a backlog that comes back restarts the wait,
+and the wait does not end at a look that shows one. Messages in flight do not matter: a queue with
+live traffic always has some, and the wait is long enough for all that were hidden when it began.
 """
 
 import json
@@ -14,8 +17,14 @@ from typing import Self
 
 from spark_reprocess.queue_counts import QueueCounts
 
+COUNTS_LAG_SECONDS = 60
+"""So much SQS's counts may lag behind: SQS API, GetQueueAttributes."""
+
 MARGIN_SECONDS = 60
 """For the way over the DLQ, where pollers take up to 20 s, and for counts that lag behind."""
+
+MOST_RESTARTS = 3
+"""A backlog that comes back more often ends the wait: nobody knows what became of the canaries."""
 
 _LOOKS_IN_A_ROW = 2
 """SQS's counts are approximate: one look alone proves nothing."""
@@ -48,13 +57,22 @@ class Redelivery:
         hidden = int(attributes.get("VisibilityTimeout", 30))
         return cls(hidden, count, arn, int(attributes.get("DelaySeconds", 0)))
 
-    def least_wait_seconds(self, failures_in_a_row: int = 1) -> int:
+    @property
+    def first_look_seconds(self) -> int:
+        """After a send, before which the queue's counts say nothing about it."""
+        return COUNTS_LAG_SECONDS + self.delay_seconds
+
+    def least_wait_seconds(self, failures_in_a_row: int = 1, consumer_max_seconds: int = 0) -> int:
         """How long so many failures, one behind the other, take to come back.
 
         On a FIFO queue the messages of a group fail one after the other.
+
+        Args:
+            failures_in_a_row: how many.
+            consumer_max_seconds: the longest that the consumer keeps one message hidden.
         """
-        seconds = self.visibility_timeout_seconds * self.max_receive_count
-        return seconds * failures_in_a_row + MARGIN_SECONDS
+        hidden_seconds = max(self.visibility_timeout_seconds, consumer_max_seconds)
+        return hidden_seconds * self.max_receive_count * failures_in_a_row + MARGIN_SECONDS
 
 
 @dataclass(slots=True)
@@ -63,41 +81,54 @@ class Vigil:
 
     Attributes:
         sent_at: when its last message was sent.
+        first_look_seconds: after the send; earlier looks at the main queue do not count.
         wait_seconds: how long to wait for the backlog to be gone, and then as long for failures.
-        redelivery: of the main queue.
-        started_at: when the backlog was gone; None until then.
+        started_at: when the backlog was gone; None while it is not.
+        restarts: how often it came back.
     """
 
     sent_at: float
+    first_look_seconds: float
     wait_seconds: float
-    redelivery: Redelivery
     started_at: float | None = None
-    _empty_looks: int = 0
+    restarts: int = 0
+    _came_back_at: float | None = None
+    _clear_looks: int = 0
+    _other_looks: int = 0
 
-    def see(self, now: float, main: QueueCounts) -> None:
+    def see(self, now: float, main: QueueCounts | None) -> None:
         """Take note of a look at the main queue.
 
-        Its backlog is gone when nothing is left, or when nothing can be received and what was in
-        flight at the time of sending must have shown itself again or be done.
+        A look that SQS did not answer (None) counts like one that shows a backlog.
         """
-        age = now - self.sent_at - self.redelivery.delay_seconds
-        is_later = age >= self.redelivery.visibility_timeout_seconds
-        if age < 0 or main.visible or (main.in_flight and not is_later):
-            self._empty_looks = 0
+        if now < self.sent_at + self.first_look_seconds:
             return
-        self._empty_looks += 1
-        if self.started_at is None and self._empty_looks >= _LOOKS_IN_A_ROW:
-            self.started_at = now
+        is_clear = main is not None and not main.visible
+        self._clear_looks = self._clear_looks + 1 if is_clear else 0
+        self._other_looks = 0 if is_clear else self._other_looks + 1
+        if self.started_at is None:
+            if self._clear_looks >= _LOOKS_IN_A_ROW:
+                self.started_at = now
+        elif self._other_looks >= _LOOKS_IN_A_ROW:
+            self.started_at = None
+            self._came_back_at = now
+            self.restarts += 1
 
     def seconds_left(self, now: float) -> float:
-        """Until the present phase is over at the latest; at least 0."""
-        since = self.sent_at if self.started_at is None else self.started_at
+        """Until the present phase is over; at least 0."""
+        since = self.sent_at + self.first_look_seconds
+        if self.started_at is not None:
+            since = self.started_at
+        elif self._came_back_at is not None:
+            since = self._came_back_at
         return max(0.0, since + self.wait_seconds - now)
 
     def has_given_up(self, now: float) -> bool:
-        """Whether the backlog was not gone in time."""
-        return self.started_at is None and self.seconds_left(now) == 0
+        """Whether the backlog was not gone in time, or came back too often."""
+        is_late = self.seconds_left(now) == 0 or self.restarts > MOST_RESTARTS
+        return self.started_at is None and is_late
 
     def is_over(self, now: float) -> bool:
-        """Whether whatever failed had the time to come back."""
-        return self.started_at is not None and self.seconds_left(now) == 0
+        """Whether whatever failed had the time to come back, and nothing waits to be received."""
+        is_waited = self.started_at is not None and self.seconds_left(now) == 0
+        return is_waited and self._clear_looks > 0

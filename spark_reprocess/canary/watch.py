@@ -10,11 +10,16 @@ from typing import Protocol
 
 from spark_reprocess.canary.share import Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.vigil import Vigil
+from spark_reprocess.canary.vigil import MOST_RESTARTS, Vigil
 from spark_reprocess.queue_counts import QueueCounts
 
 GRACE_SECONDS = 120.0
 """How long, after the wait, dead letters that are under way may take to be parked."""
+
+_READS_IN_A_LOOK = 3
+_READS_APART_SHARE = 0.2
+"""Of the time between two looks. A message that nobody receives is in every count, one of live
+traffic is in few: a look shows a backlog only where each of its reads does."""
 
 _NOT_PARKED = "dead letters wait in the DLQ, perhaps canaries; is its replay function running?"
 
@@ -35,7 +40,7 @@ class Eyes(Protocol):
         """Bring the parked queue into the archive; say why that failed, or nothing."""
 
     def returned(self) -> Mapping[str, str]:
-        """The messages that came back with this plan's id since it was sent, by first id.
+        """The messages that came back with this plan's id since ``remember``, by first id.
 
         With each the type of the error that its consumer recorded, empty where it recorded none.
         """
@@ -49,10 +54,12 @@ class Seen:
         failures: by group id and first id, the canaries that came back, with the type of each
             one's error.
         unknown: why the wait tells nothing about those that did not; empty where it does.
+        main_queue: its counts at the last look, None where it could not be asked.
     """
 
     failures: Mapping[str, Mapping[str, str]]
     unknown: str
+    main_queue: QueueCounts | None = None
 
     @property
     def returned(self) -> dict[str, int]:
@@ -67,6 +74,7 @@ class Watch:
     Attributes:
         canaries: by first id, the group of each canary that may have been sent.
         sent: by group id, how many of them SQS confirmed.
+        now_seconds: on a clock that nobody sets: the waits must not be cut short.
         pause: sleeps so many seconds, or less.
         stopped: why the waiting must end now, empty while it may go on.
     """
@@ -109,10 +117,9 @@ class Watch:
 
     def _wait(self) -> str:
         while not (why := self.stopped()):
+            self._main = self._look_at_main()
             now = self.now_seconds()
-            self._main = self.eyes.main()
-            if self._main is not None:
-                self.vigil.see(now, self._main)
+            self.vigil.see(now, self._main)
             self._fetch()
             if self._is_decided() or self.vigil.is_over(now):
                 return ""
@@ -120,6 +127,15 @@ class Watch:
                 return self._backlog_sentence()
             self.pause(self.poll_seconds)
         return why
+
+    def _look_at_main(self) -> QueueCounts | None:
+        counts = self.eyes.main()
+        for _ in range(_READS_IN_A_LOOK - 1):
+            if counts is not None and not counts.visible:
+                break
+            self.pause(self.poll_seconds * _READS_APART_SHARE)
+            counts = self.eyes.main() or counts
+        return counts
 
     def _settle(self) -> str:
         """Look until nothing that might be a canary is on its way; the DLQ first, as they come."""
@@ -155,7 +171,7 @@ class Watch:
         failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
         for first_id, error in sorted(self._returned.items()):
             failures[self.canaries[first_id]][first_id] = error
-        return Seen(failures, unknown)
+        return Seen(failures, unknown, self._main)
 
     def _is_decided(self) -> bool:
         verdicts = judge(self.sent, self._seen().returned, self.max_return)
@@ -164,8 +180,14 @@ class Watch:
     def _backlog_sentence(self) -> str:
         if self._main is None:
             return "the main queue could not be asked for its backlog"
+        restarts = self.vigil.restarts
+        what = (
+            f"came back {restarts:,} times"
+            if restarts > MOST_RESTARTS
+            else f"was not gone within {self.vigil.wait_seconds:.0f} s"
+        )
         return (
-            f"the main queue's backlog was not gone within {self.vigil.wait_seconds:.0f} s: "
+            f"the main queue's backlog {what}: "
             f"{self._main.visible:,} messages wait and {self._main.in_flight:,} are in flight"
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.share import NONE, Share
-from spark_reprocess.command_line.argument_types import above_zero
+from spark_reprocess.command_line.argument_types import above_zero, whole_number
 from spark_reprocess.errors import InputError
 
 _NAMES = (
@@ -13,7 +13,11 @@ _NAMES = (
     "canary_wait",
     "canary_max_return",
     "force_canary_wait",
+    "consumer_max_seconds",
 )
+
+_LONGEST_HIDDEN_SECONDS = 43_200
+"""SQS hides a message for at most 12 hours after its receive."""
 
 
 def add_canary(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +35,17 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
         type=above_zero,
         metavar="S",
         help="seconds to wait for failures once the destination's backlog is gone, and first as "
-        "long for that (default: the least that tells: its visibility timeout x maxReceiveCount "
-        "+ 60)",
+        "long for that (default: the least that tells: its visibility timeout, or "
+        "--consumer-max-seconds if that is more, x maxReceiveCount + 60); both begin 60 s after "
+        "the send, because SQS's counts lag",
+    )
+    add(
+        "--consumer-max-seconds",
+        type=whole_number(1, _LONGEST_HIDDEN_SECONDS),
+        metavar="S",
+        help="the longest that the consumer keeps one message hidden, where it extends the "
+        "visibility of its messages, as the consumer kit's heartbeat does: its longest work on "
+        "one message plus the heartbeat's timeout (default: the destination's visibility timeout)",
     )
     add(
         "--canary-max-return",
@@ -43,7 +56,8 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
     add(
         "--force-canary-wait",
         action="store_true",
-        help="take --canary-wait although a failure may need longer to come back",
+        help="take --canary-wait although a failure may need longer to come back, and at most "
+        "as long instead of the first 60 s; for tests and demos",
     )
 
 
@@ -72,6 +86,7 @@ def take_canary(values: dict[str, Any]) -> CanaryOptions | None:
         wait_seconds=taken["canary_wait"],
         max_return=taken["canary_max_return"] or NONE,
         is_wait_forced=taken["force_canary_wait"],
+        consumer_max_seconds=taken["consumer_max_seconds"],
     )
 
 

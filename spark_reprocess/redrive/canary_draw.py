@@ -48,7 +48,8 @@ def drawn_sample(
         allowed = max((options.max_return.at_most(count) for count in counts.values()), default=0)
         wait_seconds = options.wait(redelivery, allowed + 1 if facts.to_fifo else 1)
         without = tuple(sorted(to_send.keys() - counts.keys()))
-        yield Sample(Drawn(counts, without, wait_seconds), rows)
+        first_look_seconds = options.first_look_seconds(redelivery)
+        yield Sample(Drawn(counts, without, first_look_seconds, wait_seconds), rows)
     finally:
         rows.unpersist()
 

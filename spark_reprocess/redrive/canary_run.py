@@ -65,11 +65,13 @@ class CanaryRun:
     """One canary of one run.
 
     Attributes:
+        planned_drains: the drains of the plan's snapshot.
         send: settles rows that carry fates, of which there are as many as the tallies say.
     """
 
     archive: Archive
     facts: RunFacts
+    planned_drains: Sequence[str]
     options: CanaryOptions
     surroundings: Surroundings
     send: Callable[[DataFrame, Sequence[Tally], RunFacts], Executed]
@@ -80,9 +82,17 @@ class CanaryRun:
         """Send the sample, wait for what comes back, judge each group; write the verdict down.
 
         Raises:
-            ArchiveError: the ledger cannot be read, or the verdict cannot be written.
+            ArchiveError: the archive cannot be read, or the verdict cannot be written.
         """
-        started = time.time()
+        eyes = LiveEyes(
+            sample.rows.sparkSession,
+            self.archive,
+            self.surroundings.queues,
+            self.facts.plan_id,
+            self.planned_drains,
+            self.make_client,
+        )
+        eyes.remember()
         planned = [Tally(one, Fate.SEND, count) for one, count in sample.drawn.counts.items()]
         executed = self.send(sample.rows, planned, replace(self.facts, is_canary=True))
         settled = self._settled(_picks(sample.rows))
@@ -90,24 +100,18 @@ class CanaryRun:
             group_id: sum(p.group_id == group_id and o is Outcome.SENT for p, o in settled.items())
             for group_id in sample.drawn.counts
         }
-        sent_at = time.time()
-        eyes = LiveEyes(
-            sample.rows.sparkSession,
-            self.archive,
-            self.surroundings.queues,
-            self.facts.plan_id,
-            started,
-            self.make_client,
-        )
+        sent_at = time.monotonic()
         if executed.stopped_by:
             seen = Seen({}, executed.stopped_by)
         else:
-            vigil = Vigil(sent_at, sample.drawn.wait_seconds, self.surroundings.redelivery)
+            drawn = sample.drawn
+            vigil = Vigil(sent_at, drawn.first_look_seconds, drawn.wait_seconds)
             seen = self._watched(settled, sent, vigil, eyes)
         missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.drawn.without]
         groups = judge(sent, seen.returned, self.options.max_return, seen.unknown, missing)
         groups = with_failures(groups, seen.failures)
-        report = CanaryReport(groups, time.time() - sent_at, eyes.archived)
+        waited_seconds = time.monotonic() - sent_at
+        report = CanaryReport(groups, waited_seconds, eyes.archived, seen.main_queue)
         self._record(report)
         stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")
         outcomes = tuple(tally for tally in executed.outcomes if tally.word in list(Outcome))
@@ -129,10 +133,10 @@ class CanaryRun:
             max_return=self.options.max_return,
             vigil=vigil,
             eyes=eyes,
-            now_seconds=time.time,
+            now_seconds=time.monotonic,
             pause=is_stopping.wait,
             stopped=lambda: reasons[0] if reasons else "",
-            poll_seconds=self.options.looks_apart_seconds,
+            poll_seconds=self.options.looks_apart_seconds(vigil.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
         with asking_to_stop(stop), self.progress("canary", watch.status):

@@ -100,7 +100,7 @@ def _drawn(
     whole: Weighed, facts: RunFacts, options: RedriveOptions, redelivery: Redelivery
 ) -> Drawn | None:
     if options.canary is None:
-        return recommended(whole.counts(Fate.SEND), redelivery.least_wait_seconds())
+        return recommended(whole.counts(Fate.SEND), redelivery)
     with drawn_sample(whole, facts, options.canary, redelivery) as sample:
         return sample.drawn
 

@@ -57,6 +57,7 @@ class Sender:
         run = CanaryRun(
             self.archive,
             facts,
+            plan.snapshot.drain_ids,
             self.options.canary,
             surroundings,
             lambda fates, planned, facts: self._send(whole, fates, planned, facts),

@@ -70,13 +70,14 @@ def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
     for name in names:
         if name not in READABLE:
             raise unknown_queue_attribute(name)
+    counts = model.counts(queue)
     values = {
         "QueueArn": queue.arn,
         "CreatedTimestamp": str(queue.created_ms // 1000),
         "LastModifiedTimestamp": str(queue.modified_ms // 1000),
-        "ApproximateNumberOfMessages": str(queue.count(State.READY)),
-        "ApproximateNumberOfMessagesNotVisible": str(queue.count(State.IN_FLIGHT)),
-        "ApproximateNumberOfMessagesDelayed": str(queue.count(State.DELAYED)),
+        "ApproximateNumberOfMessages": str(counts[State.READY]),
+        "ApproximateNumberOfMessagesNotVisible": str(counts[State.IN_FLIGHT]),
+        "ApproximateNumberOfMessagesDelayed": str(counts[State.DELAYED]),
         **queue.settings.values,
     }
     chosen = {name: value for name, value in values.items() if "All" in names or name in names}

@@ -13,7 +13,7 @@ from tests.sqs_world.naming import check_name, check_redrive
 from tests.sqs_world.queues import PutAside, Queue
 from tests.sqs_world.redrive import put_aside_from
 from tests.sqs_world.settings import Settings
-from tests.sqs_world.values import StoredMessage
+from tests.sqs_world.values import State, StoredMessage
 
 QUIET_MS = 60_000
 """Before a name may be used again, and between two purges: SQSAPI, DeleteQueue, PurgeQueue."""
@@ -29,12 +29,15 @@ class Switches:
         spoils_whole_batch: refuse the whole SendMessageBatch for the contents of one entry.
         normalises_numbers: strip zeroes from Number attributes, as the developer guide says.
         in_flight_quota: SQSDeveloperGuide, message quotas.
+        counts_lag_seconds: how old the counts are that GetQueueAttributes gives; on AWS a minute
+            or more (SQSAPI, GetQueueAttributes).
     """
 
     counts_receives_of_all_queues: bool = True
     spoils_whole_batch: bool = False
     normalises_numbers: bool = True
     in_flight_quota: int = 120_000
+    counts_lag_seconds: float = 0.0
 
 
 class SqsModel:
@@ -68,6 +71,7 @@ class SqsModel:
         self.move_tasks = MoveTasks(self.find_by_arn, self.ids)
         self._deleted_ms: dict[str, int] = {}
         self._serial = 0
+        self._counted: dict[int, list[tuple[int, Mapping[State, int]]]] = {}
 
     def url_of(self, queue: Queue) -> str:
         return f"{self.base_url}/{self.account}/{queue.name}"
@@ -159,6 +163,19 @@ class SqsModel:
 
         return put_aside_and_announce
 
+    def counts(self, queue: Queue) -> Mapping[State, int]:
+        """How many messages of each state *queue* had ``counts_lag_seconds`` ago."""
+        self._count(queue)
+        then_ms = queue.tick() - self.switches.counts_lag_seconds * 1000
+        known = [counts for at_ms, counts in self._counted[queue.serial] if at_ms <= then_ms]
+        return known[-1] if known else dict.fromkeys(State, 0)
+
+    def _count(self, queue: Queue) -> None:
+        counts = {state: queue.count(state) for state in State}
+        self._counted.setdefault(queue.serial, []).append((queue.tick(), counts))
+        if not self.switches.counts_lag_seconds:
+            del self._counted[queue.serial][:-1]
+
     def next_event_ms(self) -> int | None:
         """When the next delay or invisibility ends, or the next message of a move task is due.
 
@@ -170,6 +187,9 @@ class SqsModel:
 
     def announce(self) -> None:
         """Tell everyone who waits that something may have changed; the lock is held."""
+        if self.switches.counts_lag_seconds:
+            for queue in self.queues.values():
+                self._count(queue)
         self.changed.notify_all()
         for listener in self.listeners:
             listener()

@@ -19,8 +19,10 @@ def print_drawn(drawn: Drawn) -> None:
         )
     else:
         say(f"canary: {drawn.total:,} messages would go ahead ({shown})")
-    seconds = f"{drawn.wait_seconds:,.0f} s"
-    say(f"  its verdict takes {seconds} from when the main queue's backlog is gone")
+    say(
+        f"  its verdict takes {drawn.wait_seconds:,.0f} s from when the main queue's backlog is "
+        f"gone, which shows {drawn.first_look_seconds:,.0f} s after the send at the earliest"
+    )
     if drawn.without:
         say(f"  no canary, and so stopped: {', '.join(drawn.without)}")
 
@@ -41,6 +43,11 @@ def print_verdict(report: CanaryReport) -> None:
         f"{report.waited_seconds:.0f} s; {report.archived:,} parked messages came into the archive "
         "meanwhile"
     )
+    if counts := report.main_queue:
+        say(
+            f"main queue at the verdict: {counts.visible:,} waiting, {counts.in_flight:,} in "
+            f"flight, {counts.delayed:,} delayed"
+        )
 
 
 def stopped_sentence(report: CanaryReport) -> str:

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
+from spark_reprocess.canary.drawn import Drawn
 from spark_reprocess.canary.share import NONE
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
-from spark_reprocess.command_line.answers.canary import print_verdict, stopped_sentence
+from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict, stopped_sentence
+from spark_reprocess.queue_counts import QueueCounts
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
 REPORT = CanaryReport(
@@ -22,6 +26,24 @@ def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str])
         "  first-6",
         "canary: 1 of 2 groups passed after 9 s; 7 parked messages came into the archive meanwhile",
     ]
+
+
+def test_counts_of_the_main_queue_stand_beside_the_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_verdict(replace(REPORT, main_queue=QueueCounts(0, 1200, 3)))
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "main queue at the verdict: 0 waiting, 1,200 in flight, 3 delayed"
+
+
+def test_dry_run_says_how_long_the_verdict_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    print_drawn(Drawn({"g-1": 3}, (), 105, 960))
+
+    assert (
+        "its verdict takes 960 s from when the main queue's backlog is gone, which shows 105 s "
+        "after the send at the earliest"
+    ) in capsys.readouterr().out
 
 
 def test_many_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:

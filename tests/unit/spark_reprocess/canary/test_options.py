@@ -11,8 +11,16 @@ REDELIVERY = Redelivery(30, 3, "arn:aws:sqs:eu-west-1:123456789012:dlq")
 NO_DLQ = Redelivery(30, 0, "")
 
 
-def options(wait_seconds: float | None = None, *, forced: bool = False) -> CanaryOptions:
-    return CanaryOptions(Share.of("5"), "https://sqs/1/parked", wait_seconds, is_wait_forced=forced)
+def options(
+    wait_seconds: float | None = None, *, forced: bool = False, longest: int | None = None
+) -> CanaryOptions:
+    return CanaryOptions(
+        Share.of("5"),
+        "https://sqs/1/parked",
+        wait_seconds,
+        is_wait_forced=forced,
+        consumer_max_seconds=longest,
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,15 +46,44 @@ def test_wait_that_tells_nothing_is_refused(asked: float, row: int, least: int) 
         options(asked).wait(REDELIVERY, row)
 
 
+def test_wait_is_long_enough_for_a_consumer_that_extends_visibility() -> None:
+    assert options(longest=300).wait(REDELIVERY) == 960
+    with pytest.raises(InputError, match="--consumer-max-seconds 300 s x maxReceiveCount 3"):
+        options(959, longest=300).wait(REDELIVERY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "forced", "delay", "seconds"),
+    [
+        (None, False, 0, 60),
+        (1000, False, 0, 60),
+        (None, False, 45, 105),
+        (15, True, 0, 15),
+        (15, True, 45, 60),
+        (1000, True, 0, 60),
+    ],
+)
+def test_looks_count_from_a_minute_after_the_send_unless_the_wait_is_forced(
+    asked: float | None, forced: bool, delay: int, seconds: float
+) -> None:
+    redelivery = Redelivery(30, 3, "arn", delay)
+
+    assert options(asked, forced=forced).first_look_seconds(redelivery) == seconds
+
+
 def test_queue_that_keeps_its_failures_needs_a_forced_wait() -> None:
     with pytest.raises(InputError, match="has no redrive policy"):
         options(1000).wait(NO_DLQ)
     assert options(1000, forced=True).wait(NO_DLQ) == 1000
 
 
-@pytest.mark.parametrize(("asked", "apart"), [(None, 5), (150, 5), (50, 5), (12, 1.2)])
-def test_short_wait_still_has_ten_looks(asked: float | None, apart: float) -> None:
-    assert options(asked, forced=True).looks_apart_seconds == pytest.approx(apart)
+@pytest.mark.parametrize(
+    ("wait", "apart"), [(12, 1.2), (50, 5), (150, 5), (300, 10), (900, 30), (9000, 30)]
+)
+def test_looks_are_neither_few_in_a_short_wait_nor_many_in_a_long_one(
+    wait: float, apart: float
+) -> None:
+    assert options().looks_apart_seconds(wait) == pytest.approx(apart)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +101,7 @@ def test_dlq_is_looked_for_beside_the_destination(url: str) -> None:
 
 
 def test_recommended_canary_is_marked_as_such() -> None:
-    assert recommended({"a": 1000, "b": 3}, 150) == Drawn(
-        {"a": 9, "b": 1}, (), 150, is_recommended=True
+    assert recommended({"a": 1000, "b": 3}, REDELIVERY) == Drawn(
+        {"a": 9, "b": 1}, (), 60, 150, is_recommended=True
     )
-    assert recommended({"a": 1, "b": 1}, 150) is None
+    assert recommended({"a": 1, "b": 1}, REDELIVERY) is None

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,72 +9,109 @@ from spark_reprocess.queue_counts import QueueCounts
 
 POLICY = '{"maxReceiveCount":%s,"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:dlq"}'
 
+CLEAR = 0, 99
+BACKLOG = 3, 0
+NO_ANSWER = None
+Look = tuple[int, int] | None
 
-def vigil() -> Vigil:
-    """Sent at 1,000; waits 100 s; the main queue hides messages for 30 s."""
-    return Vigil(1000.0, 100.0, Redelivery(30, 3, "arn"))
 
-
-def started(looks: list[tuple[float, int, int]]) -> float | None:
-    one = vigil()
-    for now, visible, in_flight in looks:
-        one.see(now, QueueCounts(visible, in_flight, 0))
-    return one.started_at
+def vigil(*looks: tuple[float, Look]) -> Vigil:
+    """Sent at 1,000; looks count from 1,060 on; waits 100 s."""
+    one = Vigil(1000.0, 60.0, 100.0)
+    for now, depth in looks:
+        one.see(now, None if depth is None else QueueCounts(*depth, 0))
+    return one
 
 
 @pytest.mark.parametrize(
     ("looks", "start"),
     [
         ([], None),
-        ([(1000, 0, 0)], None),
-        ([(1000, 0, 0), (1005, 0, 0)], 1005),
-        ([(1000, 0, 0), (1005, 3, 0), (1010, 0, 0)], None),
-        ([(1000, 5, 0), (1005, 0, 0), (1010, 0, 0), (1015, 9, 9)], 1010),
-        # In flight at the time of sending: they may come back and stand before ours.
-        ([(1000, 0, 7), (1005, 0, 7)], None),
-        ([(1000, 0, 7), (1005, 0, 0), (1010, 0, 0)], 1010),
-        # With steady traffic something is always in flight; after a visibility timeout that is
-        # none of what was in flight when the canaries were sent.
-        ([(1025, 0, 7), (1030, 0, 7), (1035, 0, 8)], 1035),
-        ([(1030, 1, 0), (1035, 1, 0), (1099, 1, 0)], None),
+        # Counts that lag by a minute may be older than the canaries.
+        ([(1000, CLEAR), (1005, CLEAR), (1055, CLEAR), (1060, CLEAR)], None),
+        ([(1060, CLEAR), (1065, CLEAR)], 1065),
+        ([(1060, CLEAR), (1065, BACKLOG), (1070, CLEAR)], None),
+        ([(1060, CLEAR), (1065, NO_ANSWER), (1070, CLEAR)], None),
+        ([(1060, BACKLOG), (1065, CLEAR), (1070, CLEAR)], 1070),
+        # A message that is received a moment later is no backlog.
+        ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, CLEAR), (1080, BACKLOG)], 1065),
+        # A backlog that lasts two looks restarts the wait, and so do two looks without an answer.
+        ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG)], None),
+        ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, NO_ANSWER)], None),
+        (
+            [
+                *[(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG)],
+                *[(1080, CLEAR), (1085, CLEAR)],
+            ],
+            1085,
+        ),
     ],
 )
 def test_clock_starts_when_the_backlog_is_gone(
-    looks: list[tuple[float, int, int]], start: float | None
+    looks: list[tuple[float, Look]], start: float | None
 ) -> None:
-    assert started(looks) == start
+    assert vigil(*looks).started_at == start
 
 
 def test_wait_counts_from_the_start_of_the_clock() -> None:
-    one = vigil()
-    for now in (1050.0, 1055.0):
-        one.see(now, QueueCounts(0, 0, 9))
+    one = vigil((1060, CLEAR), (1065, CLEAR))
 
-    assert one.seconds_left(1060) == 95
-    assert not one.is_over(1154.9)
-    assert one.is_over(1155)
+    assert one.seconds_left(1100) == 65
+    assert not one.is_over(1164.9)
+    assert one.is_over(1165)
     assert not one.has_given_up(5000)
 
 
-def test_backlog_that_never_goes_is_given_up() -> None:
-    one = vigil()
-    one.see(1050, QueueCounts(3, 0, 0))
+@pytest.mark.parametrize("last", [BACKLOG, NO_ANSWER])
+def test_wait_does_not_end_while_messages_may_wait_to_be_received(last: Look) -> None:
+    one = vigil((1060, CLEAR), (1065, CLEAR), (1165, last))
+    assert not one.is_over(1165)
 
-    assert not one.has_given_up(1099.9)
-    assert one.has_given_up(1100)
+    one.see(1170, QueueCounts(*CLEAR, 0))
+    assert one.is_over(1170)
+
+
+def test_backlog_that_never_goes_is_given_up() -> None:
+    one = vigil((1060, BACKLOG))
+
+    assert not one.has_given_up(1159.9)
+    assert one.has_given_up(1160)
     assert not one.is_over(5000)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=60))
-def test_verdict_never_comes_before_the_whole_wait(depths: list[tuple[int, int]]) -> None:
+def test_backlog_that_comes_back_and_stays_is_given_up() -> None:
+    one = vigil((1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG))
+
+    assert not one.has_given_up(1174.9)
+    assert one.has_given_up(1175)
+
+
+def test_backlog_that_comes_back_for_the_fourth_time_is_given_up() -> None:
     one = vigil()
-    for index, depth in enumerate(depths):
+    for number in range(4):
+        assert not one.has_given_up(1060 + 20 * number)
+        for step, depth in enumerate((CLEAR, CLEAR, BACKLOG, BACKLOG)):
+            one.see(1060 + 20 * number + 5 * step, QueueCounts(*depth, 0))
+
+    assert one.restarts == 4
+    assert one.has_given_up(1135)
+
+
+@given(st.lists(st.sampled_from([CLEAR, BACKLOG, NO_ANSWER]), max_size=80))
+def test_verdict_comes_only_after_a_whole_wait_without_a_lasting_backlog(looks: list[Look]) -> None:
+    one = vigil()
+    for index, depth in enumerate(looks):
         now = 1000.0 + 5 * index
-        one.see(now, QueueCounts(*depth, 0))
-        empty = [i for i, (visible, _) in enumerate(depths[: index + 1]) if visible == 0]
-        if one.is_over(now):
-            assert now - (1000.0 + 5 * empty[1]) >= 100
+        one.see(now, None if depth is None else QueueCounts(*depth, 0))
         assert not (one.is_over(now) and one.has_given_up(now))
+        if one.is_over(now):
+            waited = [look == CLEAR for look in looks[index - 21 : index + 1]]
+            assert len(waited) == 22
+            assert now - 21 * 5 >= 1060
+            assert waited[0]
+            assert waited[1]
+            assert waited[-1]
+            assert all(before or after for before, after in pairwise(waited))
 
 
 @pytest.mark.parametrize(
@@ -92,17 +131,20 @@ def test_failures_behind_one_another_add_up() -> None:
     assert Redelivery(30, 3, "arn").least_wait_seconds(3) == 330
 
 
+@pytest.mark.parametrize(("longest", "wait"), [(0, 150), (29, 150), (31, 153), (300, 960)])
+def test_consumer_that_hides_messages_for_longer_lengthens_the_wait(
+    longest: int, wait: int
+) -> None:
+    assert Redelivery(30, 3, "arn").least_wait_seconds(consumer_max_seconds=longest) == wait
+
+
 @pytest.mark.parametrize("attributes", [{}, {"RedrivePolicy": ""}, {"RedrivePolicy": "{}"}])
 def test_queue_without_a_redrive_policy_has_no_dlq(attributes: dict[str, str]) -> None:
     assert Redelivery.of(attributes).dead_letter_arn == ""
 
 
-def test_clock_does_not_start_while_the_queue_itself_delays() -> None:
-    one = Vigil(1000.0, 100.0, Redelivery.of({"DelaySeconds": "60", "RedrivePolicy": POLICY % 3}))
-    for now in (1005, 1010, 1059):
-        one.see(now, QueueCounts(0, 0, 9))
-
-    assert one.started_at is None
-    for now in (1060, 1065):
-        one.see(now, QueueCounts(0, 0, 9))
-    assert one.started_at == 1065
+@pytest.mark.parametrize(("attributes", "seconds"), [({}, 60), ({"DelaySeconds": "45"}, 105)])
+def test_first_look_counts_when_counts_lag_no_more_and_the_queue_delays_no_more(
+    attributes: dict[str, str], seconds: int
+) -> None:
+    assert Redelivery.of(attributes).first_look_seconds == seconds

@@ -7,7 +7,7 @@ import pytest
 
 from spark_reprocess.canary.share import NONE, Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.vigil import Redelivery, Vigil
+from spark_reprocess.canary.vigil import Vigil
 from spark_reprocess.canary.watch import Seen, Watch
 from spark_reprocess.queue_counts import QueueCounts
 
@@ -56,7 +56,7 @@ class World:
             CANARIES,
             SENT,
             max_return,
-            Vigil(0.0, 150.0, Redelivery(30, 3, "arn")),
+            Vigil(0.0, 60.0, 150.0),
             self,
             lambda: self.now,
             self.sleep,
@@ -78,7 +78,7 @@ def test_nothing_came_back_and_all_pass_after_the_whole_wait() -> None:
     seen = world.watch().run()
 
     assert verdicts(seen) == {"g": Verdict.PASSED, "h": Verdict.PASSED}
-    assert world.now >= 150
+    assert world.now >= 60 + 150
 
 
 def test_one_group_fails_and_the_other_passes() -> None:
@@ -125,6 +125,41 @@ def test_wait_counts_from_the_end_of_the_backlog() -> None:
 
     assert set(verdicts(world.watch().run()).values()) == {Verdict.PASSED}
     assert world.now >= 250
+
+
+def test_backlog_that_comes_back_restarts_the_wait() -> None:
+    world = World(main_at=lambda now: QueueCounts(9 if 100 <= now < 130 else 0, 0, 0))
+
+    assert set(verdicts(world.watch().run()).values()) == {Verdict.PASSED}
+    assert world.now >= 130 + 150
+
+
+def test_backlog_that_comes_back_and_stays_is_unknown() -> None:
+    world = World(main_at=lambda now: QueueCounts(3 if now >= 100 else 0, 1, 0))
+
+    seen = world.watch().run()
+
+    assert "backlog was not gone within 150 s: 3 messages wait and 1 are in" in seen.unknown
+    assert seen.main_queue == QueueCounts(3, 1, 0)
+
+
+def test_backlog_that_comes_back_again_and_again_is_unknown() -> None:
+    world = World(main_at=lambda now: QueueCounts(9 if now % 60 < 30 else 0, 0, 0))
+
+    assert "backlog came back 4 times" in world.watch().run().unknown
+
+
+def test_counts_at_the_verdict_are_handed_on() -> None:
+    assert World(main_at=lambda _: QueueCounts(0, 7, 1)).watch().run().main_queue == QueueCounts(
+        0, 7, 1
+    )
+
+
+def test_main_queue_that_cannot_be_asked_any_more_is_unknown() -> None:
+    seen = World(main_at=lambda now: NOTHING if now < 150 else None).watch().run()
+
+    assert seen.unknown == "the main queue could not be asked for its backlog"
+    assert set(verdicts(seen).values()) == {Verdict.UNKNOWN}
 
 
 def test_main_queue_that_cannot_be_asked_is_unknown() -> None:
@@ -201,6 +236,6 @@ def test_status_says_what_is_waited_for() -> None:
     watch.run()
 
     assert said[0] == (
-        "main queue: 1,200 waiting, 3 in flight; at most 150 s until its backlog is gone; "
+        "main queue: 1,200 waiting, 3 in flight; at most 208 s until its backlog is gone; "
         "0 of 3 came back"
     )
