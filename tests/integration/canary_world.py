@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +24,8 @@ from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
 from dlq_replay.sqs import SqsQueue
+from tests.sqs_world.clock import SystemClock
+from tests.sqs_world.model import SqsModel, Switches
 from tests.sqs_world.server import serve_in_thread
 
 if TYPE_CHECKING:
@@ -48,22 +50,32 @@ class CanaryWorld:
     Attributes:
         fails: whether the consumer fails on a message.
         handled: what it handled, in order.
+        hides_seconds: the consumer hides a message for so long, None for the queue's timeout.
+        wait_seconds: of its long polls.
         is_replaying: whether the replay function runs.
+        parks_in: where the replay function parks; another queue where somebody else drains it.
     """
 
     main: SqsQueue
     dlq: SqsQueue
     parked: SqsQueue
+    parks_in: SqsQueue
+    add_queue: Callable[[str], SqsQueue]
     fails: Callable[[Message], bool] = lambda _: False
     handled: list[Message] = field(default_factory=list)
     is_consuming: bool = True
+    hides_seconds: int | None = None
+    wait_seconds: int = 0
     is_replaying: bool = True
 
     def consume(self) -> None:
         """One look of the consumer: deletes what it handles, leaves what it fails on."""
         if not self.is_consuming:
             return
-        received = [one for one in self.main.receive(wait_seconds=0) if isinstance(one, Message)]
+        answer = self.main.receive(
+            wait_seconds=self.wait_seconds, visibility_timeout_seconds=self.hides_seconds
+        )
+        received = [one for one in answer if isinstance(one, Message)]
         good = [one for one in received if not self.fails(one)]
         self.handled += good
         self.main.delete(good)
@@ -75,15 +87,17 @@ class CanaryWorld:
         batch = [one for one in self.dlq.receive(wait_seconds=0) if isinstance(one, Message)]
         if not batch:
             return
-        response = replayer.replay(batch, forever).to_partial_batch_response()
+        parking = replace(replayer, parked_queue=self.parks_in)
+        response = parking.replay(batch, forever).to_partial_batch_response()
         left = {item["itemIdentifier"] for item in response["batchItemFailures"]}
         self.dlq.delete([one for one in batch if one.message_id not in left])
 
 
 @contextmanager
-def canary_world(suffix: str = "") -> Iterator[CanaryWorld]:
+def canary_world(suffix: str = "", counts_lag_seconds: float = 0.0) -> Iterator[CanaryWorld]:
     """Set it all up and run consumer and function until the block ends."""
-    with serve_in_thread() as served, ThreadPoolExecutor(4) as executor:
+    model = SqsModel(SystemClock(), switches=Switches(counts_lag_seconds=counts_lag_seconds))
+    with serve_in_thread(model) as served, ThreadPoolExecutor(4) as executor:
         client = client_at(served.url)
         fifo = {"FifoQueue": "true"} if suffix else {}
 
@@ -103,7 +117,7 @@ def canary_world(suffix: str = "") -> Iterator[CanaryWorld]:
             VisibilityTimeout=str(VISIBILITY_SECONDS),
             RedrivePolicy=json.dumps(policy),
         )
-        world = CanaryWorld(main, dlq, parked)
+        world = CanaryWorld(main, dlq, parked, parks_in=parked, add_queue=queue)
         replayer = Replayer(
             policy=ReplayPolicy(QueueAddress.from_url(main.url), 3, Backoff(1, 1)),
             main_queue=main,
@@ -113,12 +127,13 @@ def canary_world(suffix: str = "") -> Iterator[CanaryWorld]:
             draw_up_to=lambda top: random.randint(0, top),
             executor=executor,
         )
-        with _repeated(world.consume), _repeated(lambda: world.replay(replayer)):
+        with repeated(world.consume), repeated(lambda: world.replay(replayer)):
             yield world
 
 
 @contextmanager
-def _repeated(step: Callable[[], None]) -> Iterator[None]:
+def repeated(step: Callable[[], None]) -> Iterator[None]:
+    """Do *step* ten times a second until the block ends."""
     is_over = threading.Event()
 
     def loop() -> None:

@@ -1,19 +1,24 @@
 """A canary in a real Spark session, with a consumer and the replay function behind the queue."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from dlq_replay.context import FailureError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
+from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
-from spark_reprocess.archive.message_store import read_archive
+from spark_reprocess.archive.message_store import read_archive, write_messages
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.share import Share
 from spark_reprocess.canary.verdict import Verdict
@@ -22,9 +27,9 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.builders import context, counter, filler, message
-from tests.integration.canary_world import CanaryWorld, canary_world, client_at
+from tests.integration.canary_world import CanaryWorld, canary_world, client_at, repeated
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, planned
+from tests.integration.spark_world import archive_of, planned, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +62,7 @@ def run(
     fields: dict[str, Any] = {
         "size": Share.of("4"),
         "parked_queue_url": world.parked.url,
-        "wait_seconds": 12.0,
+        "wait_seconds": 6.0,
         "is_wait_forced": True,
         "poll_seconds": 0.2,
         "grace_seconds": 20.0,
@@ -165,6 +170,135 @@ def test_backlog_that_nobody_takes_is_unknown_and_stops(
     assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
 
 
+def test_canary_that_nobody_received_does_not_pass_while_counts_lag(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    with canary_world(counts_lag_seconds=3.0) as world:
+        world.is_consuming = False
+
+        summary = run(spark, archive, plan, world, wait_seconds=4.0)
+
+    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
+
+
+def test_canary_of_a_consumer_that_hid_it_and_died_does_not_pass(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    received = set[int]()
+
+    def dies_after_receiving_all(one: Message) -> bool:
+        received.add(number(one))
+        world.is_consuming = len(received) < 4
+        return True
+
+    world.hides_seconds, world.fails = 7, dies_after_receiving_all
+
+    summary = run(spark, archive, plan, world, wait_seconds=4.0)
+
+    assert len(received) == 4
+    assert set(verdicts(summary).values()) == {Verdict.UNKNOWN}
+    assert summary.canary is not None
+    assert summary.canary.main_queue is not None
+    assert summary.canary.main_queue.visible == 4
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
+
+
+def test_canary_passes_among_ten_healthy_messages_a_second(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.wait_seconds = 1
+    is_over = threading.Event()
+
+    def produce() -> None:
+        while not is_over.wait(0.1):
+            world.main.send([SendEntry(json.dumps({"n": -1}))])
+
+    with ThreadPoolExecutor(1) as producer:
+        producer.submit(produce)
+        try:
+            summary = run(spark, archive, plan, world)
+        finally:
+            is_over.set()
+
+    assert set(verdicts(summary).values()) == {Verdict.PASSED}
+    assert summary.count("sent") == 20
+
+
+@pytest.mark.parametrize("ahead_seconds", [600, -600])
+def test_canary_that_fails_is_seen_whatever_the_clock_of_the_driver_says(
+    spark: "SparkSession",
+    world: CanaryWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_seconds: int,
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.fails = lambda one: number(one) % 2 == 0
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + ahead_seconds)
+
+    summary = run(spark, archive, plan, world)
+
+    assert verdicts(summary) == {"TimeoutError": Verdict.PASSED, "KeyError": Verdict.FAILED}
+    assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [12, 8]
+
+
+def test_canary_that_another_operator_drained_is_seen_whatever_the_clock_there_says(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    world.parks_in = world.add_queue("drained-by-another")
+    world.fails = lambda one: number(one) % 2 == 0
+
+    def drain_there() -> None:
+        taken = receive_all(world.parks_in)
+        rows = [to_row(one, world.parked.url, datetime(2020, 1, 1, tzinfo=UTC)) for one in taken]
+        if rows:
+            write_messages(archive, "20200101T000000Z-abcdef", 0, rows)
+
+    with repeated(drain_there):
+        summary = run(spark, archive, plan, world)
+
+    assert verdicts(summary) == {"TimeoutError": Verdict.PASSED, "KeyError": Verdict.FAILED}
+
+
+def test_earlier_returns_of_the_same_plan_are_not_this_canarys(
+    spark: "SparkSession", world: CanaryWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = two_groups(tmp_path)
+    plan = planned(spark, archive)
+    plan_id = yaml.safe_load(Path(plan).read_text())["plan_id"]
+    returned = [
+        message(
+            f"r-{n:03d}",
+            json.dumps({"n": n}),
+            {**context(first_id=f"first-{n}", plan_id=plan_id), **counter("1000000")},
+            SentTimestamp=str(int(time.time() * 1000)),
+        )
+        for n in range(20)
+    ]
+    archive_of(tmp_path, returned[:10], drain_id="20261122T031502Z-ab12cd")
+    world.parked.send([SendEntry(one.body, one.attributes) for one in returned[10:]])
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 600)
+
+    summary = run(spark, archive, plan, world, wait_seconds=2.0)
+
+    assert set(verdicts(summary).values()) == {Verdict.PASSED}
+    assert summary.count("sent") == 20
+    assert summary.canary is not None
+    assert summary.canary.archived == 10
+
+
 def test_dead_letters_without_a_replay_function_are_unknown(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -254,6 +388,11 @@ def test_wait_that_is_too_short_is_refused(
 
     assert main([*argv, *canary, "--canary-wait", "149", "--execute", "--reason", "x"]) == 2
     assert "30 s x maxReceiveCount 3 + 60 s = 150 s" in capsys.readouterr().err
+    longer = ["--consumer-max-seconds", "100"]
+    assert main([*argv, *canary, *longer, "--canary-wait", "359"]) == 2
+    assert "--consumer-max-seconds 100 s x maxReceiveCount 3 + 60 s" in capsys.readouterr().err
+    assert main([*argv, *canary, *longer]) == 0
+    assert "its verdict takes 360 s" in capsys.readouterr().out
     assert main([*argv, *canary, "--canary-wait", "150"]) == 0
     assert "canary: 4 messages would go ahead" in capsys.readouterr().out
     assert main(argv) == 0
