@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.driver import Driver, QueueDriver, redrive_policy, refusal_code
 from tests.sqs_world.front import Front
+from tests.sqs_world.model import SqsModel, Switches
 
 
 def create(sqs: Driver, name: str, **attributes: str) -> str:
@@ -120,3 +122,19 @@ def test_move_task_fails_without_a_source(sqs: Driver) -> None:
 
     assert (task["Status"], task["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
     assert dlq.counts()[0] == 1
+
+
+def test_counts_lag_behind_where_they_should(clock: VirtualClock) -> None:
+    model = SqsModel(clock, switches=Switches(counts_lag_seconds=60))
+    queue = Driver(client_for(model)).queue("q", VisibilityTimeout=300)
+    queue.send("x")
+
+    clock.advance(59)
+    assert queue.counts()[0] == 0
+    clock.advance(1)
+    assert queue.counts()[0] == 1
+    queue.receive()
+    clock.advance(59)
+    assert queue.counts()[0] == 1
+    clock.advance(1)
+    assert queue.counts()[0] == 0
