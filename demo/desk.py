@@ -13,7 +13,7 @@ from demo.stage import Stage
 from spark_reprocess.analysis.lead_words import claim_words
 from spark_reprocess.findings import Synonym
 
-CANARY_WAIT_SECONDS = 15
+CANARY_WAIT_SECONDS = 8
 STOPPED_BY_CANARY = 3
 
 _CHANGES_SHOWN = 4

@@ -135,8 +135,8 @@ def _try_too_early(stage: Stage, screen: Screen, desk: Desk) -> None:
     screen.title("3. The operator edits the plan and sends a canary, before anything is mended")
     screen.note(
         "A canary is a few messages of each group that go ahead; a failure comes straight back."
-        f" In this small\nworld {CANARY_WAIT_SECONDS} s are enough to wait for it; without the"
-        " forced wait it is what SQS may need, 120 s."
+        f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without the"
+        " forced wait it is what SQS may need, 180 s."
     )
     desk.approve_plan()
     desk.preview(*desk.canary())
