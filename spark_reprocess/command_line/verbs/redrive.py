@@ -38,7 +38,8 @@ and after. Messages that an edit does not fit are left, counted and named.
 With --canary a sample of every group goes ahead, marked so that a failure comes straight back to
 the parked queue. After a wait in which all failures must have come back, the rest follows of the
 groups of which no more came back than may; the others are stopped, and so are those of which
-nobody can know. Exit 3 says that a group was stopped.
+nobody can know. Exit 3 says that a group was stopped. If your consumer extends the visibility of
+its messages, as the consumer kit's heartbeat does, give --consumer-max-seconds.
 
 Each message goes back to the queue that it came from: --main-queue-url says which one that is for
 messages that do not name it. Messages of other main queues are left, counted and named, neither

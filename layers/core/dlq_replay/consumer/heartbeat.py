@@ -51,6 +51,8 @@ class Heartbeat:
     hours are over. A loss is final for that receive, concerns that message alone, raises nothing
     by itself, and is told by ``check``, ``is_safe`` and *on_lost*.
 
+    A redrive's canary has to know how long a message may stay hidden: ``--consumer-max-seconds``.
+
     Safe to use from several threads, by the thread that entered it and by those it started.
 
     Args:
