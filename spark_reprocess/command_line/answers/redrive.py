@@ -1,7 +1,6 @@
 """The answer of ``redrive``. Where nobody looks it is a log, and has no titles."""
 
 import sys
-
 from collections.abc import Mapping
 
 from spark_reprocess.archive.ledger import Outcome
