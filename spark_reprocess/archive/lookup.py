@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, AttemptName, Ledger, attempt_names
 from spark_reprocess.archive.reading import MESSAGES, drain_of
@@ -94,12 +94,20 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
         file = pq.ParquetFile(pa.BufferReader(content))
         keys = file.read(columns=["message_id", "first_id"])
         wanted = pa.array(ids, pa.string())
-        matches = [pc.is_in(keys[name], value_set=wanted) for name in ("message_id", "first_id")]
+        matches = [
+            pc.is_in(column_of(keys, name), value_set=wanted) for name in ("message_id", "first_id")
+        ]
         is_match = pc.or_(*matches)
-        rows = file.read().filter(is_match).to_pylist() if pc.any(is_match).as_py() else []
+        rows = _rows(file.read().filter(is_match)) if pc.any(is_match).as_py() else []
     except pa.ArrowException as error:
         raise ArchiveError(
             f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
             "somebody changed it: restore it or take it away"
         ) from error
     return [FoundRow(drain_of(path), path, row) for row in rows]
+
+
+def _rows(found: pa.Table) -> list[Row]:
+    names = ARROW_SCHEMA.names
+    columns = [column_of(found, name) for name in names]
+    return list(pa.Table.from_arrays(columns, names=names).to_pylist())

@@ -3,6 +3,9 @@
 Spark's own Parquet reader does where it can reach them: on local disk, and on S3 where the cluster
 has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark has none; there each
 task fetches files through the archive's adapter and reads them with pyarrow.
+
+Both readers give null for a column that the file's version did not write, and leave out a column
+that this version does not know.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SPARK_SCHEMA
+from spark_reprocess.archive.dead_letter_schema import (
+    ARROW_SCHEMA,
+    SPARK_SCHEMA,
+    column_of,
+)
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import ArchiveError
 
@@ -147,15 +154,16 @@ class _FileReader:
             raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
         names = [*self.columns, "drain_id"]
         for batch in self._decoded(path, content):
-            # By name: a file lists its columns in its own order.
-            arrays = [batch.column(name) for name in self.columns]
             drain = pa.repeat(pa.scalar(drain_id), batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*arrays, drain], names=names)
+            yield pa.RecordBatch.from_arrays([*batch.columns, drain], names=names)
 
     def _decoded(self, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(self.columns))
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(self.columns)):
+                # By name: a file lists its columns in its own order, and an old one lacks some.
+                arrays = [column_of(batch, name) for name in self.columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=self.columns)
         except pa.ArrowException as error:
             raise ArchiveError(
                 f"archive {self.archive.root}: {path} cannot be read as Parquet "
