@@ -4,12 +4,15 @@ Two promises carry everything else. What ``write`` and ``create`` return from is
 survives a crash of the machine. And ``create`` lets exactly one of several callers win.
 """
 
+import re
 from pathlib import Path
 from typing import Protocol
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.errors import InputError
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
 
 class Archive(Protocol):
@@ -58,6 +61,12 @@ class Archive(Protocol):
             ArchiveError: it is still there, or one of its versions.
         """
 
+    def discard(self, path: str) -> None:
+        """Remove a file that harms nobody where it stays. Older versions of it may stay.
+
+        Never raises: whoever may not delete leaves it behind.
+        """
+
     def sweep(self, folder: str) -> None:
         """Remove for good what writers left half written below *folder* when they were killed.
 
@@ -85,20 +94,33 @@ def open_archive(location: str) -> Archive:
     Neither need exist yet, but the bucket.
 
     Raises:
-        InputError: another kind of place, or a file, or no bucket.
+        InputError: another kind of place, a URL with a slip in it, or a file, or no bucket.
     """
-    scheme, has_scheme, path = location.partition("://")
-    if scheme in ("s3", "s3a") and has_scheme:
+    match = _URL.match(location)
+    if match is None:
+        root = Path(location).expanduser().resolve()
+    elif location.startswith(("s3://", "s3a://")):
         return S3Archive.at(location)
-    if has_scheme and scheme != "file":
-        raise InputError(
-            f"archive {location}: {scheme}:// is not supported; give a folder on local disk "
-            "or s3://BUCKET/PREFIX"
-        )
-    root = Path(path if has_scheme else location).expanduser().resolve()
+    elif location.startswith("file:///"):
+        root = Path(location.removeprefix("file://")).resolve()
+    else:
+        raise InputError(f"archive {location}: {_slip(match['scheme'], match['rest'])}")
     if root.exists() and not root.is_dir():
         raise InputError(f"archive {location}: is a file; give a folder")
     return LocalArchive(str(root))
+
+
+def _slip(scheme: str, rest: str) -> str:
+    """Say what is wrong with a URL; where it can be told, how it is spelled."""
+    match scheme.lower():
+        case ("s3" | "s3a" | "s3n") as kind if rest:
+            return f"write {'s3a' if kind == 's3a' else 's3'}://{rest}"
+        case "file" if rest:
+            return f"write /{rest} or file:///{rest}"
+    return (
+        f"{scheme}: is not supported; give a folder on local disk (./{scheme}:{rest} for a name "
+        "with a colon) or s3://BUCKET/PREFIX"
+    )
 
 
 def read_text(location: str) -> str:

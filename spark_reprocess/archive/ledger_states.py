@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import STRENGTH, AttemptName, Ledger, attempt_names, states_of
+from spark_reprocess.errors import ArchiveError
 
 CLAIMED_SCHEMA = "message_id string, plan_id string, state string, strength int"
 _FIELDS: "list[pa.Field[Any]]" = [
@@ -124,7 +125,14 @@ class _AttemptReader:
 
     def _states(self, name: AttemptName) -> list[dict[str, object]]:
         attempt = Ledger(self.archive, name.plan_id).attempt(name)
-        states = states_of([attempt] if attempt else [], self.now_seconds, self.claim_ttl_seconds)
+        if attempt is None:
+            # Never open: the driver has listed the claim, so this executor sees another place.
+            raise ArchiveError(
+                f"archive {self.archive.root}: the claim of attempt {name.number} at chunk "
+                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
+                "driver and all executors must share the archive"
+            )
+        states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
         return [
             {
                 "message_id": message_id,

@@ -72,6 +72,11 @@ class LocalArchive:
                 target.unlink(missing_ok=True)
                 _sync_folder(target.parent)
 
+    def discard(self, path: str) -> None:
+        """See ``Archive``."""
+        with suppress(OSError):
+            self._path(path).unlink()
+
     def sweep(self, folder: str) -> None:
         """See ``Archive``."""
         with _explained(self.root, f"cannot sweep {folder}"):

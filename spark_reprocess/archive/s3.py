@@ -141,6 +141,11 @@ class S3Archive:
                             Bucket=self.bucket, Key=key, VersionId=version["VersionId"]
                         )
 
+    def discard(self, path: str) -> None:
+        """See ``Archive``. Needs ``s3:DeleteObject`` for that path alone."""
+        with suppress(ClientError, BotoCoreError):
+            self._s3().delete_object(Bucket=self.bucket, Key=self._key(path))
+
     def sweep(self, folder: str) -> None:
         """See ``Archive``. An object is there whole or not at all, so there is nothing to do."""
 

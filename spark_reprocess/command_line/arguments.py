@@ -31,7 +31,7 @@ _ABOUT = """\
 Brings order into a parked queue: move its messages into an archive, see what failed and why,
 and put the right ones back. The first three verbs are the three steps, in this order."""
 
-_PLACE = "the archive: a folder, or s3://BUCKET/PREFIX"
+_PLACE = "the archive: s3://BUCKET/PREFIX, or a folder; on a cluster one that all machines share"
 
 _EXAMPLES = """\
 example, from a full parked queue to messages that are back in the main queue:

@@ -14,6 +14,7 @@ from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
+from spark_reprocess.archive.probe import Probe, probing
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
@@ -30,6 +31,9 @@ from spark_reprocess.queue_counts import QueueCounts
 IN_FLIGHT_MESSAGES = 60_000
 """Half of what SQS lets be in flight per queue (SQS Developer Guide, message quotas): all tasks
 together hold two chunks each, the one that comes in and the one that is being deleted."""
+
+_PROBE_LIFE_SECONDS = 7 * 86_400.0
+"""Longer than any drain: a probe that is older was left by one that was killed."""
 
 _COUNTS = pa.schema(
     [
@@ -97,7 +101,8 @@ def drain(
 ) -> DrainSummary:
     """Move the queue's messages into the archive, each written durably before it is deleted.
 
-    Killed at any point it leaves duplicate rows at worst, which every read removes.
+    A task that does not see the archive in which the driver writes receives nothing and says so in
+    ``stopped_by``. Killed at any point it leaves duplicate rows at worst, which every read removes.
 
     Raises:
         InputError: the queue or the archive cannot be used as given. Nothing was received.
@@ -105,20 +110,22 @@ def drain(
     """
     archive = open_archive(options.archive)
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
-    archive.check_writable()
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
     started = time.time()
-    work = DrainWork(
-        archive=archive,
-        drain_id=new_id(started),
-        queue_url=options.parked_queue_url,
-        rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
-        make_client=make_client,
-    )
-    with progress("draining", _status(work, options, QueueCounts.of(queue))):
-        # One action, once: each evaluation of this frame receives and deletes.
-        tasks = spark.range(0, len(work.rules), 1, len(work.rules))
-        rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
+    drain_id = new_id(started)
+    with probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
+        work = DrainWork(
+            archive=archive,
+            probe=probe,
+            drain_id=drain_id,
+            queue_url=options.parked_queue_url,
+            rules=_rules_by_task(options, spark, started, is_fifo=address.is_fifo),
+            make_client=make_client,
+        )
+        with progress("draining", _status(work, options, QueueCounts.of(queue))):
+            # One action, once: each evaluation of this frame receives and deletes.
+            tasks = spark.range(0, len(work.rules), 1, len(work.rules))
+            rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
     counts = [DrainCounts(**row.asDict()) for row in rows]
     rest = _counts_now(SqsQueue(make_client(work.queue_url), work.queue_url))
     return replace(_summary(work, time.time() - started, counts), rest=rest)
@@ -129,6 +136,7 @@ class DrainWork:
     """What each task takes along; ``run`` is what Spark calls."""
 
     archive: Archive
+    probe: Probe
     drain_id: str
     queue_url: str
     rules: tuple[DrainRules, ...]
@@ -143,7 +151,8 @@ class DrainWork:
 
     def _run_task(self, index: int) -> DrainCounts:
         try:
-            # Here as well as on the driver: an executor may see another disk.
+            # In this order: to check whether a folder can be written creates it.
+            self.probe.check(self.archive)
             self.archive.check_writable()
             rules = self.rules_left(index)
         except ArchiveError as error:

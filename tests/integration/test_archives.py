@@ -152,6 +152,14 @@ class TestEveryArchive:
 
         assert archive.list("") == []
 
+    def test_discarded_file_is_gone_and_a_repeat_is_no_fault(self, archive: Archive) -> None:
+        archive.write("probes/1", b"")
+
+        archive.discard("probes/1")
+        archive.discard("probes/1")
+
+        assert archive.list("") == []
+
     def test_pickled_archive_is_the_same_place(self, archive: Archive) -> None:
         archive.write("a", b"here")
 
@@ -237,6 +245,9 @@ class TestS3:
         ):
             with pytest.raises(ArchiveError, match=f"^{place}.*NoSuchBucket.*make the bucket"):
                 act()
+
+    def test_file_that_cannot_be_discarded_stays(self, bucket: str) -> None:
+        open_archive("s3://no-such-bucket/prefix").discard("probes/1")
 
     def test_server_that_is_not_there_is_an_error(
         self, bucket: str, monkeypatch: pytest.MonkeyPatch

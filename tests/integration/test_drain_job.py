@@ -21,6 +21,7 @@ from spark_reprocess.archive.message_store import (
     rows_written,
     write_messages,
 )
+from spark_reprocess.archive.probe import Probe
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
@@ -98,7 +99,7 @@ def test_unwritable_archive_is_noticed_before_a_receive(
     source.send([entry_of(parked(1))])
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ArchiveError, match="cannot be written: Not a directory"):
+    with pytest.raises(ArchiveError, match="cannot write probes/.*: Not a directory"):
         drain(spark, DrainOptions(source.url, str(tmp_path / "file" / "archive")))
     assert [one.system["ApproximateReceiveCount"] for one in receive_all(source)] == ["1"]
 
@@ -193,7 +194,7 @@ def test_limit_counts_what_a_former_attempt_at_a_task_took(tmp_path: Path) -> No
     write_messages(archive, DRAIN_ID, 0, rows)
     write_messages(archive, DRAIN_ID, 10, rows)
     limits = (DrainRules(limit=5), DrainRules(limit=5), DrainRules())
-    work = DrainWork(archive, DRAIN_ID, "u", limits, sqs_client)
+    work = DrainWork(archive, Probe("p", b""), DRAIN_ID, "u", limits, sqs_client)
 
     assert [work.rules_left(index).limit for index in range(3)] == [2, 5, None]
     assert rows_written(archive, DRAIN_ID) == 6

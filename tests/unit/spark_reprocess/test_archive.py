@@ -71,6 +71,38 @@ def test_other_kinds_of_places_are_refused(location: str) -> None:
         open_archive(location)
 
 
+@pytest.mark.parametrize(
+    ("location", "fix"),
+    [
+        ("s3:/bucket/prefix", "write s3://bucket/prefix"),
+        ("s3:bucket/prefix", "write s3://bucket/prefix"),
+        ("S3://bucket/prefix", "write s3://bucket/prefix"),
+        ("s3n://bucket/prefix", "write s3://bucket/prefix"),
+        ("s3a:/bucket", "write s3a://bucket"),
+        ("file:/data/archive", "write /data/archive or file:///data/archive"),
+        ("file://data/archive", "write /data/archive or file:///data/archive"),
+        ("FILE:///data", "write /data or file:///data"),
+        ("s3:", "s3: is not supported; give a folder"),
+        ("a:b/c", r"give a folder on local disk (./a:b/c for a name with a colon)"),
+        ("arn:aws:s3:::bucket/x", "arn: is not supported; give a folder"),
+    ],
+)
+def test_slip_in_a_url_is_refused_and_no_folder_of_that_name_is_made(
+    location: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InputError) as raised:
+        open_archive(location)
+    assert str(raised.value).startswith(f"archive {location}: ")
+    assert fix in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_colon_further_on_is_a_part_of_the_name(tmp_path: Path) -> None:
+    assert open_archive(f"{tmp_path}/a:b").root == f"{tmp_path}/a:b"
+
+
 def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

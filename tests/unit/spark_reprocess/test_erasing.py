@@ -56,6 +56,9 @@ class Dying:
     def sweep(self, folder: str) -> None:
         self.archive.sweep(folder)
 
+    def discard(self, path: str) -> None:
+        self.archive.discard(path)
+
     def check_writable(self) -> None:
         self.archive.check_writable()
 

@@ -1,0 +1,72 @@
+"""An archive in a folder that each machine has for itself: no verb may delete or send."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.command_line.cli import main
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import bodies, entry_of, parked, receive_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def other_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tasks find a folder of the archive's name: what travels to them opens this one."""
+    disk = tmp_path / "disk of the executors"
+    monkeypatch.setattr(LocalArchive, "__reduce__", lambda _: (LocalArchive, (str(disk),)))
+    return disk
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_drain_deletes_nothing_from_the_queue(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    other_disk: Path,
+    capsys: Capture,
+) -> None:
+    source = make_queue("parked")
+    sent = [parked(n) for n in range(5)]
+    source.send([entry_of(one) for one in sent])
+    place = ["--archive", str(tmp_path / "archive"), "--parked-queue-url", source.url]
+
+    exit_code = main(["drain", *place, "--wait-seconds", "0", "--tasks", "2"])
+
+    assert exit_code == 2
+    left = receive_all(source)
+    assert sorted(bodies(left)) == sorted(bodies(sent))
+    assert {one.system["ApproximateReceiveCount"] for one in left} == {"1"}
+    assert files_below(other_disk) == []
+    shown = capsys.readouterr().err
+    assert f"archive {other_disk}: an executor does not see the file probes/" in shown
+    assert "all executors must share the archive: give s3://BUCKET/PREFIX" in shown
+
+
+def test_probe_of_a_killed_drain_harms_nobody_and_goes_in_time(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    source.send([entry_of(parked(1))])
+    archive = open_archive(str(tmp_path))
+    old, young = "probes/20200101T000000Z-abcdef", "probes/29990101T000000Z-abcdef"
+    archive.write(old, b"x")
+    archive.write(young, b"x")
+    place = ["--archive", archive.root, "--parked-queue-url", source.url]
+
+    assert main(["drain", *place, "--wait-seconds", "0", "--tasks", "1"]) == 0
+
+    assert len(drain_ids(archive)) == 1
+    assert archive.list("probes") == [young]
+    assert main(["analyze", "--archive", archive.root]) == 0
