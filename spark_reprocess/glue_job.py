@@ -10,12 +10,16 @@ further options of the stack's parameter SparkJobOptions: they are added to the 
 must not change what other parameters decide.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 OPTION = "--command-line"
+JOB_RUN_ID = "JOB_RUN_ID"
+"""Glue's argument, and the environment variable in which ``actor`` looks for it."""
+
 FURTHER = "--"
 DECIDED_BY_THE_STACK = (
     "--archive",
@@ -68,6 +72,10 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
             failed and says why; on success nothing, since Glue takes any SystemExit for a failure.
     """
     command = command_of(arguments)
+    # The ledger names the run of the job that did something.
+    for name, value in pairwise(arguments):
+        if name == f"--{JOB_RUN_ID}":
+            os.environ[JOB_RUN_ID] = value
     exit_code = main(command)
     if exit_code:
         raise SystemExit(

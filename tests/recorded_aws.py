@@ -69,6 +69,8 @@ def _call(environ: dict[str, Any], body: bytes) -> Call:
         case "sns":
             sent = parse_qs(body.decode())
             return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])
+        case "sts":
+            return Call(f"sts:{operation}", "*")
         case "monitoring":
             named = re.search(rb"DlqReplay", body)
             context = {"cloudwatch:namespace": named[0].decode()} if named else {}

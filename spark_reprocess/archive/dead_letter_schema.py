@@ -148,8 +148,10 @@ def _system(row: Mapping[str, Any]) -> dict[str, str]:
     return system
 
 
-def column_of(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
+def column_of(rows: pa.RecordBatch | pa.Table, name: str) -> Any:  # noqa: ANN401 - see below
     """Return one column of ``ARROW_SCHEMA`` from what was read of a file.
+
+    It is an Array of a batch and a ChunkedArray of a table.
 
     A column that an older version did not write is null in each row.
 

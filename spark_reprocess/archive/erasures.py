@@ -7,10 +7,11 @@ what it froze is what the archive holds and what was erased.
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
+from spark_reprocess.actor import Caller
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import LEDGER
+from spark_reprocess.archive.ledger import LEDGER, require_version
 from spark_reprocess.errors import ArchiveError
 
 _FOLDER = f"{LEDGER}/erasures"
@@ -25,6 +26,7 @@ class Erasure:
         drains: of each erased message, by id, the drains that had brought it.
         plans: of plans with a condition, by id, the erased messages that they had frozen.
         groups: which analyses put them into.
+        caller: whose credentials it was; unknown where an older version wrote the record.
     """
 
     erase_id: str
@@ -34,6 +36,7 @@ class Erasure:
     drains: Mapping[str, Sequence[str]]
     plans: Mapping[str, Sequence[str]]
     groups: Sequence[str]
+    caller: Caller = field(default_factory=Caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def record_erasure(archive: Archive, erasure: Erasure) -> None:
     content = {
         "version": 1,
         "who": erasure.who,
+        **asdict(erasure.caller),
         "reason": erasure.reason,
         "time": erasure.time,
         "messages": {one: list(drains) for one, drains in erasure.drains.items()},
@@ -103,7 +107,8 @@ def erased_of(
         ids = [m for m in _of_plan(one, plan_id, drain_ids, where) if m not in seen]
         seen.update(ids)
         if ids:
-            sentence = f"{len(ids):,} messages were erased since, by {one.who} at {one.time}"
+            arn = f" ({one.caller.caller_arn})" if one.caller.caller_arn else ""
+            sentence = f"{len(ids):,} messages were erased since, by {one.who}{arn} at {one.time}"
             result.append(ErasedOfPlan(f"{sentence} ({one.erase_id})", tuple(ids)))
     return result
 
@@ -121,6 +126,7 @@ def _of_plan(
 def _read(archive: Archive, path: str) -> Erasure:
     try:
         raw = json.loads(archive.read(path) or b"")
+        require_version(archive, path, raw)
         erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
         return Erasure(
             erase_id=erase_id,
@@ -130,8 +136,11 @@ def _read(archive: Archive, path: str) -> Erasure:
             drains=raw["messages"],
             plans=raw["plans"],
             groups=raw["groups"],
+            caller=Caller(
+                raw.get("caller_arn"), raw.get("caller_fault", ""), raw.get("job_run_id", "")
+            ),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(
             f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
             "changed it: restore it, do not delete it"

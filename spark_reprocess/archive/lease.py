@@ -15,7 +15,7 @@ same moment both may be sent away. And runs of one plan share a turn, while nobo
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from spark_reprocess.archive.files import Archive
@@ -108,7 +108,8 @@ def _latest(archive: Archive) -> tuple[int, Holder | None]:
 
 
 def _holder(raw: Mapping[str, Any]) -> Holder:
-    holder = Holder(**raw)
+    names = [one.name for one in fields(Holder) if one.name in raw]
+    holder = Holder(**{name: raw[name] for name in names})
     timestamp(holder.until_seconds)
     return holder
 

@@ -223,7 +223,7 @@ class Ledger:
 
     @property
     def _folder(self) -> str:
-        return _folder(self.plan_id)
+        return plan_folder(self.plan_id)
 
     def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
         return f"{self._folder}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
@@ -236,12 +236,14 @@ class Ledger:
         result_path = self._path(unit, chunk, number, "result.jsonl")
         results = self.archive.read(result_path)
         try:
+            raw = json.loads(claim)
+            require_version(self.archive, path, raw)
             return Attempt(
                 number,
-                _claim(json.loads(claim)),
+                _claim(raw),
                 None if results is None else _results(results.decode()),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArchiveError(
                 f"archive {self.archive.root}: {path} or its result cannot be read "
                 f"({type(error).__name__}); somebody changed it: restore it, do not delete it"
@@ -250,7 +252,7 @@ class Ledger:
 
 def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
     """Name every attempt of these plans, or of all, as the files' names tell it."""
-    folders = [LEDGER] if plan_ids is None else [_folder(plan_id) for plan_id in plan_ids]
+    folders = [LEDGER] if plan_ids is None else [plan_folder(plan_id) for plan_id in plan_ids]
     paths = (path for folder in folders for path in archive.list(folder))
     matches = (match for path in paths if (match := _CLAIM_FILE.fullmatch(path)))
     return [
@@ -259,7 +261,8 @@ def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> li
     ]
 
 
-def _folder(plan_id: str) -> str:
+def plan_folder(plan_id: str) -> str:
+    """Where the ledger of a plan lies."""
     return f"{LEDGER}/{_PLAN}{plan_id}"
 
 
@@ -269,9 +272,7 @@ def timestamp(now_seconds: float) -> str:
 
 
 def _claim(raw: Mapping[str, Any]) -> Claim:
-    fields = {**dict(raw), "message_ids": tuple(raw["message_ids"])}
-    fields.pop("version", None)
-    claim = Claim(**fields)
+    claim = Claim(**{**_known(Claim, raw), "message_ids": tuple(raw["message_ids"])})
     datetime.fromisoformat(claim.time)
     float(claim.ttl_seconds)
     return claim
@@ -287,4 +288,22 @@ def _results(text: str) -> tuple[Result, ...]:
 
 
 def _result(raw: Mapping[str, Any]) -> Result:
-    return Result(**{**raw, "outcome": Outcome(raw["outcome"])})
+    return Result(**{**_known(Result, raw), "outcome": Outcome(raw["outcome"])})
+
+
+def _known(kind: type[Claim | Result], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a newer version added."""
+    return {name: raw[name] for name in _FIELDS[kind] if name in raw}
+
+
+def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
+    """Refuse a record whose version is greater than 1, the newest that is known here.
+
+    Raises:
+        ArchiveError: it was written by a newer version of this program.
+    """
+    if raw.get("version", 1) > 1:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} was written by a newer version of this program "
+            f"(version {raw['version']}); update the program"
+        )

@@ -163,7 +163,7 @@ class _FileReader:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(self.columns)):
                 # By name: a file lists its columns in its own order, and an old one lacks some.
                 arrays = [column_of(batch, name) for name in self.columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=self.columns)
+                yield pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
         except pa.ArrowException as error:
             raise ArchiveError(
                 f"archive {self.archive.root}: {path} cannot be read as Parquet "

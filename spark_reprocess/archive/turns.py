@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import require_version, timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
 TURNS = "turns"
@@ -168,11 +168,11 @@ def others_alive(archive: Archive, run: Run, now_seconds: float) -> list[Announc
 def _read(archive: Archive, path: str) -> Announcement:
     try:
         raw: dict[str, Any] = json.loads(archive.read(path) or b"")
-        del raw["version"]
-        since, alive_until = raw.pop("since"), raw.pop("alive_until")
-        found = Announcement(Run(**raw), since, alive_until)
+        require_version(archive, path, raw)
+        run = Run(**{one.name: raw[one.name] for one in fields(Run)})
+        found = Announcement(run, raw["since"], raw["alive_until"])
         found.is_alive(0)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(
             f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
             "changed it: if no run is going on, remove it"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.actor import actor, caller
 from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
@@ -26,7 +27,6 @@ from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import explained, matching
-from spark_reprocess.who import who
 
 _TURN_TTL_SECONDS = 900
 _COLUMNS = ("message_id", "first_id", *SIGNATURE_INPUTS)
@@ -98,7 +98,7 @@ def erase(
         return _look(spark, archive, options, progress).summary
     # An id of its own, so that no two runs share what is theirs.
     erase_id = new_id(time.time())
-    run = Run(erase_id, f"erase {erase_id}", "an erase", who())
+    run = Run(erase_id, f"erase {erase_id}", "an erase", actor())
     with taking_turns(archive, run, _TURN_TTL_SECONDS) as turn:
         found = _look(spark, archive, options, progress)
         if not found.summary.drains:
@@ -191,12 +191,13 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
     }
     return Erasure(
         erase_id=erase_id,
-        who=who(),
+        who=actor(),
         reason=options.reason,
         time=timestamp(time.time()),
         drains=found.victims,
         plans=plans,
         groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
+        caller=caller(gone.sparkSession.sparkContext.applicationId),
     )
 
 

@@ -3,12 +3,15 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from spark_reprocess.actor import caller
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.clients import ClientFactory
+from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.run_records import RunRecord, record_run
+from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.interruption import asking_to_stop
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.conductor import conducting
@@ -31,6 +34,26 @@ class Executed:
 
     outcomes: tuple[Tally, ...]
     stopped_by: str
+
+
+def with_run_record(archive: Archive, facts: RunFacts, verb: str, spark: SparkSession) -> RunFacts:
+    """Write the record of a run; return its facts with what proves to tasks that they see it.
+
+    Raises:
+        ArchiveError: it cannot be written; nothing may be claimed then.
+    """
+    region = region_of(facts.destination, "us-east-1")
+    record = RunRecord(
+        run_id=facts.run_id,
+        plan_id=facts.plan_id,
+        verb=verb,
+        actor=facts.who,
+        **asdict(caller(spark.sparkContext.applicationId, region)),
+        reason=facts.reason,
+        time=timestamp(time.time()),
+        destination=facts.destination,
+    )
+    return replace(facts, probe=record_run(archive, record))
 
 
 def execute(

@@ -11,6 +11,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import QueueError
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import SqsQueue
+from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
@@ -37,13 +38,13 @@ from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, ed
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
 from spark_reprocess.redrive.edited_rows import sql_faults
 from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.execution import with_run_record
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, summarize
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate, Queues
 from spark_reprocess.redrive.sender import Sender
 from spark_reprocess.redrive.weighing import Weighed, weighed
 from spark_reprocess.spark.workers import workers_starting
-from spark_reprocess.who import who
 
 _OF_TASKS = ("spark_reprocess.analysis.grouping", "spark_reprocess.redrive.redrive_task")
 
@@ -85,6 +86,7 @@ def redrive(
         )
         notes = (*whole.notes, *other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
         if options.execute:
+            facts = with_run_record(archive, facts, "redrive", spark)
             record_edits(archive, facts, time.time())
             sender = Sender(archive, options, turn.trouble, make_client, make_sender, progress)
             if surroundings:
@@ -174,7 +176,7 @@ def _facts(
     return RunFacts(
         run_id=new_id(time.time()),
         plan_id=plan.plan_id,
-        who=who(),
+        who=actor(),
         reason=options.reason,
         destination=options.destination,
         to_fifo=require_queue_url(options.destination_option, options.destination).is_fifo,

@@ -20,6 +20,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.errors import EditError
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.chunk_sender import (
     ChunkSender,
     Item,
@@ -75,6 +76,13 @@ class RedriveTask:
         yield pa.RecordBatch.from_pylist(tally, schema=_ARROW)
 
     def _settled(self, gate: Gate, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+        if self.facts.probe:
+            try:
+                self.facts.probe.check(self.archive)
+            except ArchiveError as error:
+                # A claim on this machine's own disk would keep nobody else from sending.
+                gate.stop(str(error))
+                return []
         url = self.facts.destination
         queue = SqsQueue(self.make_sender(url), url, tries_once=True)
         chunks = LookingAhead(self._chunks(batches))

@@ -7,6 +7,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.probe import Probe
 from spark_reprocess.archive.turns import Run
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
@@ -30,6 +31,7 @@ class RunFacts:
         cut_from: a digest of what the chunks are cut from. Claims that mean other chunks by the
             same numbers are none of each other's.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
+        probe: each task checks it before its first claim; None in a dry run.
     """
 
     run_id: str
@@ -50,6 +52,7 @@ class RunFacts:
     is_restore: bool = False
     cut_from: str = ""
     policy_sha256: str | None = None
+    probe: Probe | None = None
 
     @property
     def editor(self) -> Editor:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.actor import actor
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
@@ -32,7 +33,7 @@ from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes
-from spark_reprocess.redrive.execution import Executed, execute
+from spark_reprocess.redrive.execution import Executed, execute, with_run_record
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import hindered_by, work_rows
 from spark_reprocess.redrive.redrive_values import (
@@ -54,7 +55,6 @@ from spark_reprocess.redrive.selection import (
     with_waiting,
 )
 from spark_reprocess.spark.conditions import explained, matching
-from spark_reprocess.who import who
 
 _IN_ORDER_UNITS = 8
 
@@ -133,6 +133,7 @@ def restore(
         hindered = _hindered(fates, planned)
         executed = Executed((), "")
         if options.execute:
+            facts = with_run_record(archive, facts, "restore", spark)
             work = work_rows(
                 messages, fates, spark.sparkContext.defaultParallelism, in_order=facts.to_fifo
             )
@@ -161,7 +162,7 @@ def _facts(options: RestoreOptions, files: str, max_message_bytes: int) -> RunFa
     return RunFacts(
         run_id=new_id(time.time()),
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
-        who=who(),
+        who=actor(),
         reason=options.reason,
         destination=url,
         to_fifo=require_queue_url("--parked-queue-url", url).is_fifo,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from spark_reprocess.actor import actor
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
@@ -29,7 +30,6 @@ from spark_reprocess.run.run_values import (
 )
 from spark_reprocess.upkeep.history import UNDECIDED
 from spark_reprocess.upkeep.status import StatusOptions, status
-from spark_reprocess.who import who
 
 Publish = Callable[[Undecided], str | None]
 """Tells a monitoring system what is undecided; answers what went wrong, None if nothing."""
@@ -58,7 +58,7 @@ def run(
     archive = open_archive(options.archive)
     archive.check_writable()
     run_id = new_id(time.time())
-    with lease_held(archive, run_id, who()) as lease:
+    with lease_held(archive, run_id, actor()) as lease:
         drained = drain(spark, _drain_options(options), progress=progress)
         lease.require()
         findings, redriven, postponed = None, None, ""

@@ -1,11 +1,13 @@
 """What happened to one dead letter, as far as an archive tells it: frozen values. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from spark_reprocess.archive.ledger import Attempt, AttemptName, Outcome, states_of
+from spark_reprocess.actor import Caller
+from spark_reprocess.archive.ledger import Outcome, states_of
 from spark_reprocess.archive.lookup import FoundAttempt, FoundRow
+from spark_reprocess.archive.run_records import RunRecord
 
 UNDECIDED = "undecided"
 
@@ -21,6 +23,8 @@ class LedgerEntry:
         settled_at: empty without an outcome.
         detail: SQS's error code, or what hid the answer.
         is_canary: whether it went ahead of the others, to see whether it fails.
+        caller_arn: see ``Caller``, as for the next two. All three are empty for a run of a version
+            that did not record them.
     """
 
     plan_id: str
@@ -35,6 +39,14 @@ class LedgerEntry:
     new_message_id: str
     detail: str
     is_canary: bool = False
+    caller_arn: str | None = None
+    caller_fault: str = ""
+    job_run_id: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        """Whose credentials the run acted with."""
+        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,7 @@ def history_of(
     asked_id: str,
     rows: Sequence[FoundRow],
     attempts: Sequence[FoundAttempt],
+    runs: Mapping[tuple[str, str], RunRecord],
     now_seconds: float,
     claim_ttl_seconds: float,
 ) -> DeadLetterHistory:
@@ -100,7 +113,7 @@ def history_of(
         by_id.setdefault(found.row["message_id"], []).append(found)
     states = states_of((one.attempt for one in attempts), now_seconds, claim_ttl_seconds)
     copies = [
-        _copy(of_one, _entries(message_id, attempts), str(states.get(message_id, UNDECIDED)))
+        _copy(of_one, _entries(message_id, attempts, runs), str(states.get(message_id, UNDECIDED)))
         for message_id, of_one in by_id.items()
     ]
     copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
@@ -135,15 +148,18 @@ def _value(value: Mapping[str, str | bytes | None]) -> str:
     return binary.hex() if isinstance(binary, bytes) else str(value["string_value"])
 
 
-def _entries(message_id: str, attempts: Sequence[FoundAttempt]) -> tuple[LedgerEntry, ...]:
+def _entries(
+    message_id: str, attempts: Sequence[FoundAttempt], runs: Mapping[tuple[str, str], RunRecord]
+) -> tuple[LedgerEntry, ...]:
     return tuple(
-        _entry(message_id, found.name, found.attempt)
+        _entry(message_id, found, runs.get((found.name.plan_id, found.attempt.claim.run_id)))
         for found in attempts
         if message_id in found.attempt.claim.message_ids
     )
 
 
-def _entry(message_id: str, name: AttemptName, attempt: Attempt) -> LedgerEntry:
+def _entry(message_id: str, found: FoundAttempt, run: RunRecord | None) -> LedgerEntry:
+    name, attempt = found.name, found.attempt
     claim = attempt.claim
     result = next((one for one in attempt.results or () if one.message_id == message_id), None)
     is_settled = attempt.results is not None
@@ -162,4 +178,5 @@ def _entry(message_id: str, name: AttemptName, attempt: Attempt) -> LedgerEntry:
         new_message_id=result.new_message_id if result else "",
         detail=result.detail if result else "",
         is_canary=claim.is_canary,
+        **asdict(run.caller if run else Caller()),
     )

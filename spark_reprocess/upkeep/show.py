@@ -8,6 +8,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import FoundRow, find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.run_records import run_records
 from spark_reprocess.errors import InputError
 from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, history_of
 
@@ -44,7 +45,9 @@ def show(options: ShowOptions) -> DeadLetterHistory:
     archive = open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
     attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
-    history = history_of(options.message_id, rows, attempts, time.time(), options.claim_ttl_seconds)
+    runs = run_records(archive, {(one.name.plan_id, one.attempt.claim.run_id) for one in attempts})
+    now, ttl = time.time(), options.claim_ttl_seconds
+    history = history_of(options.message_id, rows, attempts, runs, now, ttl)
     mask = str if options.is_unmasked else compile_masks(()).text
     shows_body = options.has_body or options.is_unmasked
     copies = tuple(_shown(copy, mask, shows_body) for copy in history.copies)

@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import bodies, entry_of, parked, receive_all
+from tests.integration.spark_world import (
+    archive_of,
+    bodies,
+    entry_of,
+    executed,
+    parked,
+    planned,
+    receive_all,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,3 +79,51 @@ def test_probe_of_a_killed_drain_harms_nobody_and_goes_in_time(
     assert len(drain_ids(archive)) == 1
     assert archive.list("probes") == [young]
     assert main(["analyze", "--archive", archive.root]) == 0
+
+
+@pytest.mark.parametrize("verb", ["redrive", "restore"])
+def test_no_message_is_sent_and_nothing_is_claimed(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: Capture,
+    verb: str,
+) -> None:
+    queue = make_queue("destination")
+    archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
+    plan = planned(spark, archive)
+    other_disk: Path = request.getfixturevalue("other_disk")
+    to = {
+        "redrive": ["--plan", plan, "--to-queue-url", queue.url],
+        "restore": ["--parked-queue-url", queue.url],
+    }
+    execution = ["--execute", "--reason", "it is fixed"]
+
+    exit_code = main([verb, "--archive", archive.root, *to[verb], *execution])
+
+    assert exit_code == 4
+    assert receive_all(queue) == []
+    assert files_below(other_disk) == []
+    assert attempt_names(archive) == []
+    assert "an executor does not see the file ledger/plan_id=" in capsys.readouterr().err
+
+
+def test_claim_that_an_executor_does_not_find_is_not_taken_for_open(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: Capture,
+) -> None:
+    queue = make_queue("destination")
+    archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
+    plan = planned(spark, archive)
+    executed(spark, archive, plan, queue.url)
+    request.getfixturevalue("other_disk")
+
+    argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", queue.url]
+    exit_code = main(argv)
+
+    assert exit_code == 2
+    assert "was there and is gone" in capsys.readouterr().err

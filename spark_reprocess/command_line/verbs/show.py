@@ -11,7 +11,8 @@ from spark_reprocess.upkeep.show import ShowOptions, show
 
 _ABOUT = """\
 Tells the whole history of one dead letter: every archived copy of it, why each was parked, and each
-run that sent or discarded one: who, why, when, where to, and under which new id.
+run that sent or discarded one: who, with whose credentials, why, when, where to, and under which
+new id.
 
 The id may be that of an archived copy, of the first copy, or of a copy that a redrive sent.
 No body and no attribute's value is shown unless you ask for it. Reads only; needs no Spark."""

@@ -1,0 +1,155 @@
+"""Who stood behind a run: by AWS's word, beside the name that the environment gives."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_reprocess import glue_job
+from spark_reprocess.archive.erasures import erasures
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.command_line.cli import main
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import archive_of, executed, parked, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Capture = pytest.CaptureFixture[str]
+MOTO_S_CALLER = "arn:aws:sts::123456789012:user/moto"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return archive_of(tmp_path, [parked(2 * n) for n in range(3)])
+
+
+def records(archive: Archive) -> list[dict[str, Any]]:
+    paths = [path for path in archive.list("ledger") if "/runs/" in path]
+    found = [json.loads(archive.read(path) or b"") for path in paths]
+    for path, record in zip(paths, found, strict=True):
+        assert path == f"ledger/plan_id={record['plan_id']}/runs/{record['run_id']}.json"
+    return found
+
+
+def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    archive: Archive,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    queue = make_queue("main")
+    plan = planned(spark, archive)
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    monkeypatch.setenv("JOB_RUN_ID", "")
+    place = f"--archive {archive.root} --plan {plan} --to-queue-url {queue.url}"
+    command = f"redrive {place} --execute --reason 'it is fixed'"
+
+    glue_job.run(["--JOB_RUN_ID", "jr_17", "--command-line", command], main)
+
+    (record,) = records(archive)
+    actor = record.pop("actor")
+    assert actor.startswith("somebody-else@")
+    assert record.pop("time").endswith("+00:00")
+    assert {name for name, _, _, _ in attempt_names(archive)} == {record["plan_id"]}
+    assert record == {
+        "version": 1,
+        "run_id": record["run_id"],
+        "plan_id": record["plan_id"],
+        "verb": "redrive",
+        "caller_arn": MOTO_S_CALLER,
+        "caller_fault": "",
+        "job_run_id": "jr_17",
+        "reason": "it is fixed",
+        "destination": queue.url,
+        "policy_sha256": None,
+        "note": "",
+    }
+    capsys.readouterr()
+    assert main(["show", "--archive", archive.root, "m-000"]) == 0
+    shown = capsys.readouterr().out
+    assert f"    by       {actor}\n" in shown
+    assert f"    caller   {MOTO_S_CALLER}, job run jr_17\n" in shown
+
+
+def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    archive: Archive,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
+
+    sent = executed(spark, archive, planned(spark, archive), make_queue("main").url)
+
+    assert sent.count("sent") == 3
+    (record,) = records(archive)
+    assert record["caller_arn"] is None
+    assert "EndpointConnectionError" in record["caller_fault"]
+    main(["show", "--archive", archive.root, "m-000"])
+    assert "    caller   unknown (EndpointConnectionError" in capsys.readouterr().out
+
+
+def test_dry_runs_are_not_recorded(
+    spark: "SparkSession", make_queue: MakeQueue, archive: Archive
+) -> None:
+    executed(spark, archive, planned(spark, archive), make_queue("main").url, execute=False)
+
+    assert records(archive) == []
+
+
+def test_a_restore_is_recorded(
+    spark: "SparkSession", make_queue: MakeQueue, archive: Archive
+) -> None:
+    queue = make_queue("parked")
+    place = ["--archive", archive.root, "--parked-queue-url", queue.url]
+
+    assert main(["restore", *place, "--execute", "--reason", "look again"]) == 0
+
+    (record,) = records(archive)
+    assert (record["verb"], record["caller_arn"]) == ("restore", MOTO_S_CALLER)
+    assert record["plan_id"].startswith("restore-")
+
+
+def test_an_erasure_records_whose_credentials_it_had(
+    spark: "SparkSession", make_queue: MakeQueue, archive: Archive
+) -> None:
+    plan = planned(spark, archive)
+    erase = ["erase", "--archive", archive.root, "--id", "m-000"]
+
+    assert main([*erase, "--execute", "--reason", "request 17"]) == 0
+
+    (erasure,) = erasures(archive)
+    assert erasure.caller.caller_arn == MOTO_S_CALLER
+    rest = executed(spark, archive, plan, make_queue("main").url, execute=False)
+    assert f" ({MOTO_S_CALLER}) at " in rest.notes[0]
+
+
+def test_records_that_a_newer_version_wrote_are_read_as_far_as_they_are_known(
+    spark: "SparkSession", make_queue: MakeQueue, archive: Archive, capsys: Capture
+) -> None:
+    queue = make_queue("main")
+    plan = planned(spark, archive)
+    executed(spark, archive, plan, queue.url)
+    for path in archive.list(""):
+        if path.startswith(("ledger", "turns")):
+            text = (archive.read(path) or b"").decode()
+            archive.write(path, text.replace("{", '{"from_the_future": 1,', 1).encode())
+
+    again = executed(spark, archive, plan, queue.url)
+
+    assert again.count("sent_before") == 3
+    assert main(["show", "--archive", archive.root, "m-000"]) == 0
+    assert main(["status", "--archive", archive.root]) == 0
+
+    claim = next(path for path in archive.list("ledger") if path.endswith("claim.json"))
+    text = (archive.read(claim) or b"").decode()
+    archive.write(claim, text.replace('"version": 1', '"version": 2').encode())
+    capsys.readouterr()
+
+    assert main(["show", "--archive", archive.root, "m-000"]) == 2
+    assert "was written by a newer version of this program" in capsys.readouterr().err
