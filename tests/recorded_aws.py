@@ -64,7 +64,8 @@ def _call(environ: dict[str, Any], body: bytes) -> Call:
             action = operation.removesuffix("Batch")
             return Call(f"sqs:{action}", f"arn:aws:sqs:{_ACCOUNT}:{name}")
         case "dynamodb":
-            [table] = json.loads(body)["RequestItems"]
+            sent = json.loads(body)
+            [table] = sent.get("RequestItems") or [sent["TableName"]]
             return Call(f"dynamodb:{operation}", f"arn:aws:dynamodb:{_ACCOUNT}:table/{table}")
         case "sns":
             sent = parse_qs(body.decode())
@@ -101,9 +102,10 @@ def _s3_call(environ: dict[str, Any]) -> Call:
     arn = f"arn:aws:s3:::{bucket}"
     if not key and environ["REQUEST_METHOD"] == "PUT":
         return Call("s3:CreateBucket", arn)
+    query = parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
     if not key:
-        prefix = parse_qs(environ["QUERY_STRING"]).get("prefix", [""])[0]
-        return Call("s3:ListBucket", arn, {"s3:prefix": prefix})
+        action = "ListBucketVersions" if "versions" in query else "ListBucket"
+        return Call(f"s3:{action}", arn, {"s3:prefix": query.get("prefix", [""])[0]})
     # https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html: needs s3:GetObject.
     actions = {
         "GET": "GetObject",
@@ -111,4 +113,5 @@ def _s3_call(environ: dict[str, Any]) -> Call:
         "PUT": "PutObject",
         "DELETE": "DeleteObject",
     }
-    return Call(f"s3:{actions[environ['REQUEST_METHOD']]}", f"{arn}/{key}")
+    of_version = "Version" if "versionId" in query else ""
+    return Call(f"s3:{actions[environ['REQUEST_METHOD']]}{of_version}", f"{arn}/{key}")

@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.actor import actor
 from spark_reprocess.analysis.examination import examined, leads_among
 from spark_reprocess.analysis.finding import group_finding, group_parts
 from spark_reprocess.analysis.grouping import with_groups
@@ -39,7 +40,8 @@ from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set
-from spark_reprocess.errors import InputError
+from spark_reprocess.archive.turns import ANALYZE, Run, taking_turns
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
@@ -54,6 +56,7 @@ REPORTS = "reports"
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
 
+_TURN_TTL_SECONDS = 900.0
 _GROUPS_WITH_ALL_SAMPLES = 100
 
 
@@ -102,26 +105,33 @@ def analyze(
 
     Raises:
         InputError: the archive has no messages, or the condition or a mask is wrong.
-        ArchiveError: the archive cannot be read, or the report cannot be written.
+        BusyError: an erase is under way. Nothing was written.
+        ArchiveError: the archive cannot be read or written, or the report cannot be written.
     """
     archive = open_archive(options.archive)
     masks = _compile(options)
     plan_id = new_id(time.time())
     reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
-    drains = drain_ids(archive)
-    analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
-    with explained(options.condition):
-        findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
-    snapshot = Snapshot(
-        tuple(drains),
-        findings.messages,
-        digest,
-        options.condition,
-        options.policy.sha256 if options.policy else None,
-    )
-    rules = _rules(spark, options.policy, findings)
-    _write(reports, findings, snapshot, rules)
+    # From before the first message is read until the report is written: an erase comes before, and
+    # nothing is read, or after, and finds the report.
+    run = Run(plan_id, ANALYZE, "an analysis", actor())
+    with taking_turns(archive, run, _TURN_TTL_SECONDS) as turn:
+        drains = drain_ids(archive)
+        analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
+        with explained(options.condition):
+            findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
+        snapshot = Snapshot(
+            tuple(drains),
+            findings.messages,
+            digest,
+            options.condition,
+            options.policy.sha256 if options.policy else None,
+        )
+        rules = _rules(spark, options.policy, findings)
+        if trouble := turn.trouble():
+            raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
+        _write(reports, findings, snapshot, rules)
     return findings
 
 

@@ -26,6 +26,9 @@ class Erasure:
         drains: of each erased message, by id, the drains that had brought it.
         plans: of plans with a condition, by id, the erased messages that they had frozen.
         groups: which analyses put them into.
+        other_ids: of copies that the archive does not hold: the first ones, those that a redrive
+            sent, and those that were asked for.
+        failure_table: from which what was recorded of all these copies goes; None for none.
         caller: whose credentials it was; unknown where an older version wrote the record.
     """
 
@@ -37,6 +40,13 @@ class Erasure:
     plans: Mapping[str, Sequence[str]]
     groups: Sequence[str]
     caller: Caller = field(default_factory=Caller)
+    other_ids: Sequence[str] = ()
+    failure_table: str | None = None
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of every copy that is known."""
+        return {*self.drains, *self.other_ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,8 @@ def record_erasure(archive: Archive, erasure: Erasure) -> None:
         "messages": {one: list(drains) for one, drains in erasure.drains.items()},
         "plans": {one: list(ids) for one, ids in erasure.plans.items()},
         "groups": list(erasure.groups),
+        "other_ids": list(erasure.other_ids),
+        "failure_table": erasure.failure_table,
     }
     path = f"{_FOLDER}/{erasure.erase_id}.json"
     archive.write(path, json.dumps(content, indent=1).encode())
@@ -139,6 +151,8 @@ def _read(archive: Archive, path: str) -> Erasure:
             caller=Caller(
                 raw.get("caller_arn"), raw.get("caller_fault", ""), raw.get("job_run_id", "")
             ),
+            other_ids=tuple(raw.get("other_ids", ())),
+            failure_table=raw.get("failure_table"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(

@@ -5,6 +5,7 @@ survives a crash of the machine. And ``create`` lets exactly one of several call
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -61,6 +62,29 @@ class Archive(Protocol):
             ArchiveError: it is still there, or one of its versions.
         """
 
+    def outdated(self, folder: str) -> "list[str]":
+        """Return the paths below *folder* of which the place keeps versions that are not current.
+
+        Of a file that was deleted every version is one. None where the place keeps none.
+
+        Raises:
+            ArchiveError: S3 does not let us.
+        """
+
+    def outdated_contents(self, path: str) -> Iterator[bytes]:
+        """Read the versions of a file that are not current, one after the other.
+
+        Raises:
+            ArchiveError: one cannot be read.
+        """
+
+    def remove_outdated(self, path: str) -> None:
+        """Remove the versions of a file that are not current, and the mark that it was deleted.
+
+        Raises:
+            ArchiveError: one is still there.
+        """
+
     def discard(self, path: str) -> None:
         """Remove a file that harms nobody where it stays. Older versions of it may stay.
 
@@ -78,7 +102,7 @@ class Archive(Protocol):
                 cannot be removed. Repeat later.
         """
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> "list[str]":
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
         Files whose names start with a dot are left out: they are in the making, or nobody's.

@@ -72,6 +72,19 @@ class LocalArchive:
                 target.unlink(missing_ok=True)
                 _sync_folder(target.parent)
 
+    def outdated(self, folder: str) -> "list[str]":
+        """See ``Archive``. A disk keeps one version of a file."""
+        del folder
+        return []
+
+    def outdated_contents(self, path: str) -> Iterator[bytes]:
+        """See ``Archive``."""
+        del path
+        return iter(())
+
+    def remove_outdated(self, path: str) -> None:
+        """See ``Archive``."""
+
     def discard(self, path: str) -> None:
         """See ``Archive``."""
         with suppress(OSError):

@@ -81,6 +81,22 @@ def find_sender(archive: Archive, new_message_id: str) -> str | None:
     return next(filter(None, _side_by_side(look, attempt_names(archive))), None)
 
 
+def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
+    """Return the ids of the copies that redrives and restores sent of these messages.
+
+    Raises:
+        ArchiveError: a ledger cannot be read.
+    """
+    wanted = set(message_ids)
+
+    def look(name: AttemptName) -> list[str]:
+        attempt = Ledger(archive, name.plan_id).attempt(name)
+        results = (attempt.results or ()) if attempt else ()
+        return [r.new_message_id for r in results if r.message_id in wanted and r.new_message_id]
+
+    return {one for found in _side_by_side(look, attempt_names(archive)) for one in found}
+
+
 def _side_by_side(look: Callable[[_Of], _Found], among: Iterable[_Of]) -> Iterator[_Found]:
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
         yield from executor.map(look, among)

@@ -81,6 +81,17 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     return erased
 
 
+def holds_any(content: bytes, ids: Collection[str]) -> bool:
+    """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
+    wanted = pa.array(sorted(ids), pa.string())
+    try:
+        keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
+        found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
+        return any(pc.any(one).as_py() for one in found)
+    except pa.ArrowException:
+        return True
+
+
 def _decoded(archive: Archive, path: str, content: bytes) -> pa.Table:
     try:
         return pq.read_table(pa.BufferReader(content))

@@ -12,7 +12,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -49,6 +49,19 @@ _READS = 3
 _BROKEN_OFF = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 
 _making_a_client = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One version of an object, or the mark that it was deleted."""
+
+    key: str
+    version_id: str
+    is_current: bool = False
+    is_marker: bool = False
+
+    def is_at(self, key: str) -> bool:
+        return self.key == key
 
 
 @dataclass(slots=True)
@@ -131,15 +144,46 @@ class S3Archive:
 
     def remove(self, path: str) -> None:
         """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
-        key = self._key(path)
         with self._explained("remove", path):
-            pages = self._s3().get_paginator("list_object_versions")
-            for page in pages.paginate(Bucket=self.bucket, Prefix=key):
-                for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
-                    if version["Key"] == key:
-                        self._s3().delete_object(
-                            Bucket=self.bucket, Key=key, VersionId=version["VersionId"]
-                        )
+            self._delete(one for one in self._versions(path) if one.is_at(self._key(path)))
+
+    def outdated(self, folder: str) -> "list[str]":
+        """See ``Archive``."""
+        with self._explained("list the versions of", folder):
+            keys = {one.key for one in self._versions(f"{folder}/") if not one.is_current}
+        return sorted(key.removeprefix(self.prefix) for key in keys)
+
+    def outdated_contents(self, path: str) -> Iterator[bytes]:
+        """See ``Archive``."""
+        with self._explained("read a version of", path):
+            for one in self._outdated_of(path):
+                if not one.is_marker:
+                    answer = self._s3().get_object(
+                        Bucket=self.bucket, Key=one.key, VersionId=one.version_id
+                    )
+                    yield answer["Body"].read()
+
+    def remove_outdated(self, path: str) -> None:
+        """See ``Archive``."""
+        with self._explained("remove a version of", path):
+            self._delete(self._outdated_of(path))
+
+    def _outdated_of(self, path: str) -> "list[_Version]":
+        versions = self._versions(path)
+        return [one for one in versions if one.is_at(self._key(path)) and not one.is_current]
+
+    def _versions(self, start: str) -> "Iterator[_Version]":
+        """List the versions of every object whose path starts so, and the marks of deletions."""
+        pages = self._s3().get_paginator("list_object_versions")
+        for page in pages.paginate(Bucket=self.bucket, Prefix=self._key(start)):
+            for one in page.get("Versions", []):
+                yield _Version(one["Key"], one["VersionId"], is_current=one["IsLatest"])
+            for mark in page.get("DeleteMarkers", []):
+                yield _Version(mark["Key"], mark["VersionId"], is_marker=True)
+
+    def _delete(self, versions: "Iterable[_Version]") -> None:
+        for one in versions:
+            self._s3().delete_object(Bucket=self.bucket, Key=one.key, VersionId=one.version_id)
 
     def discard(self, path: str) -> None:
         """See ``Archive``. Needs ``s3:DeleteObject`` for that path alone."""
@@ -226,6 +270,7 @@ def _fix(error: ClientError | BotoCoreError) -> str:
         if _status(error) in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return (
                 "allow s3:GetObject and s3:PutObject below it and s3:ListBucket on the bucket; to "
-                "erase also s3:DeleteObject, s3:DeleteObjectVersion and s3:ListBucketVersions"
+                "erase also s3:DeleteObject, s3:DeleteObjectVersion, s3:GetObjectVersion and "
+                "s3:ListBucketVersions"
             )
     return "check the network, the Region and AWS_ENDPOINT_URL, then run again"

@@ -2,7 +2,9 @@
 
 Claims keep two runs of one plan apart, chunk by chunk. Two different plans cut the same messages
 into different chunks, so no claim of the one stops the other: their runs take turns. So does an
-erase, which takes files away that the others read.
+erase, which takes files away that the others read. An analysis sends nothing, so it waits for an
+erase alone, and an erase waits for it: the report of an analysis that has read an erased message
+would otherwise be written after the erase has looked for reports.
 
 ``turns/<run_id>.json`` says who runs what, since when, and until when it counts as alive; its run
 writes it anew now and then. ``turns/<run_id>.end.json`` says that it is over. A run announces
@@ -27,6 +29,10 @@ from spark_reprocess.archive.ledger import require_version, timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
 TURNS = "turns"
+ANALYZE = "analyze"
+"""The claims of every analysis."""
+
+_ERASE = "erase "
 _END = ".end.json"
 _RENEWALS = 10
 """How often a run renews its time before it would be up."""
@@ -46,6 +52,11 @@ class Run:
     claims: str
     what: str
     who: str
+
+
+def erase_run(erase_id: str, who: str) -> Run:
+    """An erase: it is alone, so nobody has its claims."""
+    return Run(erase_id, f"{_ERASE}{erase_id}", "an erase", who)
 
 
 class Turn:
@@ -153,7 +164,7 @@ class Announcement:
 
 
 def others_alive(archive: Archive, run: Run, now_seconds: float) -> list[Announcement]:
-    """Return the runs that may be acting now and do not share their claims with *run*.
+    """Return the runs that may be acting now and that *run* must not meet.
 
     Raises:
         ArchiveError: the archive cannot be read.
@@ -162,7 +173,15 @@ def others_alive(archive: Archive, run: Run, now_seconds: float) -> list[Announc
     ended = {path.removesuffix(_END) for path in paths if path.endswith(_END)}
     open_turns = (p for p in paths if not p.endswith(_END) and p.removesuffix(".json") not in ended)
     found = [_read(archive, path) for path in open_turns]
-    return [one for one in found if one.run.claims != run.claims and one.is_alive(now_seconds)]
+    return [one for one in found if _disturb(one.run, run) and one.is_alive(now_seconds)]
+
+
+def _disturb(one: Run, other: Run) -> bool:
+    """Whether two runs must not act at the same time."""
+    claims = {one.claims, other.claims}
+    if ANALYZE in claims:
+        return any(each.startswith(_ERASE) for each in claims)
+    return len(claims) > 1
 
 
 def _read(archive: Archive, path: str) -> Announcement:

@@ -1,12 +1,15 @@
 """The verb ``erase``: messages leave the archive for good, with what quotes them.
 
-Every archived copy of the same dead letter goes, whichever drain brought it. What is written down
+Every archived copy with the same first id goes, whichever drain brought it. What is written down
 is who, when, why and which ids, before the first file is touched; so wherever this dies, the next
 run knows what was begun and ends it.
+
+A plan's condition may say whom it is about. So the ids of the messages that stay take its place in
+each plan about these drains: the plan is about the same messages as before.
 """
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,14 +17,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, caller
-from spark_reprocess.analysis.grouping import SIGNATURE_INPUTS, with_groups
+from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.message_store import column_texts, drain_ids, new_id, write_without
-from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder
-from spark_reprocess.archive.turns import Run, Turn, taking_turns
-from spark_reprocess.erase.reports import REPORTS, Report, reports_of, strip_report
+from spark_reprocess.archive.lookup import sent_copies
+from spark_reprocess.archive.message_store import (
+    column_texts,
+    drain_ids,
+    holds_any,
+    new_id,
+    write_without,
+)
+from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder, drain_of
+from spark_reprocess.archive.turns import Turn, erase_run, taking_turns
+from spark_reprocess.erase.failures import delete_recorded, recorded
+from spark_reprocess.erase.reports import (
+    REPORTS,
+    Report,
+    remove_report,
+    reports_of,
+    strip_report,
+)
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
@@ -29,7 +46,8 @@ from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import explained, matching
 
 _TURN_TTL_SECONDS = 900
-_COLUMNS = ("message_id", "first_id", *SIGNATURE_INPUTS)
+_MOST_NAMED = 10_000
+"""So many ids a plan can name in place of its condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +61,13 @@ class EraseOptions:
             say whom it is about.
         reason: why, for the ledger; required with *execute*. It is written down.
         execute: without it nothing is touched.
+        failure_table: the table into which consumers record failures; None for none.
     """
 
     archive: str
     ids: tuple[str, ...] = ()
     where: str | None = None
+    failure_table: str | None = None
     reason: str = ""
     execute: bool = False
 
@@ -71,6 +91,10 @@ class EraseSummary:
         reports: folders of reports that may quote them.
         resumed: erasures that an earlier run began and this one ended, or would.
         unknown_ids: given ids of which the archive has nothing.
+        deleted_files: files that were deleted, of which a versioned bucket keeps a version that
+            holds one of the messages.
+        failures: items of the failure table; None where none was named.
+        kept_conditions: plans that keep their condition: it chose too many messages to name.
     """
 
     erase_id: str
@@ -80,6 +104,14 @@ class EraseSummary:
     reports: tuple[str, ...]
     resumed: tuple[str, ...]
     unknown_ids: tuple[str, ...]
+    deleted_files: tuple[str, ...] = ()
+    failures: int | None = None
+    kept_conditions: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to erase."""
+        return not (self.messages or self.resumed or self.deleted_files or self.failures)
 
 
 def erase(
@@ -89,7 +121,8 @@ def erase(
 
     Raises:
         InputError: the options or the archive do not fit. Nothing was touched.
-        BusyError: a redrive, a restore or another erase is under way. Nothing was touched.
+        BusyError: a redrive, a restore, an analysis or another erase is under way. Nothing was
+            touched.
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
@@ -98,20 +131,22 @@ def erase(
         return _look(spark, archive, options, progress).summary
     # An id of its own, so that no two runs share what is theirs.
     erase_id = new_id(time.time())
-    run = Run(erase_id, f"erase {erase_id}", "an erase", actor())
-    with taking_turns(archive, run, _TURN_TTL_SECONDS) as turn:
+    with taking_turns(archive, erase_run(erase_id, actor()), _TURN_TTL_SECONDS) as turn:
         found = _look(spark, archive, options, progress)
-        if not found.summary.drains:
+        if found.summary.is_empty:
             return found.summary
-        begun = list(found.begun)
-        if found.victims:
+        begun, is_new = list(found.begun), found.is_new
+        if is_new:
             begun.append(_erasure(erase_id, options, found))
             record_erasure(archive, begun[-1])
         with progress("erasing", lambda: f"{len(found.summary.drains)} drains"):
             rows = _rewrite(archive, begun, found, turn)
+            for one in begun:
+                if one.failure_table:
+                    delete_recorded(one.failure_table, one.ids)
         for one in begun:
             mark_done(archive, one.erase_id)
-    return replace(found.summary, erase_id=erase_id if found.victims else "", rows=rows)
+    return replace(found.summary, erase_id=erase_id if is_new else "", rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +156,24 @@ class _Found:
     Attributes:
         rows: of the archive.
         victims: the drains of each message.
+        other_ids: see ``Erasure``.
         begun: erasures that an earlier run did not end.
+        conditions: what stands for the condition of a report's plan, by the report's folder; None
+            where the whole report goes, since its condition cannot be evaluated any more.
     """
 
     rows: DataFrame
     victims: dict[str, list[str]]
+    other_ids: tuple[str, ...]
     begun: tuple[Erasure, ...]
     reports: tuple[Report, ...]
+    conditions: dict[str, str | None]
     summary: EraseSummary
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is more to erase than what an earlier run began."""
+        return bool(self.victims or self.summary.deleted_files or self.summary.failures)
 
 
 def _look(
@@ -139,10 +184,19 @@ def _look(
         raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
     with progress("looking for the messages", str), explained(options.where):
         rows = archive_rows(spark, archive, drains, None)
-        victims = _victims(rows, options)
+        victims, first_ids = _victims(rows, options)
+    other_ids = {*first_ids, *options.ids}
+    failures = None
+    if options.failure_table:
+        other_ids |= sent_copies(archive, victims)
+        failures = recorded(options.failure_table, {*victims, *other_ids})
     begun = tuple(unfinished(archive))
-    touched = tuple(sorted({d for ids in (*victims.values(), *_drains(begun)) for d in ids}))
+    gone = {*victims, *other_ids, *(one for erasure in begun for one in erasure.ids)}
+    deleted_files = tuple(_deleted_files(archive, gone))
+    drains_of_rows = (d for ids in (*victims.values(), *_drains(begun)) for d in ids)
+    touched = tuple(sorted({*drains_of_rows, *map(drain_of, deleted_files)}))
     reports = tuple(one for one in reports_of(archive) if touched and one.may_quote(touched))
+    conditions, kept_conditions = _conditions(rows, reports, gone)
     summary = EraseSummary(
         erase_id="",
         messages=len(victims),
@@ -151,12 +205,58 @@ def _look(
         reports=tuple(report.folder for report in reports),
         resumed=tuple(one.erase_id for one in begun),
         unknown_ids=_unknown(rows, options),
+        deleted_files=deleted_files,
+        failures=failures,
+        kept_conditions=kept_conditions,
     )
-    return _Found(rows, victims, begun, reports, summary)
+    others = tuple(sorted(other_ids - victims.keys()))
+    return _Found(rows, victims, others, begun, reports, conditions, summary)
 
 
-def _victims(rows: DataFrame, options: EraseOptions) -> dict[str, list[str]]:
-    """The drains of each message that has to go: those that match, and all with their first id."""
+def _deleted_files(archive: Archive, ids: Collection[str]) -> Iterator[str]:
+    for path in archive.outdated(MESSAGES):
+        if any(holds_any(content, ids) for content in archive.outdated_contents(path)):
+            yield path
+
+
+def _conditions(
+    rows: DataFrame, reports: Iterable[Report], gone: Collection[str]
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """Say what takes the place of each plan's condition, and which plans keep theirs."""
+    conditions: dict[str, str | None] = {}
+    kept: list[str] = []
+    for report in reports:
+        if report.plan is None or report.plan.snapshot.where is None:
+            continue
+        snapshot = report.plan.snapshot
+        try:
+            with explained(snapshot.where):
+                left = _chosen(rows, snapshot).join(_ids(rows, gone), "message_id", "left_anti")
+                ids = column_texts(left.limit(_MOST_NAMED + 1))
+        except InputError:
+            # No redrive can carry it out either.
+            conditions[report.folder] = None
+            continue
+        if len(ids) > _MOST_NAMED:
+            kept.append(report.folder)
+        else:
+            conditions[report.folder] = _naming(ids)
+    return conditions, tuple(kept)
+
+
+def _naming(message_ids: Iterable[str]) -> str:
+    """Format the condition that chooses these messages and no others."""
+    texts = (one.replace("\\", "\\\\").replace("'", "\\'") for one in sorted(message_ids))
+    quoted = ", ".join(f"'{one}'" for one in texts)
+    return f"message_id IN ({quoted})" if quoted else "message_id IS NULL"
+
+
+def _victims(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[str]], set[str]]:
+    """Find what has to go: the messages that match, and all with their first ids.
+
+    Returns:
+        The drains of each message, and the first ids.
+    """
     if options.where is not None:
         matched = matching(rows, options.where)
     else:
@@ -165,7 +265,8 @@ def _victims(rows: DataFrame, options: EraseOptions) -> dict[str, list[str]]:
     first_ids = matched.select("first_id").distinct()
     copies = rows.join(first_ids, on="first_id", how="left_semi")
     found = copies.groupBy("message_id").agg(F.sort_array(F.collect_set("drain_id")).alias("ids"))
-    return {row["message_id"]: list(row["ids"]) for row in found.orderBy("message_id").collect()}
+    drains = {row["message_id"]: list(row["ids"]) for row in found.orderBy("message_id").collect()}
+    return drains, set(column_texts(first_ids)) if drains else set()
 
 
 def _unknown(rows: DataFrame, options: EraseOptions) -> tuple[str, ...]:
@@ -185,9 +286,11 @@ def _drains(begun: Iterable[Erasure]) -> list[list[str]]:
 def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
     gone = found.rows.join(_ids(found.rows, found.victims), on="message_id", how="left_semi")
     plans = {
-        report.plan.plan_id: _frozen(gone, report.plan.snapshot)
+        report.plan.plan_id: sorted(column_texts(_chosen(gone, report.plan.snapshot)))
         for report in found.reports
-        if report.plan and report.plan.snapshot.where is not None
+        if report.plan
+        and report.plan.snapshot.where is not None
+        and found.conditions.get(report.folder, "") is not None
     }
     return Erasure(
         erase_id=erase_id,
@@ -198,16 +301,15 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
         plans=plans,
         groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
         caller=caller(gone.sparkSession.sparkContext.applicationId),
+        other_ids=found.other_ids,
+        failure_table=options.failure_table,
     )
 
 
-def _frozen(gone: DataFrame, snapshot: Snapshot) -> list[str]:
-    drained = gone.where(F.col("drain_id").isin(*snapshot.drain_ids))
-    try:
-        frozen = matching(drained, snapshot.where, Place.PLAN_WHERE)
-    except InputError:
-        return []  # Its condition is refused, so no redrive will ask what was erased of this plan.
-    return sorted(column_texts(frozen.select("message_id").distinct()))
+def _chosen(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The ids of the rows among these that a plan froze."""
+    drained = rows.where(F.col("drain_id").isin(*snapshot.drain_ids))
+    return matching(drained, snapshot.where, Place.PLAN_WHERE).select("message_id").distinct()
 
 
 def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
@@ -227,7 +329,14 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, turn: Tu
             write_without(archive, path, message_ids) for path in _files(archive, drain_id)
         )
     for report in found.reports:
-        strip_report(archive, report, groups)
+        where = found.conditions.get(report.folder, "")
+        if where is None:
+            remove_report(archive, report)
+        else:
+            strip_report(archive, report, groups, where or None)
+    # Last: a repeat after a crash finds by them which reports there are to strip.
+    for path in found.summary.deleted_files:
+        archive.remove_outdated(path)
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
     return count

@@ -7,7 +7,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.plan.titles import without_titles
+from spark_reprocess.plan.titles import with_condition, without_titles
 
 REPORTS = "reports"
 _PLAN = "plan.yaml"
@@ -19,12 +19,15 @@ class Report:
     """A report's folder below the archive.
 
     Attributes:
+        files: of which there is a version at least, if only one that is not current any more.
         plan: None where its plan.yaml is missing or has faults; then it may be about anything.
+        has_outdated_plan: whether a versioned bucket keeps an earlier text of its plan.yaml.
     """
 
     folder: str
     files: tuple[str, ...]
     plan: Plan | None
+    has_outdated_plan: bool = False
 
     def may_quote(self, drain_ids: Collection[str]) -> bool:
         """Whether it may hold a part of a message that one of these drains brought."""
@@ -34,17 +37,31 @@ class Report:
 def reports_of(archive: Archive) -> list[Report]:
     """Find the archive's own reports; those that were written elsewhere are not known to it."""
     folders: dict[str, list[str]] = {}
-    for path in archive.list(REPORTS):
+    outdated = set(archive.outdated(REPORTS))
+    for path in sorted({*archive.list(REPORTS), *outdated}):
         parts = path.split("/")
         folders.setdefault("/".join(parts[:2]), []).append(path)
     return [
-        Report(folder, tuple(files), _plan(archive, f"{folder}/{_PLAN}"))
+        Report(
+            folder,
+            tuple(files),
+            _plan(archive, f"{folder}/{_PLAN}"),
+            has_outdated_plan=f"{folder}/{_PLAN}" in outdated,
+        )
         for folder, files in sorted(folders.items())
     ]
 
 
-def strip_report(archive: Archive, report: Report, group_ids: Collection[str]) -> None:
+def strip_report(
+    archive: Archive, report: Report, group_ids: Collection[str], where: str | None = None
+) -> None:
     """Remove all of a report but its plan, and from the plan the titles of these groups.
+
+    Args:
+        archive: where it is.
+        report: which.
+        group_ids: whose titles and leads go.
+        where: what stands in place of the plan's condition, None for what is there.
 
     Raises:
         ArchiveError: something of it is still there.
@@ -52,17 +69,28 @@ def strip_report(archive: Archive, report: Report, group_ids: Collection[str]) -
     plan_path, aside = f"{report.folder}/{_PLAN}", f"{report.folder}/{_ASIDE}"
     text = archive.read(plan_path) or archive.read(aside)
     if text is not None:
-        stripped = without_titles(text.decode("utf-8", "replace"), group_ids).encode()
-        if stripped != text or aside in report.files:
+        clean = without_titles(text.decode("utf-8", "replace"), group_ids)
+        stripped = (clean if where is None else with_condition(clean, where)).encode()
+        if stripped != text or aside in report.files or report.has_outdated_plan:
             # Removed, not overwritten: a versioned bucket would keep the former text. Set aside
             # first: the plan is somebody's work, and we may die here.
             archive.write(aside, stripped)
             archive.remove(plan_path)
             archive.write(plan_path, stripped)
     for path in report.files:
-        if path != plan_path:
+        if path != plan_path or text is None:
             archive.remove(path)
     archive.remove(aside)
+
+
+def remove_report(archive: Archive, report: Report) -> None:
+    """Remove all of a report, its plan as well.
+
+    Raises:
+        ArchiveError: something of it is still there.
+    """
+    for path in report.files:
+        archive.remove(path)
 
 
 def _plan(archive: Archive, path: str) -> Plan | None:

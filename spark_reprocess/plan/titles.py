@@ -1,8 +1,9 @@
-"""A plan.yaml without the titles and leads of some groups, else as somebody wrote it. Pure.
+"""A plan.yaml without what may quote a message, else as somebody wrote it. Pure.
 
-A title, and a lead in the comment above a group, may quote what a message said.
+A title, a lead in the comment above a group, and the condition of the snapshot may quote one.
 """
 
+import json
 from collections.abc import Collection, Iterator
 
 import yaml
@@ -30,6 +31,21 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
             text = f"{text[:start]}{ERASED_TITLE}{text[end:]}"
         text = _without_leads(text, group.start_mark.index)
     return text
+
+
+def with_condition(text: str, where: str) -> str:
+    """Put *where* in place of the snapshot's condition; a text without one comes back as it is."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return text
+    found = _fields(_fields(root).get("snapshot")).get("where")
+    if found is None:
+        return text
+    start, end = found.start_mark.index, found.end_mark.index
+    # A block's text reaches to the start of the next line.
+    line_end = "\n" if text[start:end].endswith("\n") else ""
+    return f"{text[:start]}{json.dumps(where)}{line_end}{text[end:]}"
 
 
 def _without_leads(text: str, start: int) -> str:

@@ -52,6 +52,7 @@ def with_run_record(archive: Archive, facts: RunFacts, verb: str, spark: SparkSe
         reason=facts.reason,
         time=timestamp(time.time()),
         destination=facts.destination,
+        policy_sha256=facts.policy_sha256,
     )
     return replace(facts, probe=record_run(archive, record))
 

@@ -44,8 +44,9 @@ def run(
 ) -> RunSummary:
     """Do all steps, each on what the one before it left.
 
-    A drain that SQS ends early does not keep what is archived from being decided about, and an
-    operator who redrives at this moment only keeps this run from doing so: the next one does.
+    A drain that SQS ends early does not keep what is archived from being decided about. An operator
+    who redrives or erases at this moment only keeps this run from redriving, or from analysing: the
+    next one does it.
 
     Raises:
         InputError: options or policy have faults, or another run took over. Before anything was
@@ -63,9 +64,9 @@ def run(
         lease.require()
         findings, redriven, postponed = None, None, ""
         if drain_ids(archive):
-            findings = analyze(spark, _analyze_options(options, policy), progress=progress)
-            lease.require()
             try:
+                findings = analyze(spark, _analyze_options(options, policy), progress=progress)
+                lease.require()
                 redriven = _redrive(spark, options, policy, findings, progress)
             except BusyError as error:
                 postponed = str(error)

@@ -1,20 +1,27 @@
 """``erase`` in a real Spark session."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 
+from dlq_replay.message import Message
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.erasures import unfinished
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import column_texts, read_archive
-from spark_reprocess.archive.turns import Run, taking_turns
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import column_texts, read_archive, write_messages
+from spark_reprocess.archive.turns import Run, erase_run, taking_turns
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.errors import ArchiveError, InputError
-from tests.builders import NOW, context, message
+from spark_reprocess.errors import ArchiveError, BusyError, InputError
+from tests.builders import NOW, context, message, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -144,3 +151,206 @@ def test_half_written_file_of_a_killed_drain_goes_too(
     erased(spark, archive, "m-000")
 
     assert b"Jane" not in everything(archive)
+
+
+def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    destination = make_queue("main")
+    jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), jane, parked(2), parked(4)])
+    of_others = analyzed(spark, archive, where="body NOT LIKE '%Jane%' AND message_id < 'm-004'")
+    of_jane = analyzed(spark, archive, where="body LIKE '%Jane%'")
+    approve(Path(of_others.plan_path))
+
+    erased(spark, archive, "m-jane")
+
+    assert b"Jane" not in everything(archive)
+    sent = executed(spark, archive, of_others.plan_path, destination.url)
+    assert sent.count("sent") == 2
+    assert sorted(bodies(receive_all(destination))) == [parked(n).body for n in (0, 2)]
+    nothing = executed(spark, archive, of_jane.plan_path, destination.url, execute=False)
+    assert [group.counts for group in nothing.groups] == [{}]
+
+
+def test_a_plan_s_condition_that_cannot_be_evaluated_any_more_stops_no_erase(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
+    plan = Path(analyzed(spark, archive, where="body LIKE '%Jane%'").plan_path)
+    plan.write_text(plan.read_text().replace("body LIKE", "no_such_column LIKE"))
+
+    erased(spark, archive, "m-jane")
+
+    assert b"Jane" not in everything(archive)
+
+
+def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_later(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane was here")])
+    refusals: list[str] = []
+
+    @contextmanager
+    def erase_meanwhile(label: str, _: object) -> Iterator[None]:
+        yield
+        if label == "looking for leads":
+            try:
+                erased(spark, archive, "m-jane")
+            except BusyError as error:
+                refusals.append(str(error))
+
+    analyze(spark, AnalyzeOptions(archive.root), progress=erase_meanwhile)
+    erased(spark, archive, "m-jane")
+
+    assert b"Jane" not in everything(archive)
+    assert len(refusals) == 1
+    assert refusals[0].startswith("an analysis is being carried out by ")
+
+
+def test_an_analysis_waits_for_an_erase_and_for_nobody_else(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(0)])
+
+    with (
+        taking_turns(archive, erase_run("e-1", "you"), ttl_seconds=900),
+        pytest.raises(BusyError, match="an erase is being carried out by you"),
+    ):
+        analyzed(spark, archive)
+    assert archive.list("reports") == []
+    redrive = Run("run-0", "p-1", "plan p-1", "you")
+    with taking_turns(archive, redrive, ttl_seconds=900):
+        analyzed(spark, archive)
+
+
+@pytest.fixture
+def table(sqs_endpoint: str) -> Iterator[str]:
+    """A failure table with what consumers recorded of three copies."""
+    client = boto3.client("dynamodb", endpoint_url=sqs_endpoint)
+    client.create_table(
+        TableName="failures",
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for key in ("f-jane", "m-jane", "somebody-else"):
+        record_failure(sqs_endpoint, key)
+    yield "failures"
+    client.delete_table(TableName="failures")
+
+
+def record_failure(endpoint: str, message_id: str) -> None:
+    item = {"message_id": {"S": message_id}, "error_message": {"S": "Jane is unknown"}}
+    boto3.client("dynamodb", endpoint_url=endpoint).put_item(TableName="failures", Item=item)
+
+
+def recorded_failures(endpoint: str) -> list[str]:
+    answer = boto3.client("dynamodb", endpoint_url=endpoint).scan(TableName="failures")
+    return sorted(item["message_id"]["S"] for item in answer["Items"])
+
+
+def test_recorded_failures_go_by_every_id_that_is_known(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    table: str,
+    sqs_endpoint: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    destination = make_queue("main")
+    jane = message("m-jane", "Jane", context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), jane])
+    plan = planned(spark, archive)
+    executed(spark, archive, plan, destination.url, where="message_id = 'm-jane'")
+    (again,) = receive_all(destination)
+    record_failure(sqs_endpoint, again.message_id)
+    argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
+
+    assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
+    assert "--failure-table no-such-table: ResourceNotFound" in capsys.readouterr().err
+    assert len(ids_in(spark, archive)) == 2
+    assert main([*argv, "--failure-table", table]) == 0
+    assert "3 recorded failures in the failure table" in capsys.readouterr().out
+    assert len(recorded_failures(sqs_endpoint)) == 4
+    assert main([*argv, "--failure-table", table, "--execute"]) == 0
+
+    assert recorded_failures(sqs_endpoint) == ["somebody-else"]
+    assert unfinished(archive) == []
+
+
+def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
+    spark: "SparkSession",
+    table: str,
+    sqs_endpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jane = message("m-jane", "Jane", context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), parked(2), jane])
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erase_module, "delete_recorded", die)
+        with pytest.raises(KeyboardInterrupt):
+            erased(spark, archive, "m-jane", failure_table=table)
+    assert len(recorded_failures(sqs_endpoint)) == 3
+
+    erased(spark, archive, "m-000")
+
+    assert recorded_failures(sqs_endpoint) == ["somebody-else"]
+    assert unfinished(archive) == []
+
+
+def test_versions_of_deleted_files_go_where_they_hold_the_message(
+    spark: "SparkSession", sqs_endpoint: str
+) -> None:
+    client = boto3.client("s3", endpoint_url=sqs_endpoint)
+    client.create_bucket(Bucket="versioned")
+    client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+    archive = open_archive("s3://versioned/archive")
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+
+    def drained(drain_id: str, *messages: Message) -> str:
+        rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+        return write_messages(archive, drain_id, 0, rows)
+
+    jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
+    drained("20261121T000001Z-aaaaaa", parked(0), jane)
+    with_jane = drained("20261121T000002Z-bbbbbb", jane, parked(2))
+    without = drained("20261121T000003Z-cccccc", parked(4))
+    folder = f"reports/{analyzed(spark, archive).plan_id}"
+    for path in (with_jane, without, f"{folder}/report.html"):
+        client.delete_object(Bucket="versioned", Key=f"archive/{path}")
+
+    summary = erased(spark, archive, "m-jane")
+
+    answer = client.list_object_versions(Bucket="versioned")
+    kept = {(one["Key"].removeprefix("archive/"), one["VersionId"]) for one in answer["Versions"]}
+    messages = [path for path, _ in kept if path.startswith("messages/")]
+    assert summary.deleted_files == (with_jane,)
+    assert without in messages
+    assert with_jane not in messages
+    assert len(messages) == 2
+    reports = {path for path, _ in kept if path.startswith("reports/")}
+    assert reports == {f"{folder}/.writable", f"{folder}/plan.yaml"}
+    marks = [one["Key"].removeprefix("archive/") for one in answer.get("DeleteMarkers", [])]
+    assert [one for one in marks if one.startswith(("messages/", "reports/"))] == [without]
+    for path, version in kept:
+        key = f"archive/{path}"
+        content = client.get_object(Bucket="versioned", Key=key, VersionId=version)["Body"].read()
+        assert b"Jane" not in content, path
+
+
+def test_copy_that_lost_its_context_is_found_by_a_condition_alone(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    jane = message("m-jane", "Jane", context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), jane, message("m-lost", "Jane")])
+
+    erased(spark, archive, "f-jane")
+    assert ids_in(spark, archive) == ["m-000", "m-lost"]
+    erased(spark, archive, where="body = 'Jane'")
+    assert ids_in(spark, archive) == ["m-000"]

@@ -2,6 +2,7 @@
 
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.erase.erase import EraseSummary
+from spark_reprocess.report.figures import counted
 
 
 def print_erase(summary: EraseSummary) -> None:
@@ -16,7 +17,14 @@ def print_erase(summary: EraseSummary) -> None:
     )
     for folder in summary.reports:
         say(f"  {folder}: its plan.yaml stays, without the titles of their groups")
-    if not summary.messages and not summary.resumed:
+    for folder in summary.kept_conditions:
+        say(f"  {folder}: its plan keeps its condition; remove it if it says whom it is about")
+    if summary.deleted_files:
+        files = counted(len(summary.deleted_files), "deleted file")
+        say(f"{files} of which the bucket keeps a version with such a message")
+    if summary.failures is not None:
+        say(f"{counted(summary.failures, 'recorded failure')} in the failure table")
+    if summary.is_empty:
         say("nothing to erase")
         return
     if not summary.erase_id and not summary.rows:
@@ -27,6 +35,8 @@ def print_erase(summary: EraseSummary) -> None:
         return
     say(f"erased {summary.rows:,} rows{f', {summary.erase_id}' if summary.erase_id else ''}")
     say(
-        "not reached: copies that are still in a queue (drain and erase again), reports and plans "
-        "that lie elsewhere, backups of the archive, and what operators wrote into plans' edits"
+        "not reached: copies that are still in a queue (drain and erase again), copies that lost "
+        "their context (find them with --where), reports and plans that lie elsewhere, backups of "
+        "the archive, and what operators wrote into plans' edits"
+        + ("" if summary.failures is not None else "; and the failure table: give --failure-table")
     )

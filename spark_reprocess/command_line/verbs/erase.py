@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ABOUT = """\
-Erases messages from the archive, because a person's data must go: every archived copy of the same
-dead letter, in every drain, and the reports that may quote it (their plan.yaml stays, without the
-titles of the groups it was in). The ledger keeps who, when, why and the ids, not the condition and
-nothing of the messages; older plans say how many of theirs are gone and go on with the rest.
-A dry run unless --execute is given. Killed at any point, the next erase ends what was begun.
-On a versioned bucket every version goes, which needs s3:DeleteObjectVersion."""
+Erases messages from the archive, because a person's data must go: every archived copy with the
+same first id, in every drain, and the reports that may quote it. Their plan.yaml stays, without the
+titles of the groups it was in; the ids of the messages that stay take the place of its condition.
+The ledger keeps who, when, why and the ids, not the condition and nothing of the messages; older
+plans say how many of theirs are gone and go on with the rest. With --failure-table go the failures
+that consumers recorded of these messages, by the ids that the archive and its ledger know.
+
+A copy that lost its context has its own id as first id, so the id of another copy does not find it.
+Find such copies with --where on the body or on an attribute.
+
+A dry run unless --execute is given. Killed at any point, the next erase ends what was begun. On a
+versioned bucket every version goes, also of files that were deleted before, which needs
+s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +40,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a message id, of any copy, or a first id; may be repeated",
     )
     add("--where", metavar="SQL", help=f"all of these: {WHERE}")
+    add(
+        "--failure-table",
+        metavar="NAME",
+        help="the DynamoDB table of failures; what is recorded there of these messages goes, too",
+    )
     add_execution(parser, without="nothing is touched")
 
 

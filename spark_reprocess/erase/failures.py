@@ -1,0 +1,102 @@
+"""What consumers recorded of erased messages: items of the failure table, deleted by their keys.
+
+The key is the message id of the copy that failed. Of a dead letter's copies the archive knows the
+first, those that were parked, and those that a redrive sent. Each replay in between had an id of
+its own, which nobody kept: its item stays until the table's TTL ends it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.failure_table import MAX_READS, MAX_WRITES, DynamoDbClient, table_client_config
+from dlq_replay.sqs import describe
+from spark_reprocess.errors import ArchiveError, InputError
+
+_TRIES = 8
+_GONE = "ResourceNotFoundException"
+
+
+def recorded(table: str, message_ids: Collection[str]) -> int:
+    """Count the items of these messages.
+
+    Raises:
+        InputError: the table cannot be read; nothing was touched.
+    """
+    try:
+        return _count(_client(), table, sorted(message_ids))
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(
+            f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
+            "may call dynamodb:BatchGetItem and dynamodb:BatchWriteItem on it"
+        ) from error
+
+
+def delete_recorded(table: str, message_ids: Collection[str]) -> None:
+    """Delete the items of these messages; those that are not there are no fault.
+
+    Raises:
+        ArchiveError: some may still be there. Repeat later.
+    """
+    try:
+        client = _client()
+        for keys in _batches(sorted(message_ids), MAX_WRITES):
+            requests: Any = [{"DeleteRequest": {"Key": key}} for key in keys]
+            _until_done(
+                requests,
+                lambda left: client.batch_write_item(RequestItems={table: left}).get(
+                    "UnprocessedItems", {}
+                ),
+                table,
+            )
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response["Error"].get("Code") == _GONE:
+            # The table was there when the erasure began; its items went with it.
+            return
+        raise ArchiveError(
+            f"failure table {table}: cannot delete what was recorded of the erased messages: "
+            f"{describe(error)}; run the same command again"
+        ) from error
+
+
+def _count(client: DynamoDbClient, table: str, message_ids: Sequence[str]) -> int:
+    found = 0
+
+    def read(left: Any) -> Any:  # noqa: ANN401 - DynamoDB's
+        nonlocal found
+        wanted = {"Keys": left, "ProjectionExpression": "message_id", "ConsistentRead": True}
+        answer = client.batch_get_item(RequestItems={table: wanted})
+        found += sum(len(items) for items in answer.get("Responses", {}).values())
+        return {name: one["Keys"] for name, one in answer.get("UnprocessedKeys", {}).items()}
+
+    for keys in _batches(message_ids, MAX_READS):
+        _until_done(keys, read, table)
+    return found
+
+
+def _until_done(wanted: Any, call: Callable[[Any], Any], table: str) -> None:  # noqa: ANN401
+    """Give *call* what DynamoDB left unprocessed, again and again."""
+    for tries in range(_TRIES):
+        unprocessed = call(wanted)
+        if not unprocessed:
+            return
+        [wanted] = unprocessed.values()
+        time.sleep(0.05 * 2**tries)
+    raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run the same command again")
+
+
+def _batches(message_ids: Sequence[str], size: int) -> Iterator[list[dict[str, Any]]]:
+    keys = [{"message_id": {"S": message_id}} for message_id in message_ids]
+    yield from (keys[start : start + size] for start in range(0, len(keys), size))
+
+
+def _client() -> DynamoDbClient:
+    session = boto3.session.Session()
+    region = os.environ.get("AWS_REGION") or session.region_name
+    config = table_client_config()
+    client: DynamoDbClient = session.client("dynamodb", region_name=region, config=config)
+    return client
