@@ -1,6 +1,7 @@
 """A plan's messages: the frozen set, checked against the archive, and the fate of each."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import column_texts
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.redrive_values import EXAMPLES
+from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, Tally
 from spark_reprocess.redrive.selection import (
     DETAIL,
     ORDER_COLUMNS,
@@ -125,9 +126,16 @@ def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bo
     return spread.sortWithinPartitions(*POSITION)
 
 
-def hindered_by(fates: DataFrame, words: Sequence[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Say of each of these fates what causes it, and the ids of the first few messages."""
-    return {word: _hindered_by(fates.where(F.col("fate") == word)) for word in words}
+def hindered(fates: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+    """Say what stands in the way before anything is sent: causes, and the ids of the first few."""
+    counts = Counter[str]()
+    for tally in planned:
+        counts[tally.word] += tally.count
+    return [
+        Tally("", word, counts[word], *_hindered_by(fates.where(F.col("fate") == word)))
+        for word in HINDERED
+        if counts[word]
+    ]
 
 
 def _hindered_by(rows: DataFrame) -> tuple[str, tuple[str, ...]]:

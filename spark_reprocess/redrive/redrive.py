@@ -138,7 +138,7 @@ def _queues(
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
     limits = [_max_message_bytes(attributes)]
-    for url in {dead_letters, parked} - {None}:
+    for url in filter(None, (dead_letters, parked)):
         with suppress(QueueError):
             limits.append(_max_message_bytes(SqsQueue(make_client(url), url).describe()))
     return Queues(

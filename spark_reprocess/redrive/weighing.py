@@ -1,7 +1,6 @@
 """What a plan means for each of its messages at this moment: fates, counted. Sends nothing."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -31,9 +30,9 @@ from spark_reprocess.redrive.plan_messages import (
     Frozen,
     frozen_messages,
     grouped_messages,
-    hindered_by,
+    hindered,
 )
-from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, RedriveOptions, Tally
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.redrive.selection import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
@@ -114,8 +113,8 @@ def weighed(
             _require_one_parked_queue(fates, queues)
             # A group that was erased as a whole is named in the plan and has no message.
             planned = _counted(fates) if frozen.notes else _planned(plan, fates)
-            hindered = (*_hindered(fates, planned), *_unedited(fates, planned))
-        yield Weighed(frozen.messages, fates, planned, hindered, frozen.notes)
+            problems = (*hindered(fates, planned), *_unedited(fates, planned))
+        yield Weighed(frozen.messages, fates, planned, problems, frozen.notes)
 
 
 def _weigh(
@@ -230,17 +229,6 @@ def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
 def _counted(fates: DataFrame) -> tuple[Tally, ...]:
     rows = fates.groupBy("group_id", "fate").count().collect()
     return tuple(Tally(row["group_id"], row["fate"], row["count"]) for row in rows)
-
-
-def _hindered(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
-    """What stands in the way before anything is sent, by fate, with the first ids."""
-    counts = Counter[str]()
-    for tally in planned:
-        counts[tally.word] += tally.count
-    words = [word for word in HINDERED if counts[word]]
-    return [
-        Tally("", word, counts[word], *causes) for word, causes in hindered_by(fates, words).items()
-    ]
 
 
 def _unedited(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

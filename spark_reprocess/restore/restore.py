@@ -35,9 +35,8 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.edited_rows import FAULT, with_changes
 from spark_reprocess.redrive.execution import Executed, execute, with_run_record
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.plan_messages import hindered_by, work_rows
+from spark_reprocess.redrive.plan_messages import hindered, work_rows
 from spark_reprocess.redrive.redrive_values import (
-    HINDERED,
     RedriveSummary,
     Tally,
     summarize,
@@ -130,7 +129,7 @@ def restore(
             stack.callback(fates.unpersist)
             rows = fates.groupBy("group_id", "fate").count().orderBy("group_id").collect()
         planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
-        hindered = _hindered(fates, planned)
+        problems = hindered(fates, planned)
         executed = Executed((), "")
         if options.execute:
             facts = with_run_record(archive, facts, "restore", spark)
@@ -152,7 +151,7 @@ def restore(
         facts.run_id if options.execute else "",
         facts.destination,
         [*kept, *executed.outcomes],
-        [*hindered, *executed.outcomes],
+        [*problems, *executed.outcomes],
         executed.stopped_by,
     )
 
@@ -222,14 +221,6 @@ def _fates(
     if options.limit is None:
         return fates
     return limited(fates, options.limit, to_fifo=facts.to_fifo)
-
-
-def _hindered(fates: DataFrame, planned: list[Tally]) -> list[Tally]:
-    counts = {w: sum(t.count for t in planned if t.word == w) for w in HINDERED}
-    words = [word for word, count in counts.items() if count]
-    return [
-        Tally("", word, counts[word], *causes) for word, causes in hindered_by(fates, words).items()
-    ]
 
 
 def _plan(archive: Archive, facts: RunFacts, planned: list[Tally]) -> Plan:

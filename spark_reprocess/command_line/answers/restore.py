@@ -6,7 +6,7 @@ from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
-_PROBLEMS = {
+_PROBLEMS: dict[str, str] = {
     Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; where this one is "
     "to have them, add --include-foreign",
     Fate.WAITS: "waiting behind an earlier message of their message group that stays",
