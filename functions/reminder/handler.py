@@ -4,6 +4,7 @@ A CloudWatch alarm speaks when its state changes and is silent while it stays as
 where a failed run of the scheduled Spark job is told, which no metric shows.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -39,6 +41,8 @@ LOOK_BACK = timedelta(days=15)
 MINUTE_SECONDS = 60
 DAY_SECONDS = 86_400
 
+_MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
+
 _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -59,6 +63,8 @@ class Waiting:
             last run; None where no run of the last 15 days said so.
         oldest_undecided_seconds: how long the oldest of them has waited; None as above.
         report: the address of the job's newest report; None where there is none.
+        blocked: undecided messages of a FIFO queue that wait behind another of their message group.
+        blockers: message ids of those that most messages wait for, and how many each.
     """
 
     main_queue: str
@@ -66,6 +72,8 @@ class Waiting:
     undecided: int | None = None
     oldest_undecided_seconds: int | None = None
     report: str | None = None
+    blocked: int = 0
+    blockers: tuple[tuple[str, int], ...] = ()
 
     @property
     def total(self) -> int:
@@ -87,6 +95,12 @@ class Waiting:
             days = (self.oldest_undecided_seconds or 0) // DAY_SECONDS
             age = f", the oldest for {days} days" if days else ""
             lines.append(f"Undecided in the archive: {self.undecided}{age}")
+        if self.blocked:
+            most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
+            lines.append(
+                f"Of them, {self.blocked} wait behind an earlier message of their message group, "
+                f"which comes first: {most}"
+            )
         if self.report is not None:
             lines.append(f"Latest report: {self.report}")
         return "\n".join([*lines, "", _ADVICE])
@@ -132,6 +146,7 @@ def look(
         _newest_report(
             s3, environment.get("ARCHIVE_BUCKET"), environment.get("REPORTS_PREFIX", "")
         ),
+        *_blocked(s3, environment.get("ARCHIVE_BUCKET"), environment.get("STATUS_KEY")),
     )
 
 
@@ -179,6 +194,23 @@ def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | Non
     )
     folders = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
     return console_link(s3.meta.region_name, bucket, max(folders)) if folders else None
+
+
+def _blocked(
+    s3: "S3Client", bucket: str | None, key: str | None
+) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Read what the last run wrote of waiting messages; nothing where it cannot be read."""
+    if not bucket or not key:
+        return 0, ()
+    try:
+        raw = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+        found = [(one["message_id"], int(one["waiting"])) for one in raw["blockers"]]
+        # Nothing but ids goes into a notice, whatever the file holds.
+        if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in found):
+            return 0, ()
+        return int(raw["waiting"]), tuple(found)
+    except (ClientError, ValueError, KeyError, TypeError):
+        return 0, ()
 
 
 def console_link(region: str, bucket: str, folder: str) -> str:

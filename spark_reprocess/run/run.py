@@ -4,8 +4,10 @@ Safe to run twice and to kill at any point: each step is, and the next run goes 
 ended. One run at a time works on an archive.
 """
 
+import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +15,7 @@ from spark_reprocess.actor import actor
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import BusyError
@@ -30,6 +33,9 @@ from spark_reprocess.run.run_values import (
 )
 from spark_reprocess.upkeep.history import UNDECIDED
 from spark_reprocess.upkeep.status import StatusOptions, status
+
+STATUS_FILE = "status.json"
+"""Below the archive's root: what waits since the last run; ids and numbers only."""
 
 Publish = Callable[[Undecided], str | None]
 """Tells a monitoring system what is undecided; answers what went wrong, None if nothing."""
@@ -70,7 +76,7 @@ def run(
                 redriven = _redrive(spark, options, policy, findings, progress)
             except BusyError as error:
                 postponed = str(error)
-        undecided = _undecided(spark, archive)
+        undecided = _undecided(spark, archive, run_id)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -128,10 +134,14 @@ def _redrive(
     return redrive(spark, wanted, progress=progress)
 
 
-def _undecided(spark: SparkSession, archive: Archive) -> Undecided:
+def _undecided(spark: SparkSession, archive: Archive, run_id: str) -> Undecided:
+    """Count what is left, and write down for the daily notice who waits for whom."""
     if not drain_ids(archive):
         return Undecided(0, 0)
     now = status(spark, StatusOptions(archive.root))
+    waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
+    content = {"version": 1, "run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
+    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0
     return Undecided(now.count(UNDECIDED), max(0, round(age_seconds)))

@@ -1,5 +1,6 @@
 """FIFO: a message waits behind an earlier one of its message group that stays in the archive."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.run.run import run
+from spark_reprocess.run.run_values import RunOptions
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, bodies, executed, receive_all
@@ -155,3 +158,16 @@ def test_status_names_the_message_that_others_wait_for(
     assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
         capsys.readouterr().out
     )
+
+
+def test_a_run_writes_down_who_waits_for_whom(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    queue = make_queue("parked.fifo")
+    archive = archive_of(tmp_path, [parked(1), parked(2), parked(3)], drained_from=queue.url)
+
+    run(spark, RunOptions(archive.root, queue.url))
+
+    written = json.loads(archive.read("status.json") or b"")
+    assert written["waiting"] == 2
+    assert written["blockers"] == [{"message_id": "m-1", "waiting": 2}]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BUCKET = "archive"
 PREFIX = "archive/reports/"
+STATUS = "archive/status.json"
 
 
 @dataclass
@@ -65,6 +66,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
             "TOPIC_ARN": topic,
             "ARCHIVE_BUCKET": BUCKET,
             "REPORTS_PREFIX": PREFIX,
+            "STATUS_KEY": STATUS,
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -232,3 +234,34 @@ def test_a_subject_is_never_longer_than_sns_takes() -> None:
 )
 def test_links_go_to_the_console_of_the_partition(region: str, host: str) -> None:
     assert console_link(region, BUCKET, PREFIX).startswith(f"https://{host}/s3/buckets/{BUCKET}?")
+
+
+def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:
+    status = {"waiting": 7, "blockers": [{"message_id": "0a-1", "waiting": 7}]}
+    account.park(1)
+    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=json.dumps(status).encode())
+
+    remind()
+
+    [(_, text)] = account.notices()
+    assert "7 wait behind an earlier message of their message group" in text
+    assert "which comes first: 0a-1 (7)" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no JSON",
+        b"[]",
+        b'{"waiting": 1, "blockers": [{"message_id": "a body, perhaps", "waiting": 1}]}',
+        b'{"waiting": 1, "blockers": [{"message_id": 5, "waiting": 1}]}',
+    ],
+)
+def test_a_status_that_is_none_is_left_out(account: Account, content: bytes) -> None:
+    account.park(1)
+    account.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=content)
+
+    remind()
+
+    [(_, text)] = account.notices()
+    assert "wait behind" not in text
