@@ -27,6 +27,7 @@ DECIDED_BY_THE_STACK = (
     "--to-queue-url",
     "--main-queue-url",
     "--policy",
+    "--policy-sha256",
     "--execute",
     "--reason",
 )

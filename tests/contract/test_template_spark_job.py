@@ -152,8 +152,8 @@ def test_the_job_is_told_the_hash_that_the_policy_must_have() -> None:
     pinned = stack_of(**POLICY, SparkJobPolicySha256="0aB1" * 16)
     command = command_line_of(pinned)
 
-    assert command[-4:-2] == ["--policy", POLICY["SparkJobPolicyUri"]]
-    assert command[-2:] == ["--policy-sha256", "0aB1" * 16]
+    assert command[-5:-3] == ["--policy", POLICY["SparkJobPolicyUri"]]
+    assert command[-3:] == ["--policy-sha256", "0aB1" * 16, "--no-samples"]
     assert parse(command).options.policy_sha256 == "0ab1" * 16
     assert pinned.broken_rules == []
 
