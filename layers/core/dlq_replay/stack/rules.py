@@ -255,16 +255,16 @@ def _attributes_have_room(of: Installation) -> Iterator[Finding]:
     if most >= MAX_ATTRIBUTES:
         yield _broken(
             of.main.name,
-            f"messages with {most} attributes have no room for the counter; they are parked, and no "
-            "scheduled run redrives them",
+            f"messages with {most} attributes have no room for the counter; they are parked, and "
+            "no scheduled run redrives them",
             f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
         )
     elif most > MAX_ATTRIBUTES - _OUR_ATTRIBUTES:
         yield _risk(
             of.main.name,
             f"messages with {most} attributes have no room for the context: they are replayed, "
-            "but no wait of theirs is longer than 900 s, parked copies do not say why or from which "
-            "queue, and no scheduled run redrives them",
+            "but no wait of theirs is longer than 900 s, parked copies do not say why or from "
+            "which queue, and no scheduled run redrives them",
             f"have producers send {MAX_ATTRIBUTES - _OUR_ATTRIBUTES} at most",
         )
 
