@@ -4,22 +4,25 @@ import json
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
+from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.dead_letter_schema import Row, to_row, to_table
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.selection import Queues
+from spark_reprocess.redrive.selection import PARKED_QUEUE, Queues, parked_queue
 from spark_reprocess.restore.restore import RestoreOptions, restore
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary
-from tests.builders import context, counter, filler, message, queue_arn, queue_url
+from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -98,6 +101,46 @@ def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
     for row in rows.where("parked_queue = '123456789012/parked'").collect():
         was_foreign = row["parked_reason"] == "foreign_source" and row["source_queue"] != "main"
         assert (row["fate"] == "foreign_source") == was_foreign, row
+
+
+def parked_by_the_function(seed: int, count: int) -> list[tuple[str, str, Row]]:
+    """Rows of messages that the function parked, of two main queues, many without room.
+
+    Returns:
+        Of each its main queue, the parked queue that it was drained from, and its row.
+    """
+    random = Random(seed)
+    rules = policy(max_message_bytes=2048)
+    rows = []
+    for number in range(count):
+        source, parking = random.choice(["main", "invoices"]), random.choice(["parked", "other"])
+        own = filler(random.choice([0, 3, 8, 9, 10]))
+        body = "x" * random.choice([1, 900, 2000])
+        letter = message(f"m-{number}", body, own, DeadLetterQueueSourceArn=queue_arn(source))
+        reason = "foreign_source" if source == "invoices" else "attempts_exhausted"
+        sent = parked_entry(letter, reason, 1_700_000_000, rules)
+        copy = message(f"p-{number}", sent.body, sent.attributes)
+        rows.append((source, parking, to_row(copy, queue_url(parking), NOW)))
+    return rows
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_whatever_room_there_was_no_foreign_message_goes_to_the_main_queue(
+    spark: "SparkSession", seed: int, *, is_named: bool
+) -> None:
+    parked_rows = parked_by_the_function(seed, 300)
+    queues = Queues(queue_url("main"), queue_url("parked"), is_named=is_named, is_shared=True)
+    rows = spark.createDataFrame(to_table([row for _, _, row in parked_rows]))
+    fates = rows.withColumn(PARKED_QUEUE, parked_queue()).withColumn("fate", queues.hindrance()[0])
+
+    found = {row["message_id"]: row["fate"] for row in fates.collect()}
+
+    sent = [one for one in parked_rows if found[one[2]["message_id"]] is None]
+    assert sent
+    assert {(source, parking) for source, parking, _ in sent} == {("main", "parked")}
+    left = [one for one in parked_rows if found[one[2]["message_id"]] == "unknown_source"]
+    assert {source for source, _, _ in left} == {"main", "invoices"}
 
 
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
@@ -239,8 +282,8 @@ def test_a_message_without_a_record_is_left_where_the_dlq_is_shared(stack: Stack
     stack.park(parked(0), message("m-9", "whose is it?", filler(2)))
     stack.make_source("invoices")
 
-    for policy in (REDRIVE_ALL, DISCARD_ALL):
-        stack.policy.write_text(policy)
+    for rules in (REDRIVE_ALL, DISCARD_ALL):
+        stack.policy.write_text(rules)
         summary = stack.run()
         assert counts(summary, "unknown_source") == [1]
         assert summary.undecided.messages == 1
@@ -260,8 +303,8 @@ def test_messages_of_another_main_queue_are_neither_sent_nor_discarded(stack: St
     foreign = context(first_id="f-1", reason="foreign_source", source_queue=name)
     stack.park(message("m-1", "an invoice", foreign))
 
-    for policy in (REDRIVE_ALL, DISCARD_ALL):
-        stack.policy.write_text(policy)
+    for rules in (REDRIVE_ALL, DISCARD_ALL):
+        stack.policy.write_text(rules)
         assert counts(stack.run(), "foreign_source", "sent", "discarded") == [1, 0, 0]
 
     archive = open_archive(stack.archive)

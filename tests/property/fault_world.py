@@ -3,14 +3,17 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import botocore.endpoint
+import pytest
 from botocore.config import Config
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import Attributes
 from dlq_replay.backoff import Backoff
 from dlq_replay.context import CONTEXT_ATTRIBUTE
+from dlq_replay.deadline import require_time_left
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.holding import DeadLetterQueue
 from dlq_replay.message import Message, SendEntry
@@ -26,8 +29,8 @@ from tests.sqs_world.faults import Effect, Fault
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-ONE_TRY = Config(read_timeout=10, retries={"total_max_attempts": 1})
-"""The function's own time-out; botocore's retries would pause in real time."""
+READ_TIMEOUT_SECONDS = 10
+"""The function's own."""
 
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 MAX_ATTEMPTS = 2
@@ -49,12 +52,14 @@ class Scenario:
 
     Attributes:
         budget_seconds: of one invocation, on the virtual clock; None for no deadline.
+        tries: of botocore's client, for each call; its pauses are on the virtual clock, too.
     """
 
     is_fifo: bool
     letters: Sequence[Letter]
     faults: Sequence[Fault]
     budget_seconds: int | None = None
+    tries: int = 1
 
 
 letters = st.builds(
@@ -90,6 +95,7 @@ scenarios = st.builds(
     letters=st.lists(letters, min_size=1, max_size=14),
     faults=st.lists(faults, max_size=4),
     budget_seconds=st.sampled_from([None, 5, 30]),
+    tries=st.sampled_from([1, 3]),
 )
 
 partial_failures = st.builds(
@@ -133,6 +139,7 @@ def play(
     scenario: Scenario,
     make_queue: MakeQueue = SqsQueue,
     make_replayer: MakeReplayer = Replayer,
+    check_deadline: Callable[..., None] = require_time_left,
 ) -> Ending:
     """Run a scenario on a virtual clock until every wait and every visibility timeout is over."""
     stack = Stack(
@@ -143,7 +150,11 @@ def play(
     )
     for place, letter in enumerate(scenario.letters):
         stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])
-    client = client_for(stack.front, ONE_TRY)
+    retries: Any = {"mode": "standard", "total_max_attempts": scenario.tries}
+    config = Config(read_timeout=READ_TIMEOUT_SECONDS, retries=retries)
+    client = client_for(stack.front, config)
+    # Before the handler that answers in place of a network.
+    client.meta.events.register_first("before-send.sqs", check_deadline)
     wired = stack.replayer
     draws = random.Random(1)
     stack.replayer = make_replayer(
@@ -158,14 +169,14 @@ def play(
     stack.front.log.clear()
     stack.front.faults.add(*scenario.faults)
     ending = Ending(scenario, stack, [], [])
-    run(
-        stack.model,
-        [
-            stack.replay_source(batch_size=10),
-            EventSource(stack.main, _collector(ending.handled)),
-            EventSource(stack.parked, _collector(ending.parked)),
-        ],
-    )
+    sources = [
+        stack.replay_source(batch_size=10),
+        EventSource(stack.main, _collector(ending.handled)),
+        EventSource(stack.parked, _collector(ending.parked)),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.endpoint, "time", stack.clock)
+        run(stack.model, sources)
     return ending
 
 
@@ -222,7 +233,15 @@ def only_lost_answers_duplicate(ending: Ending) -> None:
         assert extra == 0
 
 
+def no_try_begins_after_its_invocation(ending: Ending) -> None:
+    invocations = ending.stack.invocations_ms
+    for record in ending.stack.front.log.records("SendMessageBatch") if invocations else ():
+        _, ends_ms = max(one for one in invocations if one[0] <= record.at_ms)
+        assert record.at_ms < ends_ms
+
+
 LAWS = (
+    no_try_begins_after_its_invocation,
     nothing_is_lost,
     what_arrives_is_what_was_sent,
     groups_keep_their_order,

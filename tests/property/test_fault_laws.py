@@ -18,6 +18,7 @@ from tests.property.fault_world import (
     Ending,
     Scenario,
     groups_keep_their_order,
+    no_try_begins_after_its_invocation,
     nothing_is_lost,
     only_lost_answers_duplicate,
     partial_failures,
@@ -88,6 +89,10 @@ class ForgetsLanes(Replayer):
         return [[shipment] for lane in super()._lanes(steps) for shipment in lane]
 
 
+def forgets_deadlines(**_: object) -> None:
+    """Lets botocore repeat a call whenever it likes."""
+
+
 @pytest.mark.parametrize(
     ("law", "broken", "among"),
     [
@@ -95,8 +100,9 @@ class ForgetsLanes(Replayer):
         (what_arrives_is_what_was_sent, {"make_queue": EncodesBinaryTwice}, scenarios),
         (groups_keep_their_order, {"make_replayer": ForgetsLanes}, partial_failures),
         (only_lost_answers_duplicate, {"make_queue": RepeatsWholeBatches}, partial_failures),
+        (no_try_begins_after_its_invocation, {"check_deadline": forgets_deadlines}, scenarios),
     ],
-    ids=["law 1", "law 2", "law 4", "law 5"],
+    ids=["law 1", "law 2", "law 4", "law 5", "no late try"],
 )
 def test_law_catches_a_broken_variant(
     law: Callable[[Ending], None], broken: dict[str, Any], among: SearchStrategy[Scenario]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
+from dlq_replay.deadline import calls_until
 from dlq_replay.decision import Replay
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
@@ -55,6 +56,7 @@ class Stack:
         )
         self.replayer = self._replayer(rate_seconds, cap_seconds, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
+        self.invocations_ms: list[tuple[int, int]] = []
         self.replayed: list[Message] = []
 
     def now_seconds(self) -> int:
@@ -65,7 +67,9 @@ class Stack:
         return EventSource(self.dlq, self.replay, batch_size)
 
     def replay(self, batch: Sequence[Message]) -> set[str]:
-        outcome = self.replayer.replay(batch, self._deadline())
+        seconds_left = self._deadline()
+        with calls_until(seconds_left):
+            outcome = self.replayer.replay(batch, seconds_left)
         self.outcomes.append(outcome)
         gone = {one.message_id for one in outcome.outcomes if isinstance(one.fate, Replay)}
         self.replayed.extend(letter for letter in batch if letter.message_id in gone)
@@ -75,7 +79,9 @@ class Stack:
     def _deadline(self) -> Callable[[], float]:
         if self.budget_seconds is None:
             return forever
-        ends_ms = self.clock.now_ms() + 1000 * self.budget_seconds
+        starts_ms = self.clock.now_ms()
+        ends_ms = starts_ms + 1000 * self.budget_seconds
+        self.invocations_ms.append((starts_ms, ends_ms))
         return lambda: (ends_ms - self.clock.now_ms()) / 1000
 
     def _replayer(
