@@ -3,7 +3,6 @@
 A title, a lead in the comment above a group, and the condition of the snapshot may quote one.
 """
 
-import json
 from collections.abc import Collection, Iterator
 
 import yaml
@@ -45,7 +44,8 @@ def with_condition(text: str, where: str) -> str:
     start, end = found.start_mark.index, found.end_mark.index
     # A block's text reaches to the start of the next line.
     line_end = "\n" if text[start:end].endswith("\n") else ""
-    return f"{text[:start]}{json.dumps(where)}{line_end}{text[end:]}"
+    quoted = yaml.safe_dump(where, default_style='"', width=2**31).rstrip("\n")
+    return f"{text[:start]}{quoted}{line_end}{text[end:]}"
 
 
 def _without_leads(text: str, start: int) -> str:

@@ -1,7 +1,7 @@
 """``erase`` in a real Spark session."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -192,7 +192,8 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
     refusals: list[str] = []
 
     @contextmanager
-    def erase_meanwhile(label: str, _: object) -> Iterator[None]:
+    def erase_meanwhile(label: str, status: Callable[[], str]) -> Iterator[None]:
+        del status
         yield
         if label == "looking for leads":
             try:

@@ -1,6 +1,7 @@
 """What erasing does to files, plans and records, without Spark."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +29,7 @@ from spark_reprocess.erase.reports import reports_of, strip_report
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
-from spark_reprocess.plan.titles import without_titles
+from spark_reprocess.plan.titles import with_condition, without_titles
 from tests.builders import NOW, filler, message, queue_url
 
 DRAIN = "20261121T031502Z-ab12cd"
@@ -50,11 +51,20 @@ class Dying:
     def read(self, path: str) -> bytes | None:
         return self.archive.read(path)
 
+    def outdated(self, folder: str) -> list[str]:
+        return self.archive.outdated(folder)
+
     def list(self, folder: str) -> list[str]:
         return self.archive.list(folder)
 
     def sweep(self, folder: str) -> None:
         self.archive.sweep(folder)
+
+    def outdated_contents(self, path: str) -> Iterator[bytes]:
+        return self.archive.outdated_contents(path)
+
+    def remove_outdated(self, path: str) -> None:
+        self.archive.remove_outdated(path)
 
     def discard(self, path: str) -> None:
         self.archive.discard(path)
@@ -226,6 +236,32 @@ def test_title_goes_and_the_rest_of_the_plan_stays(title: str) -> None:
     before["groups"][0].pop("title")
     assert after == before
     assert stripped.endswith("# my own comment\n")
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_condition_goes_and_the_rest_of_the_plan_stays(where: str, ids: str) -> None:
+    plan = replace(a_plan(), snapshot=Snapshot((DRAIN,), 1, digest(["a"]), where))
+    text = plan_text(plan) + "# my own comment\n"
+
+    cleaned = with_condition(text, ids)
+
+    before, after = yaml.safe_load(text), yaml.safe_load(cleaned)
+    assert after["snapshot"].pop("where") == ids
+    before["snapshot"].pop("where")
+    assert after == before
+    assert cleaned.endswith("# my own comment\n")
+
+
+@pytest.mark.parametrize("style", ["|\n    body = 'Jane'\n", ">-\n    body =\n    'J'\n", "Jane"])
+def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
+    text = f"snapshot:\n  where: {style}\n  sha256: x\n"
+
+    assert yaml.safe_load(with_condition(text, "b")) == {"snapshot": {"where": "b", "sha256": "x"}}
+
+
+def test_plan_without_a_condition_gets_none() -> None:
+    assert with_condition(plan_text(a_plan()), "b") == plan_text(a_plan())
+    assert with_condition("a: [", "b") == "a: ["
 
 
 def test_lead_goes_and_other_comments_stay() -> None:
