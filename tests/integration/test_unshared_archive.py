@@ -91,7 +91,8 @@ def test_no_message_is_sent_and_nothing_is_claimed(
     verb: str,
 ) -> None:
     queue = make_queue("destination")
-    archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
+    messages = [parked(2 * n) for n in range(4)]
+    archive = archive_of(tmp_path / "archive", messages, drained_from=queue.url)
     plan = planned(spark, archive)
     other_disk: Path = request.getfixturevalue("other_disk")
     to = {
