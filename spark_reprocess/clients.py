@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -10,7 +10,6 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.direct_client import direct_client
 from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue, client_config
 from spark_reprocess.errors import InputError
@@ -61,8 +60,8 @@ def _client(queue_url: str, config: Config) -> "SQSClient":
     usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
     region = region_of(queue_url, usual)
     merged = client_config(CONCURRENT_CALLS).merge(config)
-    client: Any = session.create_client("sqs", region_name=region, config=merged)
-    return direct_client(client, session)
+    client: SQSClient = session.create_client("sqs", region_name=region, config=merged)
+    return client
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

@@ -1,7 +1,6 @@
 """Queues whose every call has a known answer, and what a redrive puts before them."""
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,19 +14,8 @@ THROTTLED = Refused("RequestThrottled")
 LOST = InDoubt("ConnectionClosedError")
 
 
-class _AtOnce(ABC):
-    """A queue that has the answer when a call begins."""
-
-    @abstractmethod
-    def send_once(self, entries: Sequence[SendEntry]) -> CallResult: ...
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
-        answer = self.send_once(entries)
-        return lambda: answer
-
-
 @dataclass
-class Answers(_AtOnce):
+class Answers:
     """A queue that gives each body its next answer, and then confirms."""
 
     url: str = "https://q"
@@ -44,7 +32,7 @@ class Answers(_AtOnce):
 
 
 @dataclass
-class FallsSilent(_AtOnce):
+class FallsSilent:
     """Takes so many calls, and then no answer comes to any."""
 
     answered_calls: int
@@ -58,22 +46,12 @@ class FallsSilent(_AtOnce):
 
 @dataclass
 class Breaking:
-    """Has a bug in one of its parts."""
+    """Has a bug."""
 
-    part: str
     url: str = "https://q"
 
     def send_once(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        return self._answer("send_once", len(entries))
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
-        self._answer("begin_once", len(entries))
-        return lambda: self._answer("end", len(entries))
-
-    def _answer(self, part: str, count: int) -> Sequence[SendResult]:
-        if part == self.part:
-            raise RuntimeError("a bug")
-        return [Confirmed("copy")] * count
+        raise RuntimeError("a bug")
 
 
 def gated(

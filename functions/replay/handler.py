@@ -19,7 +19,6 @@ from botocore.session import Session
 
 from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
-from dlq_replay.direct_client import direct_client
 from dlq_replay.emf import metric_lines
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import UnreadableRecord, read_event
@@ -123,7 +122,7 @@ def sqs_client() -> "SQSClient":
     """The client that all three queues share."""
     session = botocore.session.get_session()
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
-    return direct_client(without_recursion_header(client), session)
+    return without_recursion_header(client)
 
 
 def make_client(session: Session, service: str, config: Config) -> Any:  # noqa: ANN401 - made at run time

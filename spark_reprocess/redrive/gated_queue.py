@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import (
@@ -12,7 +11,6 @@ from dlq_replay.sending import (
     InDoubt,
     NotReached,
     SendResult,
-    Spoiled,
     send_apart_if_spoiled,
 )
 from spark_reprocess.redrive.gate import Gate
@@ -34,9 +32,6 @@ class OneCallQueue(Protocol):
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call; one result each, in order."""
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
-        """Begin such a call; return what waits for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,42 +64,6 @@ class GatedQueue:
             if not may_go:
                 return [NotReached()] * len(entries)
             return self._told(lambda: self._send_persistently(entries), len(entries))
-
-    def begin(self, entries: Sequence[SendEntry]) -> Callable[[], Sequence[SendResult]]:
-        """Begin what ``send`` does; return what waits for the rest of it, to be called once.
-
-        Whoever begins several calls has them side by side in one thread. That is for a gate that
-        lets calls through as they come: one begun call may not wait for the end of another. While
-        SQS is silent nothing is begun, and each is sent when its turn has come to be waited for.
-        """
-        if self.outlook.is_doubtful or len(entries) > self.gate.call_messages:
-            return partial(self.send, entries)
-        if not self.gate.enter(len(entries), 0):
-            return lambda: [NotReached()] * len(entries)
-        asked_at = self.now_seconds()
-        if asked_at >= self.until_seconds:
-            self.gate.leave(len(entries))
-            return lambda: [NotReached()] * len(entries)
-        call = self._begun(entries)
-        return lambda: self._told(lambda: self._rest(entries, asked_at, call), len(entries))
-
-    def _begun(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
-        try:
-            return self.queue.begin_once(entries)
-        except Exception as error:  # noqa: BLE001 - as in _told, which hears of it
-            return partial(_raise, error)
-
-    def _rest(
-        self, entries: Sequence[SendEntry], asked_at: float, call: Callable[[], CallResult]
-    ) -> Sequence[SendResult]:
-        try:
-            answer = call()
-        finally:
-            self.gate.leave(len(entries))
-        if isinstance(answer, Spoiled):
-            apart = (self._send([entry], self.until_seconds) for entry in entries)
-            answer = [result for results in apart for result in results]
-        return self._repeated(entries, [*answer], [asked_at] * len(entries))
 
     def _told(self, send: Callable[[], Sequence[SendResult]], count: int) -> Sequence[SendResult]:
         """Send, and let the outlook hear of it."""
@@ -179,7 +138,3 @@ def _later(before: SendResult, now: SendResult) -> SendResult:
     ):
         return before
     return now
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error

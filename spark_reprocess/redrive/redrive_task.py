@@ -33,7 +33,6 @@ from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, c
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.gated_queue import GatedQueue
-from spark_reprocess.redrive.overlapping import LookingAhead, send_overlapping
 from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import POSITION, Fate
@@ -85,17 +84,9 @@ class RedriveTask:
                 return []
         url = self.facts.destination
         queue = SqsQueue(self.make_sender(url), url, tries_once=True)
-        chunks = LookingAhead(self._chunks(batches))
-        # Under a rate each call waits for its turn, and a FIFO queue that is busy has many try
-        # again: both hold up what is behind them, so there each has a thread.
-        if queue.can_begin and not (self.address.is_paced or self.facts.to_fifo):
-            overlapping = partial(
-                send_overlapping, most_calls=CONCURRENT_CALLS, meanwhile=chunks.look
-            )
-            return _tally(settle_all(self._sender(gate, queue, overlapping), chunks))
         with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
-            side_by_side = partial(_send_by_threads, executor)
-            return _tally(settle_all(self._sender(gate, queue, side_by_side), chunks))
+            sender = self._sender(gate, queue, partial(_send_by_threads, executor))
+            return _tally(settle_all(sender, self._chunks(batches)))
 
     def _sender(
         self, gate: Gate, queue: SqsQueue, send_all: SendLanes[GatedQueue]

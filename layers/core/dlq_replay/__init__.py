@@ -26,9 +26,6 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``measures``          what is counted and measured, under which names
 ``emf``               measurements as log lines that CloudWatch turns into metrics
 ``deadline``          an adapter: no try of a call begins after the invocation's deadline
-``signing``           AWS's signature of a request
-``connections``       an adapter: HTTP connections that are kept
-``direct_client``     an adapter: botocore's SQS client, with a short way for frequent calls
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
 ``consumer``          the kit for consumers of the main queue; nothing above needs it

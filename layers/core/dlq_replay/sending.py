@@ -121,6 +121,8 @@ def send_lanes(
 ) -> Mapping[Key, SendResult]:
     """Send every lane in its order; lanes share calls and calls run side by side.
 
+    The first of every lane goes first, then the next of those confirmed, and so on.
+
     Args:
         lanes: keys must be distinct over all of them.
         executor: runs the calls; its size bounds how many are open at once.
@@ -130,31 +132,11 @@ def send_lanes(
     Returns:
         A result for every key.
     """
-    return send_in_rounds(
-        lanes, seconds_left, lambda heads: _send_round(heads, executor, seconds_left)
-    )
-
-
-def send_in_rounds(
-    lanes: Iterable[Sequence[Shipment[Key]]],
-    seconds_left: Callable[[], float],
-    send_round: Callable[[Sequence[Shipment[Key]]], Mapping[Key, SendResult]],
-) -> Mapping[Key, SendResult]:
-    """Send the first of every lane with *send_round*, then the next of those confirmed, and so on.
-
-    Args:
-        lanes: keys must be distinct over all of them.
-        seconds_left: at 0 no further round begins (``NotReached``).
-        send_round: sends heads of lanes, in any order; a result for each key.
-
-    Returns:
-        A result for every key.
-    """
     waiting = [list(lane) for lane in lanes if lane]
     results: dict[Key, SendResult] = {s.key: NotReached() for lane in waiting for s in lane}
     while waiting and seconds_left() > 0:
         heads = [lane.pop(0) for lane in waiting]
-        results.update(send_round(heads))
+        results.update(_send_round(heads, executor, seconds_left))
         waiting = [
             lane
             for lane, head in zip(waiting, heads, strict=True)

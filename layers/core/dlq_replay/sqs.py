@@ -5,7 +5,6 @@ Satisfies ``sending.Queue``. The only module of the core that names botocore.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import botocore
@@ -60,6 +59,8 @@ _NOT_SIGNED = (
 )
 """Credentials that ran out and could not be renewed: each try signs anew."""
 
+_EXPIRED_AGAIN = "Credentials were refreshed, but the refreshed credentials are still expired"
+
 # SQS names one of these when a single entry spoils a whole call; nothing of the call was sent, so
 # the entries are sent one by one and only the bad one is refused.
 _SPOILED_BY_AN_ENTRY = frozenset(
@@ -90,7 +91,7 @@ def client_config(max_connections: int) -> Config:
 
     Retries stay few and short: every message that is not confirmed comes back by itself. Left out
     are two things that botocore does for each call and that took a third of its time: it checks
-    the types of what ``to_api`` spells, and spells its own name and surroundings.
+    the types of what ``to_api`` returns, and formats its own name and surroundings.
     """
     return Config(
         parameter_validation=False,
@@ -138,46 +139,22 @@ class SqsQueue:
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call, for callers who count calls; otherwise as ``send``."""
-        request: Any = {"QueueUrl": self.url, "Entries": _spelled(entries)}
-        return self._outcome(lambda: self.client.send_message_batch(**request), len(entries))
-
-    @property
-    def can_begin(self) -> bool:
-        """Whether ``begin_once`` makes its call at once: a ``DirectClient`` that tries once."""
-        return self.tries_once and hasattr(self.client, "begin")
-
-    def begin_once(self, entries: Sequence[SendEntry]) -> Callable[[], CallResult]:
-        """Begin what ``send_once`` does; return what waits for the rest of it, to be called once.
-
-        Where ``can_begin`` does not hold, all of it is done then. Neither raises.
-        """
-        if not self.can_begin:
-            return partial(self.send_once, entries)
-        client: Any = self.client
         count = len(entries)
         try:
-            end = client.begin("SendMessageBatch", QueueUrl=self.url, Entries=_spelled(entries))
-        except (ClientError, BotoCoreError) as error:
-            results = self._after(error, count)
-            return lambda: results
-        return lambda: self._outcome(end, count)
-
-    def _outcome(self, call: Callable[[], Mapping[str, Any]], count: int) -> CallResult:
-        try:
-            return _results(call(), count)
-        except (ClientError, BotoCoreError) as error:
-            return self._after(error, count)
-
-    def _after(self, error: ClientError | BotoCoreError, count: int) -> CallResult:
-        if isinstance(error, ClientError):
+            answer = _ask(
+                self.client.send_message_batch, QueueUrl=self.url, Entries=_to_api(entries)
+            )
+        except ClientError as error:
             if count > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
                 return Spoiled()
             return [_result_of_failed_call(error)] * count
-        if count > 1 and isinstance(error, ParamValidationError):
-            return Spoiled()
-        return [self._result_without_answer(error)] * count
+        except BotoCoreError as error:
+            if count > 1 and isinstance(error, ParamValidationError):
+                return Spoiled()
+            return [self._result_without_answer(error)] * count
+        return _results(answer, count)
 
-    def _result_without_answer(self, error: BotoCoreError) -> SendResult:
+    def _result_without_answer(self, error: Exception) -> SendResult:
         is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
         if isinstance(error, _NOT_SENT) or is_first_try:
             return Refused(type(error).__name__, describe(error))
@@ -215,7 +192,7 @@ class SqsQueue:
         if attempt_id is not None:
             request["ReceiveRequestAttemptId"] = attempt_id
         try:
-            answer = self.client.receive_message(**request)
+            answer = _ask(self.client.receive_message, **request)
         except (ClientError, BotoCoreError) as error:
             raise QueueError(f"receiving from {self.url}: {describe(error)}") from error
         return [_read(received) for received in answer.get("Messages", [])]
@@ -238,7 +215,7 @@ class SqsQueue:
             for index, message in enumerate(messages)
         ]
         try:
-            answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+            answer = _ask(self.client.delete_message_batch, QueueUrl=self.url, Entries=entries)
         except (ClientError, BotoCoreError):
             return list(messages)
         return _not_named(answer, messages)
@@ -269,7 +246,9 @@ class SqsQueue:
         ]
         messages = [message for message, _ in changes]
         try:
-            answer = self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+            answer = _ask(
+                self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries
+            )
         except (ClientError, BotoCoreError):
             return messages
         return _not_named(answer, messages)
@@ -281,7 +260,9 @@ class SqsQueue:
             QueueError: the queue does not exist, or may not be asked, or cannot be reached.
         """
         try:
-            answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["All"])
+            answer = _ask(
+                self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=["All"]
+            )
         except (ClientError, BotoCoreError) as error:
             raise QueueError(f"asking about {self.url}: {describe(error)}") from error
         return {str(name): value for name, value in answer["Attributes"].items()}
@@ -316,7 +297,22 @@ def _unquoted(error: ClientError) -> str:
     return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
 
 
-def _spelled(entries: Sequence[SendEntry]) -> list[Any]:
+def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
+    """Make one call.
+
+    Raises:
+        ClientError, BotoCoreError: as boto3 raises them. CredentialRetrievalError also where boto3
+            raises RuntimeError, because refreshed credentials are already expired.
+    """
+    try:
+        return call(**request)
+    except RuntimeError as error:
+        if not str(error).startswith(_EXPIRED_AGAIN):
+            raise
+        raise CredentialRetrievalError(provider="refresh", error_msg=str(error)) from error
+
+
+def _to_api(entries: Sequence[SendEntry]) -> list[Any]:
     return [entry.to_api(str(index)) for index, entry in enumerate(entries)]
 
 

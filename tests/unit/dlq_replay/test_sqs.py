@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore.session
 import pytest
+from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import (
     ConnectTimeoutError,
     CredentialRetrievalError,
@@ -16,6 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.stub import ANY, Stubber
 
+from dlq_replay.errors import QueueError
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, Refused, Spoiled
 from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
@@ -216,6 +219,28 @@ def test_client_that_tries_once_and_cannot_begin_has_sent_nothing(error: Excepti
     queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
 
     assert [type(result) for result in queue.send(TWO)] == [Refused, Refused]
+
+
+def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() -> None:
+    """botocore raises no class of its own for it."""
+    past = "2020-01-01T00:00:00Z"
+    expired = {"access_key": "a", "secret_key": "s", "token": "t", "expiry_time": past}
+    session = botocore.session.get_session()
+    session._credentials = RefreshableCredentials.create_from_metadata(  # noqa: SLF001
+        expired, refresh_using=lambda: expired, method="test"
+    )
+    url = "http://127.0.0.1:1/123456789012/main"
+    client = session.create_client("sqs", region_name="us-east-1", endpoint_url=url)
+    queue = SqsQueue(client, url, tries_once=True)
+
+    results = queue.send(TWO)
+
+    assert [type(result) for result in results] == [Refused, Refused]
+    assert {result.code for result in results if isinstance(result, Refused)} == {
+        "CredentialRetrievalError"
+    }
+    with pytest.raises(QueueError, match="CredentialRetrievalError"):
+        queue.receive(wait_seconds=0)
 
 
 def test_client_that_repeats_and_cannot_sign_again_is_in_doubt() -> None:
