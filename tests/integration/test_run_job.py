@@ -286,6 +286,17 @@ def test_the_command_line_ends_with_one_summary(
     assert "2 archived, 1 sent, 0 discarded; 1 are undecided, the oldest for" in lines[-1]
 
 
+def test_the_record_of_a_run_names_the_policy_that_decided(installation: Installation) -> None:
+    installation.park(1)
+    digest = sha256(installation.policy.read_bytes()).hexdigest()
+
+    installation.run(policy_sha256=digest)
+
+    archive = open_archive(installation.archive)
+    [path] = [one for one in archive.list("ledger") if "/runs/" in one]
+    assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
+
+
 def test_a_plan_says_which_rule_decided(installation: Installation) -> None:
     installation.park(1, 2)
 
