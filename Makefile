@@ -12,7 +12,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-demo setup-python java classes chromium demo test test-long lint format types build validate sam-local \
+.PHONY: help setup setup-test setup-demo setup-python java classes chromium demo test test-all test-long lint format types build validate sam-local \
 	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
@@ -21,7 +21,10 @@ help: ## Say what each target does
 demo: setup-demo ## Watch messages fail, back off, get parked, be explained and be put right [INPUT=path.jsonl] [QUEUE=fifo]
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
-test: setup ## Run the tests, on a fresh machine too [ARGS="-k name"]
+test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not long" $(ARGS)
+
+test-all: setup ## Run all tests but those of test-long [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 test-long: setup ## Run the tests that take minutes each: whole demos, and leads over many seeds [ARGS="-k name"]
@@ -64,9 +67,11 @@ spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist
 	@$(BIN)/python scripts/package_job.py dist
 	@echo "spark-submit --py-files dist/spark_reprocess.zip dist/spark_job.py VERB ..."
 
-check: lint types test validate build ## All that has to pass before a change lands
+check: lint types test-all validate build ## All that has to pass before a change lands
 
 setup: classes chromium ## Make .venv with everything that tests need; find or install Java and Chromium
+
+setup-test: $(VENV)/.dev java
 
 setup-demo: $(VENV)/.demo java
 

@@ -14,6 +14,22 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+_SLOW_FOLDERS = {"e2e", "simulation"}
+"""Whole programs, and weeks on a virtual clock."""
+
+_QUICK_SPARK_FILE = "test_spark_job.py"
+"""The one file with a Spark session that `make test` runs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as ``slow`` what `make test` leaves to `make test-all`, by folder and by fixture."""
+    for item in items:
+        needs_spark = "started_spark" in getattr(item, "fixturenames", ())
+        is_quick_spark = item.path.name == _QUICK_SPARK_FILE
+        if _SLOW_FOLDERS & set(item.path.parts) or (needs_spark and not is_quick_spark):
+            item.add_marker("slow")
+
+
 _MOST_PROCESSES = 4
 """Each may start a Spark session of its own, of a gigabyte or more."""
 

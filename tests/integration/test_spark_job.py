@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
     spark: "SparkSession",
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    suffix: str,
 ) -> None:
-    source, destination = make_queue("parked"), make_queue("main")
+    source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
-    for start in range(0, 30, 10):
-        source.send([entry_of(one) for one in sent[start : start + 10]])
+    for number, one in enumerate(sent):
+        order = {"message_group_id": f"g-{number % 3}", "deduplication_id": f"d-{number}"}
+        source.send([entry_of(one, **(order if suffix else {}))])
     archive = ["--archive", str(tmp_path / "my archive [1]")]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
@@ -52,6 +55,9 @@ def test_three_commands_lose_nothing(
     for one in arrived:
         assert {n: a for n, a in one.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
         assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
+    for group in {one.message_group_id for one in arrived} if suffix else ():
+        places = [bodies(sent).index(one.body) for one in arrived if one.message_group_id == group]
+        assert places == sorted(places)
     assert spark.sparkContext.applicationId
 
 
