@@ -61,7 +61,7 @@ sam-local: setup build ## Invoke the built function with events/ in a container 
 	@$(BIN)/python -m demo.sam_local $(if $(ENGINE),--engine $(ENGINE)) $(EVENT)
 
 doctor pause resume: setup-python ## Check a deployed stack, or turn its replay off and on [STACK=name]
-	@$(BIN)/python -m dlq_replay.stack $@ $(STACK)
+	@$(BIN)/python -m dlq_cli.stack $@ $(STACK)
 
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist

@@ -2,10 +2,8 @@
 
 import re
 
-from dlq_replay.decision import ParkReason
-from dlq_replay.measures import Metric
-from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
-from dlq_replay.simulate.prices import (
+from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_cli.simulate.prices import (
     EVENT_MESSAGES,
     FUNCTION_GB,
     GLUE_PER_DPU_HOUR,
@@ -16,6 +14,8 @@ from dlq_replay.simulate.prices import (
     SQS_BATCH_ENTRIES,
     SQS_STANDARD_PER_REQUEST,
 )
+from dlq_replay.decision import ParkReason
+from dlq_replay.measures import Metric
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ROOT, TEMPLATE
 

@@ -2,11 +2,10 @@
 
 import re
 
-from dlq_replay.settings import ReplaySettings
-from dlq_replay.simulate.figures import read_seconds, spell_seconds, spell_share
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.report import ACCEPTED_SHARE
-from dlq_replay.simulate.scenario import (
+from dlq_cli.simulate.figures import read_seconds, spell_seconds, spell_share
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.report import ACCEPTED_SHARE
+from dlq_cli.simulate.scenario import (
     DEFAULT_BACKOFF_CAP_SECONDS,
     DEFAULT_BACKOFF_RATE,
     DEFAULT_MAX_ATTEMPTS,
@@ -15,7 +14,8 @@ from dlq_replay.simulate.scenario import (
     Scenario,
     policy_of,
 )
-from dlq_replay.simulate.search import smallest_max_attempts
+from dlq_cli.simulate.search import smallest_max_attempts
+from dlq_replay.settings import ReplaySettings
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ROOT, TEMPLATE, environment_of
 

@@ -2,7 +2,7 @@
 
 import re
 
-from dlq_replay.simulate.growth import (
+from dlq_cli.simulate.growth import (
     CORES_PER_WORKER,
     GLUE_WORKERS,
     HEADROOM,

@@ -13,9 +13,9 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto.server import ThreadedMotoServer
 
-from dlq_replay.stack.__main__ import main
-from dlq_replay.stack.survey import SurveyError
-from dlq_replay.stack.trigger import switch
+from dlq_cli.stack.__main__ import main
+from dlq_cli.stack.survey import SurveyError
+from dlq_cli.stack.trigger import switch
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.scenario import Scenario, policy_of
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.scenario import Scenario, policy_of
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 

@@ -29,7 +29,6 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
 ``consumer``          the kit for consumers of the main queue; nothing above needs it
-``simulate``          what a policy does in an outage: a program; nothing above needs it
 ====================  ==============================================================
 """
 

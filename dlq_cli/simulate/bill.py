@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from dlq_replay.simulate.prices import (
+from dlq_cli.simulate.prices import (
     EVENT_MESSAGES,
     FUNCTION_GB,
     LAMBDA_ARM64_PER_GB_SECOND,
@@ -18,8 +18,8 @@ from dlq_replay.simulate.prices import (
     SQS_CHUNK_BYTES,
     SQS_STANDARD_PER_REQUEST,
 )
-from dlq_replay.simulate.recovery import Recovery
-from dlq_replay.simulate.scenario import Scenario
+from dlq_cli.simulate.recovery import Recovery
+from dlq_cli.simulate.scenario import Scenario
 
 EVENT_SECONDS = 0.1
 MESSAGE_SECONDS = 0.003

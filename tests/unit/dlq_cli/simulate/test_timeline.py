@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.simulate.timeline import Timeline, runs_of
+from dlq_cli.simulate.timeline import Timeline, runs_of
 
 
 def test_a_uniform_draw_is_a_single_run() -> None:

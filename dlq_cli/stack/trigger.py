@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from dlq_cli.stack.survey import SurveyError, function_arn, pipes_to
 from dlq_replay.sqs import describe
-from dlq_replay.stack.survey import SurveyError, function_arn, pipes_to
 
 if TYPE_CHECKING:
     from boto3.session import Session

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import DlqReplayError, QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, describe
-from dlq_replay.stack.facts import Installation, QueueFacts, TriggerFacts
 
 if TYPE_CHECKING:
     from boto3.session import Session

@@ -1,8 +1,7 @@
-"""What a policy does in an outage: ``python -m dlq_replay.simulate --help``.
+"""What a policy does in an outage: ``python -m dlq_cli.simulate --help``.
 
-The decisions are made by ``dlq_replay.decision`` on copies that ``dlq_replay.outgoing`` writes, so
-that the simulation cannot disagree with the Lambda. Standard library only; nothing else of the
-package imports it.
+``dlq_replay.decision`` makes the decisions on copies that ``dlq_replay.outgoing`` writes, so the
+simulation cannot disagree with the Lambda. It needs the standard library and the core alone.
 
 Messages that cannot be told apart are one *cohort*: those at the same place, in the same step of
 time, with the same replay count. What one message does with probability p, a share p of its

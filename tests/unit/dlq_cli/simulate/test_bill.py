@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, Bill, bill_of
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.scenario import Scenario, policy_of
+from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, Bill, bill_of
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.scenario import Scenario, policy_of
 
 
 def bill(count: int, message_bytes: int = 100) -> Bill:

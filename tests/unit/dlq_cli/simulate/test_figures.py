@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.simulate.figures import (
+from dlq_cli.simulate.figures import (
     read_seconds,
     spell_count,
     spell_dollars,

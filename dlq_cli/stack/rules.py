@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dlq_cli.stack.facts import Installation, QueueFacts
 from dlq_replay.attributes import MAX_ATTRIBUTES
-from dlq_replay.stack.facts import Installation, QueueFacts
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
 """Below it Lambda's own throttling sends good messages to the DLQ."""
@@ -178,7 +178,7 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
         yield _risk(
             of.function_name,
             f"replay is paused: {states}",
-            "python -m dlq_replay.stack resume STACK",
+            "python -m dlq_cli.stack resume STACK",
         )
     for trigger in of.triggers:
         if trigger.source_arn != of.dlq.arn:

@@ -1,4 +1,4 @@
-"""``python -m dlq_replay.stack VERB STACK``: examine, pause or resume a live installation."""
+"""``python -m dlq_cli.stack VERB STACK``: examine, pause or resume a live installation."""
 
 import argparse
 import sys
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import boto3
 
-from dlq_replay.stack.facts import Installation
-from dlq_replay.stack.rules import Finding, Severity, examine
-from dlq_replay.stack.survey import SurveyError, survey
-from dlq_replay.stack.trigger import switch
+from dlq_cli.stack.facts import Installation
+from dlq_cli.stack.rules import Finding, Severity, examine
+from dlq_cli.stack.survey import SurveyError, survey
+from dlq_cli.stack.trigger import switch
 
 DONE, FOUND, BAD_INPUT = 0, 1, 2
 
@@ -33,7 +33,7 @@ def main(
         for line in switch(session, arguments.stack, on=arguments.verb == "resume"):
             print(line)
     except SurveyError as error:
-        print(f"dlq_replay.stack: {error}", file=sys.stderr)
+        print(f"dlq_cli.stack: {error}", file=sys.stderr)
         return BAD_INPUT
     if arguments.verb == "pause":
         print("Dead letters now stay in the DLQ, and their retention goes on: resume in time.")
@@ -62,7 +62,7 @@ def _spell(finding: Finding) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m dlq_replay.stack",
+        prog="python -m dlq_cli.stack",
         description="Looks after a deployed stack. Credentials and endpoint are boto3's.",
         epilog="exit codes: 0 done, nothing broken; 1 the doctor found something broken; "
         "2 bad arguments, or the stack cannot be examined",

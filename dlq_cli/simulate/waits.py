@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from dlq_cli.simulate.jitter import Jitter
 from dlq_replay.decision import Decision, Hold, Replay, decide
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import held_entry, replay_entry
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.simulate.jitter import Jitter
 
 _ENTERED_SECONDS = 1_700_000_000
 """When every dead letter here enters the DLQ; any time will do, the rules go by differences."""

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.scenario import Scenario
 from dlq_replay.settings import MAX_ATTEMPTS_RANGE
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.scenario import Scenario
 
 
 def smallest_max_attempts(scenario: Scenario, parked_share: float) -> int | None:

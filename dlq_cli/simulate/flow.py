@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.recovery import Recovery, Steps
-from dlq_replay.simulate.scenario import Scenario
-from dlq_replay.simulate.timeline import Run, Timeline, runs_of
-from dlq_replay.simulate.waits import waits_by_replay_count
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.recovery import Recovery, Steps
+from dlq_cli.simulate.scenario import Scenario
+from dlq_cli.simulate.timeline import Run, Timeline, runs_of
+from dlq_cli.simulate.waits import waits_by_replay_count
 
 MAX_IN_FLIGHT = 120_000
 """Received and hidden copies in one queue; above it, polls find nothing: SQSDeveloperGuide,

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlq_replay.simulate.bill import Bill
-from dlq_replay.simulate.braille import filled_curve, highest_in_columns
-from dlq_replay.simulate.figures import spell_count, spell_dollars, spell_seconds, spell_share
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION
-from dlq_replay.simulate.recovery import Recovery
-from dlq_replay.simulate.scenario import Scenario
+from dlq_cli.simulate.bill import Bill
+from dlq_cli.simulate.braille import filled_curve, highest_in_columns
+from dlq_cli.simulate.figures import spell_count, spell_dollars, spell_seconds, spell_share
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION
+from dlq_cli.simulate.recovery import Recovery
+from dlq_cli.simulate.scenario import Scenario
 
 ACCEPTED_SHARE = 0.001
 """Of an outage's messages may be parked before the report warns."""

@@ -1,7 +1,6 @@
 """A live installation from the outside: examine it, pause it, resume it.
 
-``python -m dlq_replay.stack doctor|pause|resume STACK``. For an operator's machine; the Lambda
-never imports it.
+``python -m dlq_cli.stack doctor|pause|resume STACK``.
 
 ==============  ==================================================================
 ``facts``       what was found, as values; a fact that could not be had is None

@@ -1,7 +1,7 @@
 import pytest
 
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.scenario import MAX_STEPS, Scenario, policy_of
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.scenario import MAX_STEPS, Scenario, policy_of
 
 
 def test_an_hour_passes_in_seconds_and_a_month_in_longer_steps() -> None:

@@ -1,9 +1,9 @@
 import pytest
 
+from dlq_cli.simulate.jitter import MAX_PARTS, Jitter
+from dlq_cli.simulate.scenario import policy_of
+from dlq_cli.simulate.waits import waits_by_replay_count
 from dlq_replay.decision import Replay, decide
-from dlq_replay.simulate.jitter import MAX_PARTS, Jitter
-from dlq_replay.simulate.scenario import policy_of
-from dlq_replay.simulate.waits import waits_by_replay_count
 from tests.builders import NOW, message
 
 DAY = 86_400

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.stack.facts import Installation, QueueFacts, TriggerFacts
-from dlq_replay.stack.rules import Finding, Severity, examine
 from tests.builders import environment, queue_arn, queue_url
 
 TRIGGER = TriggerFacts(

@@ -1,18 +1,18 @@
-"""``python -m dlq_replay.simulate``: what a policy would do in an outage."""
+"""``python -m dlq_cli.simulate``: what a policy would do in an outage."""
 
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 
-from dlq_replay.simulate.arguments import Arguments, parse
-from dlq_replay.simulate.bill import bill_of
-from dlq_replay.simulate.files import write_csv, write_json
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.growth import tables
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.report import ACCEPTED_SHARE, Screen, text_report
-from dlq_replay.simulate.search import smallest_max_attempts
+from dlq_cli.simulate.arguments import Arguments, parse
+from dlq_cli.simulate.bill import bill_of
+from dlq_cli.simulate.files import write_csv, write_json
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.growth import tables
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.report import ACCEPTED_SHARE, Screen, text_report
+from dlq_cli.simulate.search import smallest_max_attempts
 
 
 def main(argv: Sequence[str] | None = None) -> int:

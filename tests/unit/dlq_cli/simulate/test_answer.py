@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from dlq_replay.simulate.__main__ import main
-from dlq_replay.simulate.bill import bill_of
-from dlq_replay.simulate.flow import simulate
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.report import CURVE_LINES, Screen, text_report
-from dlq_replay.simulate.scenario import Scenario, policy_of
-from dlq_replay.simulate.search import smallest_max_attempts
+from dlq_cli.simulate.__main__ import main
+from dlq_cli.simulate.bill import bill_of
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.report import CURVE_LINES, Screen, text_report
+from dlq_cli.simulate.scenario import Scenario, policy_of
+from dlq_cli.simulate.search import smallest_max_attempts
 
 BRAILLE = {chr(0x2800 + dots) for dots in range(256)}
 SMALL = ["--outage", "2m", "--rate", "5", "--max-attempts", "2", "--cap", "30s"]

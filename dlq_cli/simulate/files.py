@@ -7,10 +7,10 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, TextIO
 
-from dlq_replay.simulate.bill import Bill
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.recovery import Recovery
-from dlq_replay.simulate.scenario import Scenario
+from dlq_cli.simulate.bill import Bill
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.recovery import Recovery
+from dlq_cli.simulate.scenario import Scenario
 
 
 def write_json(recoveries: Mapping[Jitter, Recovery], bill: Bill, out: TextIO) -> None:

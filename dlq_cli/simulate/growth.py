@@ -6,10 +6,10 @@ Below its quotas everything grows in proportion, so one simulated outage tells o
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from dlq_replay.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
-from dlq_replay.simulate.figures import spell_count, spell_dollars, spell_seconds
-from dlq_replay.simulate.flow import MAX_IN_FLIGHT, simulate
-from dlq_replay.simulate.prices import (
+from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
+from dlq_cli.simulate.figures import spell_count, spell_dollars, spell_seconds
+from dlq_cli.simulate.flow import MAX_IN_FLIGHT, simulate
+from dlq_cli.simulate.prices import (
     EVENT_MESSAGES,
     GLUE_PER_DPU_HOUR,
     S3_PER_GB_MONTH,
@@ -17,8 +17,8 @@ from dlq_replay.simulate.prices import (
     SQS_BATCH_ENTRIES,
     SQS_STANDARD_PER_REQUEST,
 )
-from dlq_replay.simulate.recovery import Recovery
-from dlq_replay.simulate.scenario import DEFAULT_MESSAGE_BYTES, Scenario
+from dlq_cli.simulate.recovery import Recovery
+from dlq_cli.simulate.scenario import DEFAULT_MESSAGE_BYTES, Scenario
 
 DAY_SECONDS = 86_400
 OUTAGE_SECONDS = 3600

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.simulate.flow import MAX_IN_FLIGHT, simulate
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.scenario import Scenario, policy_of
+from dlq_cli.simulate.flow import MAX_IN_FLIGHT, simulate
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.scenario import Scenario, policy_of
 
 
 def scenario(**given: object) -> Scenario:

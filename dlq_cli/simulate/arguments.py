@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dlq_replay.settings import BACKOFF_CAP_RANGE, BACKOFF_RATE_RANGE, MAX_ATTEMPTS_RANGE
-from dlq_replay.simulate.figures import read_seconds
-from dlq_replay.simulate.scenario import (
+from dlq_cli.simulate.figures import read_seconds
+from dlq_cli.simulate.scenario import (
     DEFAULT_BACKOFF_CAP_SECONDS,
     DEFAULT_BACKOFF_RATE,
     DEFAULT_MAX_ATTEMPTS,
@@ -17,6 +16,7 @@ from dlq_replay.simulate.scenario import (
     Scenario,
     policy_of,
 )
+from dlq_replay.settings import BACKOFF_CAP_RANGE, BACKOFF_RATE_RANGE, MAX_ATTEMPTS_RANGE
 
 _ABOUT = """\
 What would this policy do in an outage? Tells how many messages recover by themselves, how many are
@@ -27,19 +27,19 @@ _EXAMPLES = """\
 examples:
 
   the template's defaults, in an outage of an hour:
-    python -m dlq_replay.simulate --outage 1h --rate 50
+    python -m dlq_cli.simulate --outage 1h --rate 50
 
   how many replays an outage of four hours needs:
-    python -m dlq_replay.simulate --outage 4h --rate 50 --find
+    python -m dlq_cli.simulate --outage 4h --rate 50 --find
 
   why jitter: 10,000 messages that failed together come back together, or spread out
-    python -m dlq_replay.simulate --outage 10m --rate 1 --burst 10000
+    python -m dlq_cli.simulate --outage 10m --rate 1 --burst 10000
 
   a consumer that can do little more than its daily work:
-    python -m dlq_replay.simulate --outage 1h --rate 50 --capacity 60
+    python -m dlq_cli.simulate --outage 1h --rate 50 --capacity 60
 
   a consumer that fails at once and for good with each copy (worst case for the waits):
-    python -m dlq_replay.simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
+    python -m dlq_cli.simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
 
 what is assumed: all tries fail during the outage and none after it. Numbers are averages; a run of
 few messages varies around them. Time passes in steps of 1 s, of more for outages above an hour and
@@ -86,7 +86,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m dlq_replay.simulate",
+        prog="python -m dlq_cli.simulate",
         description=_ABOUT,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from dlq_replay.simulate.jitter import Jitter
-from dlq_replay.simulate.scenario import Scenario
+from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.scenario import Scenario
 
 LAST_MESSAGE = 0.5
 """The last message is through when less than half of one is still out, on average."""
