@@ -1,6 +1,7 @@
 """Powertools' own code against moto's DynamoDB over HTTP."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +265,93 @@ def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_r
     assert handler.seen == ["busy", "processed", "new"]
 
 
+def request_id(record: Record) -> str:
+    """Read the key that a producer gave its request, as a consumer would."""
+    return str(json.loads(record["body"])["request_id"])
+
+
+def request(message_id: str, request_id: str, **fields: Any) -> Record:
+    return lambda_record(message(message_id, body=json.dumps({"request_id": request_id}), **fields))
+
+
+def test_key_of_the_user_makes_several_messages_one(table: Table) -> None:
+    handler = Handler(table, key=request_id)
+    records = [
+        request("m-1", "r-1"),
+        request("m-1", "r-1"),
+        request("m-2", "r-1"),
+        request("m-3", "r-2"),
+        request("copy-1", "r-1", attributes=context(first_id="m-1")),
+    ]
+    for record in records:
+        handler.handle(record)
+
+    assert handler.seen == ["m-1", "m-3"]
+
+
+def test_key_of_the_user_replaces_the_first_id(table: Table) -> None:
+    handler = Handler(table, key=request_id)
+    for number in range(2):
+        handler.handle(request(f"m-{number}", f"r-{number}", attributes=context(first_id="first")))
+
+    assert handler.seen == ["m-0", "m-1"]
+
+
+def test_failed_message_with_a_key_of_the_user_is_processed_when_it_comes_again(
+    table: Table,
+) -> None:
+    handler = Handler(table, key=request_id)
+    handler.failures.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        handler.handle(request("m-1", "r-1"))
+    handler.handle(request("m-2", "r-1"))
+
+    assert handler.seen == ["m-1", "m-2"]
+
+
+def test_key_of_the_user_stands_neither_in_the_table_nor_in_an_error(table: Table) -> None:
+    handler = Handler(table, key=request_id)
+    handler.failures.append(Killed())
+    with pytest.raises(Killed):
+        handler.handle(request("m-1", "bob@example.com"))
+    with pytest.raises(InProgressError) as raised:
+        handler.handle(request("m-2", "bob@example.com"))
+
+    assert raised.value.first_id == "m-2"
+    assert "bob" not in f"{raised.value} {table.items()}"
+
+
+@pytest.mark.parametrize(
+    ("key", "rule"),
+    [
+        ("", "must not be blank"),
+        (" ", "must not be blank"),
+        (None, "must be text, not NoneType"),
+        (7, "must be text, not int"),
+        (b"r-1", "must be text, not bytes"),
+        (["r-1"], "must be text, not list"),
+    ],
+)
+def test_key_that_is_not_text_or_blank_is_refused_before_the_handler_runs(
+    table: Table, key: object, rule: str
+) -> None:
+    handler = Handler(table, key=lambda _: key)
+
+    with pytest.raises(MalformedMessageError, match=f"^idempotency key: {rule}$"):
+        handler.handle(lambda_record(message("m-1")))
+    assert handler.seen == []
+    assert table.items() == []
+
+
+def test_error_of_the_key_function_goes_on_and_the_handler_does_not_run(table: Table) -> None:
+    handler = Handler(table, key=request_id)
+
+    with pytest.raises(json.JSONDecodeError):
+        handler.handle(lambda_record(message("m-1", body="no JSON")))
+    assert handler.seen == []
+    assert table.items() == []
+
+
 def test_async_handler_is_refused_when_it_is_decorated() -> None:
     async def handle(record: Record) -> None: ...
 
@@ -283,7 +371,13 @@ def test_handler_that_turns_out_async_does_not_count_as_having_processed(table: 
 
 def test_faults_of_the_arguments_are_reported_together() -> None:
     with pytest.raises(SettingsError) as raised:
-        idempotent_by_first_id("", consumer="", remember_seconds=0, crashed_after_seconds=1.5)  # type: ignore[arg-type]
+        idempotent_by_first_id(
+            "",
+            consumer="",
+            key="request_id",  # type: ignore[arg-type]
+            remember_seconds=0,
+            crashed_after_seconds=1.5,  # type: ignore[arg-type]
+        )
 
     names = [fault.partition(":")[0] for fault in raised.value.faults]
-    assert names == ["table_name", "consumer", "remember_seconds", "crashed_after_seconds"]
+    assert names == ["table_name", "consumer", "key", "remember_seconds", "crashed_after_seconds"]

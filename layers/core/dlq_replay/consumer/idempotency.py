@@ -1,13 +1,15 @@
-"""A message that comes twice is processed once: Powertools Idempotency, keyed on the first id.
+"""Process a message once that comes twice.
 
-Needs aws_lambda_powertools and boto3, which the layer and the Lambda runtime bring.
+Powertools Idempotency does the work. The key is the message's first id, or one that the consumer
+reads from the message. Needs aws_lambda_powertools and boto3, which the layer and the Lambda
+runtime bring.
 """
 
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
@@ -19,7 +21,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAl
 from dlq_replay.consumer.errors import InProgressError
 from dlq_replay.consumer.identity import first_id
 from dlq_replay.consumer.receipts import Received
-from dlq_replay.errors import SettingsError
+from dlq_replay.errors import MalformedMessageError, SettingsError
 
 R = TypeVar("R", bound=Received)
 
@@ -34,6 +36,7 @@ def idempotent_by_first_id(
     table_name: str,
     *,
     consumer: str,
+    key: Callable[[Any], str] | None = None,
     remember_seconds: int = REMEMBER_SECONDS,
     crashed_after_seconds: int = CRASHED_AFTER_SECONDS,
     client: object = None,
@@ -54,6 +57,10 @@ def idempotent_by_first_id(
             DeleteItem.
         consumer: the name of this consumer in the table, so that several may share one. A change
             forgets what was processed.
+        key: a function of the record. Messages with the same key count as one message: the first
+            is processed, the others are skipped. It returns text that is not blank, such as the
+            request id in the body; the table holds a hash of it. Without it the first id is the
+            key. A change forgets what was processed.
         remember_seconds: for how long a processed message is known, from 1; 30 days by default.
         crashed_after_seconds: a message in hand for longer than that counts as crashed over and
             may be processed anew, from 1. It must exceed the handler's longest run: in a Lambda
@@ -69,11 +76,13 @@ def idempotent_by_first_id(
     The decorated handler raises:
         InProgressError: another worker has the message, or crashed over it just now. Report it as
             failed.
-        MalformedMessageError: the record has no message id.
+        MalformedMessageError: the record has no message id, or *key* returned no text or blank
+            text. Report it as failed. The handler did not run.
+        Whatever *key* raises: the same.
         IdempotencyPersistenceLayerError: of Powertools: the table could not be read or written.
             Report it as failed; should the handler have ended by then, it will run again.
     """
-    _require(table_name, consumer, remember_seconds, crashed_after_seconds)
+    _require(table_name, consumer, key, remember_seconds, crashed_after_seconds)
     config = IdempotencyConfig(
         raise_on_no_idempotency_key=True,
         expires_after_seconds=remember_seconds,
@@ -93,15 +102,24 @@ def idempotent_by_first_id(
 
         @functools.wraps(handler)
         def handle_once(record: R) -> None:
-            key = first_id(record)
+            record_key = first_id(record) if key is None else _checked(key(record))
             try:
-                run_once()(key=key, record=record)
+                run_once()(key=record_key, record=record)
             except IdempotencyAlreadyInProgressError as error:
-                raise InProgressError(key) from error
+                # Not the key, which may be a part of the body: this text is logged and recorded.
+                raise InProgressError(first_id(record)) from error
 
         return handle_once
 
     return decorate
+
+
+def _checked(key: object) -> str:
+    if not isinstance(key, str):
+        raise MalformedMessageError(f"idempotency key: must be text, not {type(key).__name__}")
+    if not key.strip():
+        raise MalformedMessageError("idempotency key: must not be blank")
+    return key
 
 
 def _noted_in(
@@ -139,11 +157,17 @@ class _Deadline:
 
 
 def _require(
-    table_name: str, consumer: str, remember_seconds: int, crashed_after_seconds: int
+    table_name: str,
+    consumer: str,
+    key: object,
+    remember_seconds: int,
+    crashed_after_seconds: int,
 ) -> None:
     texts = {"table_name": table_name, "consumer": consumer}
     numbers = {"remember_seconds": remember_seconds, "crashed_after_seconds": crashed_after_seconds}
     faults = [f"{name}: must not be empty" for name, value in texts.items() if not value]
+    if key is not None and not callable(key):
+        faults.append(f"key: {key!r} must be a function of the record")
     faults += [
         f"{name}: {value!r} must be a whole number of at least 1"
         for name, value in numbers.items()

@@ -17,7 +17,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.message import Message
-from tests.builders import lambda_record
+from tests.builders import lambda_record, message
 from tests.failure_table import FakeFailureTable
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
@@ -27,7 +27,7 @@ from tests.sqs_world.model import SqsModel
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-WHOLE, POLLER, LAMBDA, IDEMPOTENCY = EXAMPLES
+WHOLE, POLLER, LAMBDA, IDEMPOTENCY, REQUEST_ID = EXAMPLES
 
 
 def run(example: str, **names: Any) -> dict[str, Any]:
@@ -119,8 +119,15 @@ def test_lambda_handler_extends_its_batch_in_one_call() -> None:
     assert front.log.count("ChangeMessageVisibilityBatch") == 1
 
 
-def test_idempotent_handler_is_made_without_a_client() -> None:
-    assert callable(run(IDEMPOTENCY)["record_handler"])
+@pytest.mark.parametrize("example", [IDEMPOTENCY, REQUEST_ID])
+def test_idempotent_handler_is_made_without_a_client(example: str) -> None:
+    assert callable(run(example)["record_handler"])
+
+
+def test_request_id_is_read_from_a_record() -> None:
+    record = lambda_record(message("m", body='{"request_id": "r-1"}'))
+
+    assert run(REQUEST_ID)["request_id"](record) == "r-1"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
