@@ -18,7 +18,7 @@ from demo.world import (
     MAX_ATTEMPTS,
     depth,
 )
-from dlq_replay.consumer.rhythm import Rhythm
+from dlq_replay.consumer.heartbeat import HeartbeatConfig
 
 MAIN_QUEUE_ROOM = 150
 """The producer waits above it: the embedded server slows with the length of a queue."""
@@ -28,7 +28,7 @@ _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
 _LOOK_EVERY_SECONDS = 0.5
 _QUIET_LOOKS = 3
-_HEARTBEAT_SECONDS = Rhythm().timeout_seconds
+_HEARTBEAT_SECONDS = HeartbeatConfig().timeout_seconds
 _PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dlq_replay.consumer.heartbeat import Heartbeat
-from dlq_replay.consumer.rhythm import Rhythm
+from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
 from tests.integration.conftest import MakeQueue
-from tests.simulation.pacing import VirtualPacer
+from tests.simulation.ticking import VirtualTicker
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.driver import Driver
@@ -36,7 +35,7 @@ def virtual_run(*, is_fifo: bool, is_beating: bool) -> list[str]:
     """A slow worker against a quick one who polls every second; who processed the message."""
     clock = VirtualClock()
     client = client_for(SqsModel(clock))
-    pacer = VirtualPacer(clock)
+    ticker = VirtualTicker(clock)
     queue = Driver(client).queue("q.fifo" if is_fifo else "q", VisibilityTimeout=VISIBILITY_SECONDS)
     queue.send_fifo("order") if is_fifo else queue.send("order")
     processed: list[str] = []
@@ -50,11 +49,16 @@ def virtual_run(*, is_fifo: bool, is_beating: bool) -> list[str]:
     guard: AbstractContextManager[object] = nullcontext()
     if is_beating:
         guard = Heartbeat.for_messages(
-            client, queue.url, [message], now=clock.time, pacer=pacer, rhythm=Rhythm(20, 10)
+            client,
+            queue.url,
+            [message],
+            now=clock.time,
+            ticker=ticker,
+            config=HeartbeatConfig(20, 10),
         )
     with guard:
         for _ in range(5 * VISIBILITY_SECONDS):
-            pacer.pass_time(1, poll)
+            ticker.pass_time(1, poll)
     processed.append("slow")
     if is_beating:
         queue.delete(message)
@@ -102,11 +106,11 @@ def test_consumer_over_http_processes_once_with_the_heartbeat_and_twice_without(
     visibility_seconds, work_seconds = 1, 6
     with_kit, without = (make_queue(VisibilityTimeout=str(visibility_seconds)) for _ in range(2))
     # Long against the pauses of a busy machine, and still far shorter than the work.
-    rhythm = Rhythm(3, 0.5, received_timeout_seconds=visibility_seconds)
+    config = HeartbeatConfig(3, 0.5, received_timeout_seconds=visibility_seconds)
 
     def work_guarded(message: Any) -> None:
         with Heartbeat.for_messages(
-            with_kit.client, with_kit.url, [message], rhythm=rhythm
+            with_kit.client, with_kit.url, [message], config=config
         ) as beat:
             time.sleep(work_seconds)
             beat.check()

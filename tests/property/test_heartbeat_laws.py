@@ -1,15 +1,13 @@
 """What a heartbeat calls safe is safe, whatever goes wrong: held against the model of SQS."""
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.consumer.heartbeat import Heartbeat
-from dlq_replay.consumer.lease import Extension, Lease
-from dlq_replay.consumer.rhythm import Rhythm
-from tests.simulation.pacing import VirtualPacer
+from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
+from tests.simulation.ticking import VirtualTicker
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.driver import Driver
@@ -39,8 +37,8 @@ faults = st.builds(
     entries=st.sampled_from([(), (0,), (1, 2)]),
     seconds=st.sampled_from([0.5, 5.0, 31.0, 61.0, 121.0, 500.0]),
 )
-rhythms = st.builds(
-    Rhythm,
+configs = st.builds(
+    HeartbeatConfig,
     st.sampled_from([120, 30, 600]),
     st.sampled_from([7.0, 15.0]),
     st.sampled_from([5.0, 30.0]),
@@ -61,14 +59,16 @@ class Scene:
             same process does.
     """
 
-    def __init__(self, rhythm: Rhythm, rules: list[Fault], *, hands_over: bool = False) -> None:
+    def __init__(
+        self, config: HeartbeatConfig, rules: list[Fault], *, hands_over: bool = False
+    ) -> None:
         self.hands_over = hands_over
         self.clock = VirtualClock()
         self.front = Front.of(SqsModel(self.clock))
         self.front.faults.add(*rules)
         client = client_for(self.front)
-        self.pacer = VirtualPacer(self.clock)
-        timeout = int(rhythm.received_timeout_seconds)
+        self.ticker = VirtualTicker(self.clock)
+        timeout = int(config.received_timeout_seconds)
         self.queue = Driver(client).queue("q", VisibilityTimeout=timeout)
         for index in range(MESSAGES):
             self.queue.send(str(index))
@@ -80,9 +80,9 @@ class Scene:
             client,
             self.queue.url,
             received,
-            rhythm=rhythm,
+            config=config,
             now=self.clock.time,
-            pacer=self.pacer,
+            ticker=self.ticker,
         )
 
     def look(self) -> None:
@@ -111,33 +111,34 @@ class Scene:
                 elif move == "done":
                     self._finish(self.ids[seconds % MESSAGES])
                 else:
-                    self.pacer.pass_time(seconds, self.look)
+                    self.ticker.pass_time(seconds, self.look)
 
 
-@given(rhythm=rhythms, rules=st.lists(faults, max_size=6), plan=moves, hands_over=st.booleans())
+@given(config=configs, rules=st.lists(faults, max_size=6), plan=moves, hands_over=st.booleans())
 def test_safe_message_is_never_received_by_another(
-    rhythm: Rhythm, rules: list[Fault], plan: list[tuple[str, int]], *, hands_over: bool
+    config: HeartbeatConfig, rules: list[Fault], plan: list[tuple[str, int]], *, hands_over: bool
 ) -> None:
-    Scene(rhythm, rules, hands_over=hands_over).run(plan)
+    Scene(config, rules, hands_over=hands_over).run(plan)
 
 
-@given(rhythms, peaceful_moves)
+@given(configs, peaceful_moves)
 @settings(max_examples=30)
 def test_nothing_is_shown_while_sqs_answers_be_it_done_or_not(
-    rhythm: Rhythm, plan: list[tuple[str, int]]
+    config: HeartbeatConfig, plan: list[tuple[str, int]]
 ) -> None:
-    scene = Scene(rhythm, [])
+    scene = Scene(config, [])
     scene.run(plan)
 
     assert not scene.taken
 
 
 def test_law_catches_a_heartbeat_that_trusts_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trust(lease: Lease, extension: Extension, answered_at: float) -> Lease:
-        return replace(lease, hidden_until=answered_at + extension.seconds, extend_at=answered_at)
+    def trust(receive: Any, _: float, timeout_seconds: int, answered_at: float) -> None:
+        receive.hidden_until = answered_at + timeout_seconds
+        receive.extend_at = answered_at
 
-    monkeypatch.setattr(Lease, "confirmed", trust)
+    monkeypatch.setattr("dlq_replay.consumer.heartbeat._Receive.confirm", trust)
     late = Fault(Effect.DELAY, EXTEND, nth=2, seconds=500)
 
     with pytest.raises(AssertionError):
-        Scene(Rhythm(), [late]).run([("work", 90)])
+        Scene(HeartbeatConfig(), [late]).run([("work", 90)])

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dlq_replay.consumer.heartbeat import Heartbeat
-from tests.simulation.pacing import VirtualPacer
+from tests.simulation.ticking import VirtualTicker
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.driver import Driver, Received
@@ -24,7 +24,7 @@ class Work:
         self.clock = VirtualClock()
         self.front = Front.of(SqsModel(self.clock))
         self.client = client_for(self.front)
-        self.pacer = VirtualPacer(self.clock)
+        self.ticker = VirtualTicker(self.clock)
         self.queue = Driver(self.client).queue("q", **queue)
         for index in range(count):
             self.queue.send(str(index))
@@ -44,7 +44,7 @@ class Work:
             self.received,
             on_lost=self.lost.append,
             now=self.clock.time,
-            pacer=self.pacer,
+            ticker=self.ticker,
             **options,
         )
 

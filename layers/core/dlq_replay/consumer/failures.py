@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
-from dlq_replay.consumer.receipts import message_id_of
+from dlq_replay.consumer.identity import message_id_of
 from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.exception_facts import Redact
 from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure
@@ -60,17 +60,12 @@ class Table(Protocol):
         """Write them; say which were missed, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """What failed since the outermost ``with``, of one recorder; each message once."""
-
-    recorder: "FailureRecorder"
-    failures: dict[str, Failure] = field(default_factory=dict)
-
-
-# Of the running thread and its asyncio tasks: two batches at a time do not mix. A thread that the
+# The recorder of the outermost ``with``, and what failed since, by message id. It belongs to the
+# running thread and its asyncio tasks, so two batches at a time do not mix. A thread that the
 # consumer starts inside a batch records by itself, at once.
-_current: ContextVar[_Batch | None] = ContextVar("dlq_replay_failures", default=None)
+_current: ContextVar[tuple["FailureRecorder", dict[str, Failure]] | None] = ContextVar(
+    "dlq_replay_failures", default=None
+)
 
 
 @dataclass(eq=False)
@@ -177,16 +172,16 @@ class FailureRecorder:
     @contextmanager
     def _collecting(self, table: Table) -> Iterator[dict[str, Failure]]:
         outer = _current.get()
-        if outer is not None and outer.recorder is self:
-            yield outer.failures
+        if outer is not None and outer[0] is self:
+            yield outer[1]
             return
-        batch = _Batch(self)
-        token = _current.set(batch)
+        failures: dict[str, Failure] = {}
+        token = _current.set((self, failures))
         try:
-            yield batch.failures
+            yield failures
         finally:
             _current.reset(token)
-            _write(table, list(batch.failures.values()))
+            _write(table, list(failures.values()))
 
     def _record_for(self, record: object, exception: Exception) -> None:
         if isinstance(exception, VisibilityLostError):

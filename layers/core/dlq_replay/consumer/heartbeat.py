@@ -1,39 +1,279 @@
-"""Keeps received messages invisible while work goes on. Needs a client like boto3's SQS client."""
+"""Keeps received messages invisible while work goes on. Needs a client like boto3's SQS client.
+
+SQS answers an extension that came too late on a standard queue with success and does nothing
+(https://github.com/localstack/localstack/pull/9632, recorded from AWS). So success proves nothing
+by itself: an extension counts only if its answer came before the time that was confirmed before it.
+"""
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, Unpack
 
-from dlq_replay.consumer.clock import AwakeClock
-from dlq_replay.consumer.errors import VisibilityLostError
-from dlq_replay.consumer.extender import Extender
-from dlq_replay.consumer.lease import Lease
-from dlq_replay.consumer.leases import Leases
-from dlq_replay.consumer.pacer import Pacer, ThreadPacer
-from dlq_replay.consumer.receipts import Received, message_id_of, queue_url_of, receipt_of
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
+from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
 from dlq_replay.consumer.record_handlers import Handler, within
-from dlq_replay.consumer.rhythm import Rhythm
+from dlq_replay.errors import MalformedMessageError, QueueError, SettingsError
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
+LIMIT_SECONDS = 43_200
+"""SQS hides a message for at most 12 hours after its receive; extending does not move that end.
+
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
+"""
+
+_LIMIT_RESERVE_SECONDS = 5
+"""Kept from the 12 hours: they began when SQS sent the message, not when it arrived here."""
+
+_LIMIT_NOTICE_SECONDS = 5
+"""The end of the 12 hours is reported so much earlier, while the message is still hidden."""
+
+_MAX_CHANGES = 10
+"""Entries in one call."""
+
+_MAX_INTERVAL_SHARE = 0.5
+_RETRY_SHARE_OF_TIME_LEFT = 0.25
+_RETRIES_PER_INTERVAL = 60
+
+_EARLY_SHARE_OF_INTERVAL = 0.1
+"""What is due this soon is extended too, so that the messages of a batch stay together."""
+
+_TICKS_PER_INTERVAL = 4
+"""A tick detects that the machine slept; it costs no request."""
+
+_AFTER_BUG_SECONDS = 1.0
+
+_LATE = "its visibility timeout may have ended before it was extended"
+_REFUSED = "SQS refused to extend it: deleted, or received again by another consumer"
+_LIMIT = "SQS hides it no longer: 12 hours since its receive are over"
+
+# SQS says by these that the receipt handle does not hold the message any more. Whatever else goes
+# wrong (throttling, a denied call, a broken connection) may go right at the next try.
+_GONE = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotInflight"})
+
 _logger = logging.getLogger(__name__)
 
 OnLost = Callable[[VisibilityLostError], None]
-"""Told once of each message that is lost, in the heartbeat's thread; it should not take long."""
+"""Called once for each message that is lost, in the heartbeat's thread; it should not take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatConfig:
+    """The numbers of a heartbeat.
+
+    Attributes:
+        timeout_seconds: each extension hides a message for so long from then on, 1 to 43,200.
+            It is also how long a message stays hidden after its worker crashed.
+        interval_seconds: between two extensions of a message, at most half of the timeout, so
+            that the other half is left for retries.
+        received_timeout_seconds: for how long the receive itself hid the message: the queue's
+            visibility timeout, unless the receive asked for another.
+
+    Raises:
+        SettingsError: a number is out of range; all faults together.
+    """
+
+    timeout_seconds: int = 120
+    interval_seconds: float = 60.0
+    received_timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        faults = []
+        if type(self.timeout_seconds) is not int or not 1 <= self.timeout_seconds <= LIMIT_SECONDS:
+            rule = f"must be a whole number from 1 to {LIMIT_SECONDS}"
+            faults.append(f"timeout_seconds: {self.timeout_seconds!r} {rule}")
+        elif not 0 < self.interval_seconds <= self.timeout_seconds * _MAX_INTERVAL_SHARE:
+            rule = "must be above 0 and at most half of timeout_seconds"
+            faults.append(f"interval_seconds: {self.interval_seconds!r} {rule}")
+        if not 0 <= self.received_timeout_seconds <= LIMIT_SECONDS:
+            rule = f"must be from 0 to {LIMIT_SECONDS}"
+            faults.append(f"received_timeout_seconds: {self.received_timeout_seconds!r} {rule}")
+        if faults:
+            raise SettingsError(faults)
+
+
+class AwakeClock:
+    """A monotonic clock that counts a suspended machine, a paused container and a frozen VM.
+
+    ``time.monotonic`` stands still while a Linux machine sleeps; SQS's timeouts do not. This clock
+    follows it and is put ahead whenever the time of day ran further. A time of day that is set
+    forward counts as time that passed, which at worst declares a message lost that was not; one
+    that is set back changes nothing.
+
+    Args:
+        monotonic: seconds from any origin, never going back.
+        time_of_day: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
+        self._monotonic = monotonic
+        self._time_of_day = time_of_day
+        self._offset = time_of_day() - monotonic()
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        """Seconds from any origin; safe to ask from several threads."""
+        monotonic = self._monotonic()
+        self._ahead = max(self._ahead, self._time_of_day() - monotonic - self._offset)
+        return monotonic + self._ahead
+
+
+class Ticker:
+    """Calls a function again and again in a daemon thread, after the seconds that it returned.
+
+    The thread ends at ``stop``, and when the thread ends that called ``start``.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_woken = False
+        self._is_stopped = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, tick: Callable[[], float]) -> None:
+        """Start the thread. The first call comes at once."""
+        arguments = (tick, threading.current_thread())
+        thread = threading.Thread(
+            target=self._run, args=arguments, name="sqs-heartbeat", daemon=True
+        )
+        thread.start()
+        self._thread = thread
+
+    def wake(self) -> None:
+        """Call the function now; something changed."""
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Stop, and wait for a call in progress, unless this is the thread of that call."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self, tick: Callable[[], float], owner: threading.Thread) -> None:
+        while not self._is_stopped and owner.is_alive():
+            try:
+                pause_seconds = tick()
+            except Exception:
+                # A dead thread would let every timeout run out, and nobody would see it.
+                _logger.exception("the heartbeat failed; it goes on")
+                pause_seconds = _AFTER_BUG_SECONDS
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_woken or self._is_stopped, pause_seconds)
+                self._is_woken = False
+
+
+@dataclass(slots=True, eq=False)
+class _Receive:
+    """One receive of one message. Times are seconds on the heartbeat's clock. No I/O.
+
+    Attributes:
+        hidden_until: until then no other consumer receives the message: counted from the last
+            confirmed extension, from the moment when it was sent; at the limit a little less.
+        extend_at: when to extend it next; infinite once the limit is reached.
+        limit_at: SQS's 12 hours, less a reserve.
+        is_done: the work is finished. The message stays hidden, and its loss is not reported.
+        loss: why the message is lost; empty before. Final.
+        code: SQS's last error code; may be empty.
+    """
+
+    message_id: str
+    receipt_handle: str
+    config: HeartbeatConfig
+    hidden_until: float
+    extend_at: float
+    limit_at: float
+    is_done: bool = False
+    loss: str = ""
+    code: str = ""
+
+    def loss_at(self, now: float) -> str:
+        """Why the message is not certainly hidden any more; empty while it is."""
+        if self.loss or now < self.hidden_until:
+            return self.loss
+        return _LIMIT if self.extend_at == inf else _LATE
+
+    def error_at(self, now: float) -> VisibilityLostError | None:
+        """What ``check`` raises; None while the message is certainly hidden."""
+        loss = self.loss_at(now)
+        if not loss:
+            return None
+        kind = VisibilityLimitError if loss == _LIMIT else VisibilityLostError
+        return kind(self.message_id, f"{loss} ({self.code})" if self.code else loss)
+
+    def timeout_to_ask(self, now: float) -> int:
+        """The timeout to ask SQS for, in seconds; 0 where it is too late or nothing is gained."""
+        seconds = min(self.config.timeout_seconds, int(self.limit_at - now))
+        return 0 if self.loss_at(now) else max(seconds, 0)
+
+    def confirm(self, sent_at: float, timeout_seconds: int, answered_at: float) -> None:
+        """SQS answered that it hid the message. An answer that came too late is no proof."""
+        self.loss = self.loss_at(answered_at)
+        if self.loss:
+            return
+        self.code = ""
+        self.hidden_until = sent_at + timeout_seconds
+        self.extend_at = sent_at + self.config.interval_seconds
+        if self.hidden_until > self.limit_at - 1:
+            self.hidden_until -= _LIMIT_NOTICE_SECONDS
+            self.extend_at = inf
+
+    def fail(self, sent_at: float, timeout_seconds: int, answered_at: float, code: str) -> None:
+        """No confirmation came: SQS may have hidden the message anew, or not.
+
+        The worse of the two counts: where the receive hid it for longer than an extension does,
+        the end may have come nearer. The next try comes after a quarter of the time left: with
+        the defaults first after 15 s, then sooner and sooner, at least a second apart, some 14
+        tries in all.
+        """
+        self.code = code
+        self.hidden_until = min(self.hidden_until, sent_at + timeout_seconds)
+        left_seconds = self.hidden_until - answered_at
+        shortest = self.config.interval_seconds / _RETRIES_PER_INTERVAL
+        self.extend_at = answered_at + max(left_seconds * _RETRY_SHARE_OF_TIME_LEFT, shortest)
+        self.loss = self.loss_at(answered_at)
+
+    def refuse(self, code: str) -> None:
+        """SQS does not know this receive any more."""
+        self.loss, self.code = _REFUSED, code
+
+
+class _Answer(NamedTuple):
+    """SQS's answer on one message.
+
+    Attributes:
+        code: SQS's error code, or the name of the exception; empty if SQS confirmed. Never the
+            error's text, which quotes receipt handles.
+        is_refused: the handle does not hold the message; trying again is of no use.
+    """
+
+    code: str = ""
+    is_refused: bool = False
 
 
 class HeartbeatOptions(TypedDict, total=False):
     """The keyword arguments of a Heartbeat, documented there."""
 
-    rhythm: Rhythm | None
+    config: HeartbeatConfig | None
     received_seconds_ago: float
     on_lost: OnLost | None
     now: Callable[[], float] | None
-    pacer: Pacer | None
+    ticker: Ticker | None
 
 
 class Heartbeat:
@@ -49,7 +289,7 @@ class Heartbeat:
     A message is *lost* once it is not certain that no other consumer has it: no extension was
     confirmed in time, SQS refused one (the message was deleted, or received again), or its 12
     hours are over. A loss is final for that receive, concerns that message alone, raises nothing
-    by itself, and is told by ``check``, ``is_safe`` and *on_lost*.
+    by itself, and is reported by ``check``, ``is_safe`` and *on_lost*.
 
     A redrive's canary has to know how long a message may stay hidden: ``--consumer-max-seconds``.
 
@@ -59,11 +299,11 @@ class Heartbeat:
         client: a boto3 SQS client.
         queue_url: where the messages came from.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
-        rhythm: timeout and interval; tell it the queue's visibility timeout.
+        config: timeout and interval, and the queue's visibility timeout.
         received_seconds_ago: how long before this call the messages were received.
-        on_lost: told once of each lost message.
+        on_lost: called once for each lost message.
         now: seconds on a clock that never goes back.
-        pacer: what calls the heartbeat when it is time; for one block only.
+        ticker: what calls the heartbeat when it is time; for one block only.
 
     Raises:
         MalformedMessageError: a message has no id or no receipt handle.
@@ -75,22 +315,31 @@ class Heartbeat:
         queue_url: str,
         messages: Sequence[Received],
         *,
-        rhythm: Rhythm | None = None,
+        config: HeartbeatConfig | None = None,
         received_seconds_ago: float = 0.0,
         on_lost: OnLost | None = None,
         now: Callable[[], float] | None = None,
-        pacer: Pacer | None = None,
+        ticker: Ticker | None = None,
     ) -> None:
+        self._client = client
+        self._queue_url = queue_url
+        self._config = config or HeartbeatConfig()
         self._on_lost = on_lost
         self._now = now or AwakeClock()
-        self._pacer = pacer or ThreadPacer()
-        self._lock = threading.Lock()
+        self._ticker = ticker or Ticker()
         self._is_over = False
-        self._leases = Leases(rhythm or Rhythm())
-        self._extender = Extender(client, queue_url, self._leases, self._lock, self._now)
+        self._lock = threading.Lock()  # guards the next two; never held during a call
+        self._receives: dict[str, _Receive] = {}  # by message id: the latest receive alone counts
+        self._unreported: list[VisibilityLostError] = []
+        # Calls follow one another, so an extension on its way never hides what was given up.
+        self._calling = threading.Lock()
         received_at = self._now() - received_seconds_ago
         for received in messages:
-            self._leases.add(*receipt_of(received), received_at)
+            message_id, handle = message_id_of(received), receipt_handle_of(received)
+            if message_id is None or handle is None:
+                rule = "must be text, as SQS gave it"
+                raise MalformedMessageError(f"message id and receipt handle: {rule}")
+            self._add(message_id, handle, received_at)
 
     @classmethod
     def for_messages(
@@ -117,18 +366,19 @@ class Heartbeat:
         heartbeat; that needs ``sqs:GetQueueUrl``.
 
         Raises:
-            MalformedMessageError, QueueError: see ``receipts.queue_url_of``.
+            MalformedMessageError: the records name no queue, or several.
+            QueueError: SQS does not name the queue's URL.
         """
         if queue_url is None:
-            queue_url = queue_url_of(client, records) if records else ""
+            queue_url = _queue_url_of(client, records) if records else ""
         return cls(client, queue_url, records, **options)
 
     def __enter__(self) -> Self:
         if self._is_over:
             raise RuntimeError("a heartbeat serves one block; make another for the next")
-        if len(self._leases):
-            self._step()
-            self._pacer.start(self._step)
+        if self._receives:
+            self._tick()
+            self._ticker.start(self._tick)
         return self
 
     def __exit__(
@@ -138,10 +388,9 @@ class Heartbeat:
         traceback: TracebackType | None,
     ) -> None:
         self._is_over = True
-        self._extender.stop()
-        self._pacer.stop()
+        self._ticker.stop()
         if error is not None:
-            self._extender.release(self._watched_ids())
+            self.give_up()
 
     def is_safe(self, message_id: str) -> bool:
         """Whether the message is certainly still hidden.
@@ -156,8 +405,11 @@ class Heartbeat:
         0 if it is lost or not watched. Shrinks below the interval only while extensions fail.
         """
         with self._lock:
-            lease = self._leases.get(message_id)
-            return lease.seconds_left(self._now()) if lease else 0.0
+            now = self._now()
+            receive = self._watched(message_id)
+            if receive is None or receive.loss_at(now):
+                return 0.0
+            return receive.hidden_until - now
 
     def check(self, message_id: str | None = None) -> None:
         """Raise if the message is lost; without an id, if any watched message is.
@@ -171,12 +423,12 @@ class Heartbeat:
         """
         with self._lock:
             now = self._now()
-            found = self._leases.all() if message_id is None else [self._leases.get(message_id)]
-        for lease in found:
-            if lease is None:
-                raise KeyError(message_id)
-            if (aged := lease.aged(now)).loss:
-                raise aged.error()
+            for one in [message_id] if message_id is not None else self._watched_ids():
+                receive = self._watched(one)
+                if receive is None:
+                    raise KeyError(message_id)
+                if error := receive.error_at(now):
+                    raise error
 
     def done(self, message_id: str) -> None:
         """The work on this message is finished; the caller, or Lambda, deletes it.
@@ -184,7 +436,11 @@ class Heartbeat:
         Until then, or until the block ends, it stays hidden, and nothing shows it early.
         """
         with self._lock:
-            self._leases.finish(message_id)
+            receive = self._watched(message_id)
+            if receive is not None and receive.loss:
+                del self._receives[message_id]
+            elif receive is not None:
+                receive.is_done = True
 
     def guarded(self, handler: Handler) -> Handler:
         """Wrap the handler of one record, plain or async, for a processor of batches.
@@ -212,7 +468,22 @@ class Heartbeat:
             Whether SQS confirmed it of all. What it did not comes back when its timeout ends; a
             lost message is left alone.
         """
-        return self._extender.release(message_ids or self._watched_ids())
+        with self._calling:
+            with self._lock:
+                asked = message_ids or self._watched_ids()
+                watched = [self._receives.pop(one) for one in asked if self._watched(one)]
+                now = self._now()
+                held = [one for one in watched if not one.loss_at(now)]
+            unconfirmed = []
+            for part in _parts(held):
+                answers = self._change([(one.receipt_handle, 0) for one in part])
+                unconfirmed += [
+                    (one.message_id, answer.code)
+                    for one, answer in zip(part, answers, strict=True)
+                    if answer.code
+                ]
+        _log_unconfirmed("not released", unconfirmed)
+        return len(held) == len(asked) and not unconfirmed
 
     def replace_receipt(
         self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
@@ -226,33 +497,173 @@ class Heartbeat:
             new message to the caller.
         """
         with self._lock:
-            if self._leases.get(message_id) is None:
+            if self._watched(message_id) is None:
                 return False
-            self._leases.add(message_id, receipt_handle, self._now() - received_seconds_ago)
-        self._pacer.wake()
+            self._add(message_id, receipt_handle, self._now() - received_seconds_ago)
+        self._ticker.wake()
         return True
 
-    def _watched_ids(self) -> list[str]:
+    def _tick(self) -> float:
+        """Do what is due; return the seconds until the next call."""
         with self._lock:
-            return [lease.message_id for lease in self._leases.all()]
-
-    def _step(self) -> float:
-        self._extender.extend_due()
+            horizon = self._now() + self._config.interval_seconds * _EARLY_SHARE_OF_INTERVAL
+            due = [one for one in self._hidden() if one.extend_at <= horizon]
+        for part in _parts(sorted(due, key=lambda one: one.hidden_until)):
+            if not self._is_over:
+                self._extend(part)
         with self._lock:
             now = self._now()
-            self._leases.expire(now)
-            lost = self._leases.take_unreported()
-            pause_seconds = self._leases.seconds_to_next_look(now)
-        for lease in lost:
-            self._report(lease)
+            for receive in self._hidden():
+                receive.loss = receive.loss_at(now)
+                self._handle_loss(receive, now)
+            lost, self._unreported = self._unreported, []
+            pause_seconds = self._seconds_to_next_tick(now)
+        for error in lost:
+            self._report(error)
         return pause_seconds
 
-    def _report(self, lease: Lease) -> None:
-        error = lease.error()
+    def _extend(self, due: Sequence[_Receive]) -> None:
+        with self._calling:
+            with self._lock:
+                sent_at = self._now()
+                asked = [
+                    (one, seconds)
+                    for one in due
+                    if self._is_current(one) and (seconds := one.timeout_to_ask(sent_at))
+                ]
+            if not asked:
+                return
+            answers = self._change([(one.receipt_handle, seconds) for one, seconds in asked])
+            unconfirmed = []
+            with self._lock:
+                answered_at = self._now()
+                for (receive, seconds), answer in zip(asked, answers, strict=True):
+                    if answer.is_refused:
+                        receive.refuse(answer.code)
+                    elif answer.code:
+                        receive.fail(sent_at, seconds, answered_at, answer.code)
+                    else:
+                        receive.confirm(sent_at, seconds, answered_at)
+                    self._handle_loss(receive, answered_at)
+                    # A refusal is how the extensions of a finished message end: it was deleted.
+                    is_watched = self._watched(receive.message_id) is not None
+                    if answer.code and (is_watched or not answer.is_refused):
+                        unconfirmed.append((receive.message_id, answer.code))
+        _log_unconfirmed("not extended", unconfirmed)
+
+    def _change(self, changes: Sequence[tuple[str, int]]) -> list[_Answer]:
+        """Hide up to 10 messages, given by receipt handle, for so many seconds from now.
+
+        Never raises for anything that a client raises. One answer each, in order.
+        """
+        entries: list[Any] = [
+            {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+            for index, (handle, seconds) in enumerate(changes)
+        ]
+        try:
+            answer: Mapping[str, Any] = self._client.change_message_visibility_batch(
+                QueueUrl=self._queue_url, Entries=entries
+            )
+        except Exception as error:  # noqa: BLE001 - the next try is the answer to all of them
+            return [_Answer(_error_code(error))] * len(entries)
+        answers = {entry["Id"]: _Answer() for entry in answer.get("Successful", [])}
+        for entry in answer.get("Failed", []):
+            code = _plain(str(entry.get("Code", "Unknown")))
+            answers.setdefault(entry["Id"], _Answer(code, is_refused=code in _GONE))
+        return [answers.get(entry["Id"], _Answer("NotInAnswer")) for entry in entries]
+
+    def _add(self, message_id: str, receipt_handle: str, received_at: float) -> None:
+        limit_at = received_at + LIMIT_SECONDS - _LIMIT_RESERVE_SECONDS
+        hidden_until = received_at + self._config.received_timeout_seconds
+        self._receives[message_id] = _Receive(
+            message_id,
+            receipt_handle,
+            self._config,
+            hidden_until=min(hidden_until, limit_at),
+            extend_at=received_at,
+            limit_at=limit_at,
+        )
+
+    def _watched(self, message_id: str) -> _Receive | None:
+        receive = self._receives.get(message_id)
+        return receive if receive and not receive.is_done else None
+
+    def _watched_ids(self) -> list[str]:
+        return [one.message_id for one in self._receives.values() if not one.is_done]
+
+    def _is_current(self, receive: _Receive) -> bool:
+        """Whether it was neither given up nor replaced by a later receive."""
+        return self._receives.get(receive.message_id) is receive
+
+    def _hidden(self) -> list[_Receive]:
+        """All that are not lost, done or not."""
+        return [one for one in self._receives.values() if not one.loss]
+
+    def _handle_loss(self, receive: _Receive, now: float) -> None:
+        """Keep a loss for the report. A message that was done needs no report."""
+        if not receive.loss or not self._is_current(receive):
+            return
+        if receive.is_done:
+            del self._receives[receive.message_id]
+        elif error := receive.error_at(now):
+            self._unreported.append(error)
+
+    def _seconds_to_next_tick(self, now: float) -> float:
+        longest = self._config.interval_seconds / _TICKS_PER_INTERVAL
+        moments = (min(one.extend_at, one.hidden_until) for one in self._hidden())
+        next_at = min(moments, default=inf)
+        return max(0.0, min(next_at - now, longest))
+
+    def _report(self, error: VisibilityLostError) -> None:
         _logger.warning("visibility lost: %s", error)
         if self._on_lost is None:
             return
         try:
             self._on_lost(error)
         except Exception:
-            _logger.exception("on_lost failed for message %s", lease.message_id)
+            _logger.exception("on_lost failed for message %s", error.message_id)
+
+
+def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
+    for start in range(0, len(receives), _MAX_CHANGES):
+        yield receives[start : start + _MAX_CHANGES]
+
+
+def _log_unconfirmed(text: str, codes: Sequence[tuple[str, str]]) -> None:
+    """Warn of messages, by id, that SQS did not confirm: one line per error code."""
+    by_code: dict[str, list[str]] = {}
+    for message_id, code in codes:
+        by_code.setdefault(code, []).append(message_id)
+    for code, ids in by_code.items():
+        _logger.warning("%s: %s: %s", text, code, ", ".join(ids))
+
+
+def _error_code(error: Exception) -> str:
+    """SQS's code where the exception carries one, as botocore's ClientError does; else its name."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        return _plain(str(response.get("Error", {}).get("Code", "Unknown")))
+    return type(error).__name__
+
+
+def _plain(code: str) -> str:
+    """The code alone, without ``AWS.SimpleQueueService.``."""
+    return code.rpartition(".")[2]
+
+
+def _queue_url_of(client: "SQSClient", records: Sequence[Mapping[str, Any]]) -> str:
+    """Ask SQS for the URL of the queue that a Lambda event's records came from."""
+    arns = {str(record.get("eventSourceARN")) for record in records}
+    try:
+        (address,) = {QueueAddress.from_arn(arn) for arn in arns}
+    except ValueError as error:
+        raise MalformedMessageError(
+            "eventSourceARN: must be one queue's, on every record"
+        ) from error
+    try:
+        answer = client.get_queue_url(
+            QueueName=address.name, QueueOwnerAWSAccountId=address.account_id
+        )
+    except Exception as error:
+        raise QueueError(f"asking for the URL of {address.name}: {_error_code(error)}") from error
+    return answer["QueueUrl"]

@@ -19,8 +19,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
 from dlq_replay.consumer.errors import InProgressError
-from dlq_replay.consumer.identity import first_id
-from dlq_replay.consumer.receipts import Received
+from dlq_replay.consumer.identity import Received, first_id
 from dlq_replay.errors import MalformedMessageError, SettingsError
 
 R = TypeVar("R", bound=Received)

@@ -1,13 +1,26 @@
-"""The id that a message keeps through replay and redrive. Standard library only."""
+"""Who a message is: its id, and the id that it keeps through replay and redrive."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.consumer.receipts import Received, fields_of
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message
+
+
+class ParsedRecord(Protocol):
+    """A record of which Powertools' parser made a pydantic model."""
+
+    def model_dump(self, *, include: frozenset[str]) -> Mapping[str, Any]:
+        """Some of its fields, as they stood in the event."""
+
+
+Received = Message | Mapping[str, Any] | ParsedRecord
+"""A core Message, a message of a ReceiveMessage answer, or a record of a Lambda event.
+
+The record may be plain, Powertools' SQSRecord, which is a mapping too, or a parsed model.
+"""
 
 
 def first_id(received: Received) -> str:
@@ -29,20 +42,45 @@ def first_id(received: Received) -> str:
     """
     if isinstance(received, Message):
         return received.first_id
-    return _with_context_alone(fields_of(received)).first_id
-
-
-def _with_context_alone(fields: Mapping[str, Any]) -> Message:
-    """The message as far as its identity goes: no other attribute can spoil it."""
-    is_record = "messageId" in fields
-    message_id = fields.get("messageId" if is_record else "MessageId")
-    if not isinstance(message_id, str) or not message_id:
+    message_id = message_id_of(received)
+    if message_id is None:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
-    attributes = fields.get("messageAttributes" if is_record else "MessageAttributes")
+    return Message(message_id, "", _context_of(received)).first_id
+
+
+def message_id_of(record: object) -> str | None:
+    """Read the message id of anything that may be a message; None where there is none.
+
+    Takes a message of a boto3 resource, too. Never raises.
+    """
+    return _text_of(record, "messageId", "MessageId", "message_id")
+
+
+def receipt_handle_of(record: object) -> str | None:
+    """Read the receipt handle in the same way."""
+    return _text_of(record, "receiptHandle", "ReceiptHandle", "receipt_handle")
+
+
+def _text_of(record: object, *names: str) -> str | None:
+    for name in names:
+        try:
+            value = record.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
+        except Exception:  # noqa: BLE001, S112 - a model's attribute may do anything
+            continue
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _context_of(received: Mapping[str, Any] | ParsedRecord) -> dict[str, MessageAttribute]:
+    """Read the context alone: a fault in another attribute must not hide it."""
+    if not isinstance(received, Mapping):
+        received = received.model_dump(include=frozenset({"messageAttributes"}))
+    attributes = received.get("MessageAttributes", received.get("messageAttributes"))
     raw = attributes.get(CONTEXT_ATTRIBUTE) if isinstance(attributes, Mapping) else None
-    read = MessageAttribute.from_lambda if is_record else MessageAttribute.from_api
+    is_api = "MessageAttributes" in received
+    read = MessageAttribute.from_api if is_api else MessageAttribute.from_lambda
     try:
-        context = {CONTEXT_ATTRIBUTE: read(CONTEXT_ATTRIBUTE, raw)} if raw is not None else {}
+        return {CONTEXT_ATTRIBUTE: read(CONTEXT_ATTRIBUTE, raw)} if raw is not None else {}
     except (MalformedMessageError, AttributeError, TypeError):
-        context = {}
-    return Message(message_id, "", context)
+        return {}

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from dlq_replay.consumer.clock import AwakeClock
+from dlq_replay.consumer.heartbeat import AwakeClock
 
 
 @dataclass

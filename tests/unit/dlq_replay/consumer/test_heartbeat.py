@@ -11,7 +11,7 @@ def test_message_stays_hidden_for_as_long_as_the_block_runs() -> None:
     work = Work()
     with work.beat() as beat:
         for _ in range(100):
-            work.pacer.pass_time(30)
+            work.ticker.pass_time(30)
             assert work.queue.receive() == []
             beat.check()
 
@@ -22,9 +22,9 @@ def test_message_stays_hidden_for_as_long_as_the_block_runs() -> None:
 def test_message_is_left_hidden_when_the_block_ends_well() -> None:
     work = Work()
     with work.beat():
-        work.pacer.pass_time(90)
+        work.ticker.pass_time(90)
 
-    assert work.pacer.is_stopped
+    assert work.ticker.is_stopped
     assert work.queue.receive() == []
     work.clock.advance(120)
     assert len(work.queue.receive()) == 1
@@ -35,7 +35,7 @@ def test_every_message_is_visible_at_once_when_an_exception_leaves_the_block() -
 
     def fail(beat: Heartbeat) -> None:
         with beat:
-            work.pacer.pass_time(90)
+            work.ticker.pass_time(90)
             beat.done(work.ids[0])
             raise ZeroDivisionError
 
@@ -58,7 +58,7 @@ def test_given_up_message_is_visible_at_once_and_the_others_stay_hidden() -> Non
     with work.beat() as beat:
         assert beat.give_up(work.ids[1])
         assert [one["MessageId"] for one in work.queue.receive()] == [work.ids[1]]
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         assert beat.is_safe(work.ids[0])
         assert not beat.is_safe(work.ids[1])
         assert not beat.give_up(work.ids[1])
@@ -88,7 +88,7 @@ def test_done_message_stays_hidden_until_the_block_ends_and_nothing_shows_it() -
     with work.beat() as beat:
         beat.done(work.ids[0])
         beat.done(work.ids[0])
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         assert not beat.give_up(work.ids[0])
         assert beat.give_up()
         assert [one["MessageId"] for one in work.queue.receive()] == [work.ids[1]]
@@ -105,7 +105,7 @@ def test_done_message_that_its_owner_deletes_is_no_loss(caplog: pytest.LogCaptur
     with work.beat() as beat:
         beat.done(work.ids[0])
         work.queue.delete(work.received[0])
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check()
 
     assert not work.lost
@@ -117,7 +117,7 @@ def test_done_message_that_cannot_be_extended_is_let_go() -> None:
     with work.beat() as beat:
         beat.done(work.ids[0])
         work.clock.advance(3600)
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
 
     assert [error.message_id for error in work.lost] == [work.ids[1]]
     assert work.extensions() == 1
@@ -127,7 +127,7 @@ def test_twenty_five_messages_are_extended_in_three_calls() -> None:
     work = Work(count=25)
     with work.beat() as beat:
         assert work.extensions() == 3
-        work.pacer.pass_time(61)
+        work.ticker.pass_time(61)
         assert work.extensions() == 6
         assert all(beat.is_safe(one) for one in work.ids)
 

@@ -40,7 +40,7 @@ def test_what_a_handler_finished_is_not_shown_again_and_what_it_failed_on_is() -
 
     def handler(record: SQSRecord) -> None:
         # Longer than a timeout for all of them: what is done first waits for the last.
-        work.pacer.pass_time(30)
+        work.ticker.pass_time(30)
         assert work.queue.receive() == []
         if record.body in ("3", "7"):
             raise ZeroDivisionError

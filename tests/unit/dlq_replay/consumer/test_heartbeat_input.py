@@ -9,18 +9,18 @@ from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from tests.builders import lambda_record, message, queue_arn
 from tests.simulation.beating import Work
-from tests.simulation.pacing import VirtualPacer
+from tests.simulation.ticking import VirtualTicker
 
 
 def test_empty_batch_asks_nothing_of_anyone() -> None:
     work = Work(count=0)
     with work.beat() as beat:
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check()
         assert not beat.replace_receipt("unknown", "handle")
 
     assert work.extensions() == 0
-    with Heartbeat.for_records(work.client, [], pacer=work.pacer):
+    with Heartbeat.for_records(work.client, [], ticker=work.ticker):
         pass
 
 
@@ -29,12 +29,12 @@ def test_core_messages_and_lambda_records_are_taken_too() -> None:
     core = Message.from_receive(work.received[0])
     record = lambda_record(Message.from_receive(work.received[1]), queue="q")
     for received in (core, record):
-        pacer = VirtualPacer(work.clock)
+        ticker = VirtualTicker(work.clock)
         beat = Heartbeat.for_messages(
-            work.client, work.queue.url, [received], now=work.clock.time, pacer=pacer
+            work.client, work.queue.url, [received], now=work.clock.time, ticker=ticker
         )
         with beat:
-            pacer.pass_time(60)
+            ticker.pass_time(60)
             beat.check()
 
 
@@ -42,7 +42,7 @@ def test_queue_of_records_is_asked_for_by_their_arn() -> None:
     work = Work()
     record = lambda_record(Message.from_receive(work.received[0]))
     record["eventSourceARN"] = work.queue.arn
-    with Heartbeat.for_records(work.client, [record], now=work.clock.time, pacer=work.pacer):
+    with Heartbeat.for_records(work.client, [record], now=work.clock.time, ticker=work.ticker):
         pass
 
     assert work.extensions() == 1

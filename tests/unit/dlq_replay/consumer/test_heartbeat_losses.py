@@ -7,8 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
-from dlq_replay.consumer.heartbeat import Heartbeat
-from dlq_replay.consumer.rhythm import Rhythm
+from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
 from tests.simulation.beating import EXTEND, Work
 from tests.sqs_world.faults import Effect
 
@@ -19,7 +18,7 @@ def test_throttled_extension_is_repeated_before_the_timeout_ends() -> None:
     work = Work()
     with work.beat() as beat:
         work.fail(Effect.THROTTLE, times=8)
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check()
 
     assert work.queue.receive() == []
@@ -31,7 +30,7 @@ def test_throttled_first_extension_is_repeated_before_the_receives_own_timeout_e
     work.fail(Effect.THROTTLE, times=5)
     with work.beat() as beat:
         assert 0 < beat.seconds_left(work.ids[0]) <= 30
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check()
 
 
@@ -44,9 +43,9 @@ def test_denied_extensions_lose_the_message_when_its_timeout_ends_and_not_before
             raise ClientError(error, EXTEND)
 
         work.client.change_message_visibility_batch = deny  # type: ignore[method-assign,assignment]
-        work.pacer.pass_time(119)
+        work.ticker.pass_time(119)
         beat.check()
-        work.pacer.pass_time(2)
+        work.ticker.pass_time(2)
         with pytest.raises(VisibilityLostError, match="AccessDenied"):
             beat.check()
 
@@ -57,7 +56,7 @@ def test_failed_entry_is_repeated_and_the_others_are_not() -> None:
     work = Work(count=3)
     with work.beat() as beat:
         work.fail(Effect.FAIL_ENTRIES, entries=(1,), nth=1)
-        work.pacer.pass_time(119)
+        work.ticker.pass_time(119)
         assert all(beat.is_safe(one) for one in work.ids)
 
     counts = [one.entry_count for one in work.front.log.records(EXTEND)]
@@ -69,7 +68,7 @@ def test_extension_without_an_answer_is_repeated(effect: Effect) -> None:
     work = Work()
     with work.beat() as beat:
         work.fail(effect, times=3)
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check()
 
 
@@ -77,7 +76,7 @@ def test_extension_answered_after_the_timeout_is_reported_as_late() -> None:
     work = Work()
     with work.beat() as beat:
         work.fail(Effect.DELAY, seconds=61, nth=1)
-        work.pacer.pass_time(60)
+        work.ticker.pass_time(60)
         with pytest.raises(VisibilityLostError):
             beat.check()
 
@@ -88,7 +87,7 @@ def test_deleted_message_is_lost_by_itself() -> None:
     work = Work(count=12)
     with work.beat() as beat:
         work.queue.delete(work.received[3])
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
 
         with pytest.raises(VisibilityLostError, match="InvalidParameterValue"):
             beat.check(work.ids[3])
@@ -100,13 +99,13 @@ def test_deleted_message_is_lost_by_itself() -> None:
 def test_suspended_machine_that_wakes_too_late_is_told_at_once() -> None:
     work = Work()
     with work.beat() as beat:
-        work.pacer.pass_time(30)
+        work.ticker.pass_time(30)
         work.clock.advance(3600)
         assert not beat.is_safe(work.ids[0])
         with pytest.raises(VisibilityLostError):
             beat.check()
         (rival,) = work.queue.receive()
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         assert not beat.is_safe(work.ids[0])
 
     assert rival["MessageId"] == work.ids[0]
@@ -116,8 +115,8 @@ def test_suspended_machine_that_wakes_too_late_is_told_at_once() -> None:
 def test_suspended_machine_that_wakes_in_time_extends_at_once() -> None:
     work = Work()
     with work.beat() as beat:
-        work.pacer.suspend(100)
-        work.pacer.pass_time(600)
+        work.ticker.suspend(100)
+        work.ticker.pass_time(600)
         beat.check()
 
 
@@ -140,13 +139,13 @@ def test_lost_message_is_not_released_to_harm_its_new_owner() -> None:
 def test_new_receipt_takes_the_place_of_the_lost_one() -> None:
     work = Work()
     with work.beat() as beat:
-        work.pacer.suspend(500)
+        work.ticker.suspend(500)
         assert not beat.is_safe(work.ids[0])
         (again,) = work.queue.receive()
         assert beat.replace_receipt(again["MessageId"], again["ReceiptHandle"])
         assert beat.seconds_left(work.ids[0]) == 120
         for _ in range(20):
-            work.pacer.pass_time(30)
+            work.ticker.pass_time(30)
             beat.check()
             assert work.queue.receive() == []
 
@@ -161,13 +160,13 @@ def test_answer_for_an_older_receipt_changes_nothing() -> None:
             beat.replace_receipt(again["MessageId"], again["ReceiptHandle"])
 
         # The redelivery comes while an extension of the first receive is on its way.
-        work.pacer.is_frozen = True
+        work.ticker.is_frozen = True
         work.fail(Effect.CALL, nth=1, callback=redeliver)
-        work.pacer.wake = lambda: None  # type: ignore[method-assign]
+        work.ticker.wake = lambda: None  # type: ignore[method-assign]
         work.clock.advance(60)
-        work.pacer.is_frozen = False
-        work.pacer.pass_time(0)
-        work.pacer.pass_time(600)
+        work.ticker.is_frozen = False
+        work.ticker.pass_time(0)
+        work.ticker.pass_time(600)
         beat.check()
 
 
@@ -181,10 +180,10 @@ def test_receipt_of_a_finished_message_is_not_taken() -> None:
 
 def test_twelve_hours_end_with_a_clear_error_while_the_message_is_hidden() -> None:
     work = Work()
-    with work.beat(rhythm=Rhythm(timeout_seconds=600, interval_seconds=300)) as beat:
-        work.pacer.pass_time(12 * HOUR - 30)
+    with work.beat(config=HeartbeatConfig(timeout_seconds=600, interval_seconds=300)) as beat:
+        work.ticker.pass_time(12 * HOUR - 30)
         beat.check()
-        work.pacer.pass_time(22)
+        work.ticker.pass_time(22)
         assert work.queue.receive() == []
         with pytest.raises(VisibilityLimitError):
             beat.check()
@@ -195,11 +194,11 @@ def test_twelve_hours_end_with_a_clear_error_while_the_message_is_hidden() -> No
 def test_receive_that_lies_back_ends_its_twelve_hours_earlier() -> None:
     work = Work(VisibilityTimeout=7200)
     work.clock.advance(HOUR)
-    rhythm = Rhythm(600, 300, received_timeout_seconds=7200)
-    with work.beat(rhythm=rhythm, received_seconds_ago=HOUR) as beat:
-        work.pacer.pass_time(11 * HOUR - 30)
+    config = HeartbeatConfig(600, 300, received_timeout_seconds=7200)
+    with work.beat(config=config, received_seconds_ago=HOUR) as beat:
+        work.ticker.pass_time(11 * HOUR - 30)
         beat.check()
-        work.pacer.pass_time(30)
+        work.ticker.pass_time(30)
         with pytest.raises(VisibilityLimitError):
             beat.check()
 
@@ -226,11 +225,11 @@ def test_callback_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> 
         work.received,
         on_lost=fail,
         now=work.clock.time,
-        pacer=work.pacer,
+        ticker=work.ticker,
     )
     with beat:
         work.queue.delete(work.received[0])
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
         beat.check(work.ids[1])
 
     assert f"on_lost failed for message {work.ids[0]}" in caplog.text
@@ -240,7 +239,7 @@ def test_log_holds_neither_bodies_nor_receipt_handles(caplog: pytest.LogCaptureF
     work = Work()
     with caplog.at_level(logging.DEBUG, "dlq_replay"), work.beat():
         work.queue.delete(work.received[0])
-        work.pacer.pass_time(600)
+        work.ticker.pass_time(600)
 
     assert work.ids[0] in caplog.text
     assert work.received[0]["ReceiptHandle"] not in caplog.text

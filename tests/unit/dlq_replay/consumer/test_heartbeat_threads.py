@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dlq_replay.consumer.heartbeat import Heartbeat
-from dlq_replay.consumer.rhythm import Rhythm
+from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
 
 PATIENCE_SECONDS = 30
 MESSAGE = {"MessageId": "m", "ReceiptHandle": "r"}
@@ -39,7 +38,7 @@ def client() -> Any:
 
 
 def beating(client: Any) -> Heartbeat:
-    return Heartbeat.for_messages(client, "url", [MESSAGE], rhythm=Rhythm(120, 0.01))
+    return Heartbeat.for_messages(client, "url", [MESSAGE], config=HeartbeatConfig(120, 0.01))
 
 
 def test_given_up_message_is_not_hidden_again_by_an_extension_on_its_way(client: Any) -> None:

@@ -1,15 +1,15 @@
-"""A heartbeat's pacer on a virtual clock, and work that takes time on it."""
+"""A heartbeat's ticker on a virtual clock, and work that takes time on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dlq_replay.consumer.pacer import Step
+from dlq_replay.consumer.heartbeat import Ticker
 from tests.sqs_world.clock import VirtualClock
 
 
 @dataclass
-class VirtualPacer:
-    """Calls the step when the clock reaches its time: where a test lets time pass, not before.
+class VirtualTicker(Ticker):
+    """Calls the function when the clock reaches its time: where a test lets time pass, not before.
 
     Attributes:
         is_frozen: whether the thread gets no turn, as in a suspended machine.
@@ -18,24 +18,24 @@ class VirtualPacer:
     clock: VirtualClock
     is_frozen: bool = False
     is_stopped: bool = False
-    _step: Step | None = field(default=None, repr=False)
+    _tick: Callable[[], float] | None = field(default=None, repr=False)
     _next_ms: int = 0
 
-    def start(self, step: Step) -> None:
-        self._step = step
+    def start(self, tick: Callable[[], float]) -> None:
+        self._tick = tick
         self._call()
 
     def wake(self) -> None:
         self._call()
 
     def stop(self) -> None:
-        self._step = None
+        self._tick = None
         self.is_stopped = True
 
     def pass_time(self, seconds: float, each: Callable[[], None] = lambda: None) -> None:
-        """Let *seconds* pass, the steps in between at their times; after each look call *each*."""
+        """Let *seconds* pass, the ticks in between at their times; after each look call *each*."""
         until_ms = self.clock.now_ms() + round(seconds * 1000)
-        while self._step and not self.is_frozen and self._next_ms <= until_ms:
+        while self._tick and not self.is_frozen and self._next_ms <= until_ms:
             self.clock.advance_to(self._next_ms)
             self._call()
             each()
@@ -48,6 +48,6 @@ class VirtualPacer:
         self.pass_time(0)
 
     def _call(self) -> None:
-        if self._step is not None:
-            pause_seconds = self._step()
+        if self._tick is not None:
+            pause_seconds = self._tick()
             self._next_ms = self.clock.now_ms() + max(1, round(pause_seconds * 1000))

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from dlq_replay.consumer.pacer import ThreadPacer
+from dlq_replay.consumer.heartbeat import Ticker
 
 PATIENCE_SECONDS = 30
 NEVER = 3600.0
@@ -18,20 +18,20 @@ def heartbeat_threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "sqs-heartbeat"]
 
 
-def test_step_is_called_again_and_again_in_a_daemon_thread() -> None:
+def test_tick_is_called_again_and_again_in_a_daemon_thread() -> None:
     third = threading.Event()
     threads = []
 
-    def step() -> float:
+    def tick() -> float:
         threads.append(threading.current_thread())
         if len(threads) == 3:
             third.set()
         return 0.001
 
-    pacer = ThreadPacer()
-    pacer.start(step)
+    ticker = Ticker()
+    ticker.start(tick)
     wait(third)
-    pacer.stop()
+    ticker.stop()
 
     assert threads[0].daemon
     assert not threads[0].is_alive()
@@ -42,46 +42,46 @@ def test_stop_waits_for_a_step_in_progress() -> None:
     entered, leave = threading.Event(), threading.Event()
     ended = []
 
-    def step() -> float:
+    def tick() -> float:
         entered.set()
         wait(leave)
         ended.append(True)
         return NEVER
 
-    pacer = ThreadPacer()
-    pacer.start(step)
+    ticker = Ticker()
+    ticker.start(tick)
     wait(entered)
     threading.Timer(0.05, leave.set).start()
-    pacer.stop()
+    ticker.stop()
 
     assert ended == [True]
 
 
 def test_wake_calls_the_step_before_its_time() -> None:
     called = [threading.Event(), threading.Event()]
-    steps = iter(called)
+    ticks = iter(called)
 
-    def step() -> float:
-        next(steps).set()
+    def tick() -> float:
+        next(ticks).set()
         return NEVER
 
-    pacer = ThreadPacer()
-    pacer.start(step)
+    ticker = Ticker()
+    ticker.start(tick)
     wait(called[0])
-    pacer.wake()
+    ticker.wake()
     wait(called[1])
-    pacer.stop()
+    ticker.stop()
 
 
 def test_thread_ends_with_the_owner_that_never_stopped_it() -> None:
     begun = threading.Event()
-    pacer = ThreadPacer()
+    ticker = Ticker()
 
-    def step() -> float:
+    def tick() -> float:
         begun.set()
         return 0.001
 
-    owner = threading.Thread(target=lambda: pacer.start(step))
+    owner = threading.Thread(target=lambda: ticker.start(tick))
     owner.start()
     owner.join()
     wait(begun)
@@ -91,38 +91,38 @@ def test_thread_ends_with_the_owner_that_never_stopped_it() -> None:
     assert heartbeat_threads() == []
 
 
-def test_step_that_fails_is_logged_and_does_not_end_the_thread(
+def test_tick_that_fails_is_logged_and_does_not_end_the_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     second = threading.Event()
-    steps = iter([True, False])
+    ticks = iter([True, False])
 
-    def step() -> float:
-        if next(steps):
-            pacer.wake()
+    def tick() -> float:
+        if next(ticks):
+            ticker.wake()
             raise ZeroDivisionError
         second.set()
         return NEVER
 
-    pacer = ThreadPacer()
-    pacer.start(step)
+    ticker = Ticker()
+    ticker.start(tick)
     wait(second)
-    pacer.stop()
+    ticker.stop()
 
     assert "the heartbeat failed" in caplog.text
 
 
-def test_step_may_stop_its_own_pacer() -> None:
+def test_tick_may_stop_its_own_ticker() -> None:
     stopped = threading.Event()
-    pacer = ThreadPacer()
+    ticker = Ticker()
 
-    def step() -> float:
-        pacer.stop()
+    def tick() -> float:
+        ticker.stop()
         stopped.set()
         return NEVER
 
-    pacer.start(step)
+    ticker.start(tick)
     wait(stopped)
-    pacer.stop()
+    ticker.stop()
 
     assert heartbeat_threads() == []
