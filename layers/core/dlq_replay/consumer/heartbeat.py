@@ -436,10 +436,7 @@ class Heartbeat:
         Until then, or until the block ends, it stays hidden, and nothing shows it early.
         """
         with self._lock:
-            receive = self._watched(message_id)
-            if receive is not None and receive.loss:
-                del self._receives[message_id]
-            elif receive is not None:
+            if receive := self._watched(message_id):
                 receive.is_done = True
 
     def guarded(self, handler: Handler) -> Handler:
@@ -515,7 +512,7 @@ class Heartbeat:
             now = self._now()
             for receive in self._hidden():
                 receive.loss = receive.loss_at(now)
-                self._handle_loss(receive, now)
+                self._note_loss(receive, now)
             lost, self._unreported = self._unreported, []
             pause_seconds = self._seconds_to_next_tick(now)
         for error in lost:
@@ -544,7 +541,7 @@ class Heartbeat:
                         receive.fail(sent_at, seconds, answered_at, answer.code)
                     else:
                         receive.confirm(sent_at, seconds, answered_at)
-                    self._handle_loss(receive, answered_at)
+                    self._note_loss(receive, answered_at)
                     # A refusal is how the extensions of a finished message end: it was deleted.
                     is_watched = self._watched(receive.message_id) is not None
                     if answer.code and (is_watched or not answer.is_refused):
@@ -599,13 +596,10 @@ class Heartbeat:
         """All that are not lost, done or not."""
         return [one for one in self._receives.values() if not one.loss]
 
-    def _handle_loss(self, receive: _Receive, now: float) -> None:
-        """Keep a loss for the report. A message that was done needs no report."""
-        if not receive.loss or not self._is_current(receive):
-            return
-        if receive.is_done:
-            del self._receives[receive.message_id]
-        elif error := receive.error_at(now):
+    def _note_loss(self, receive: _Receive, now: float) -> None:
+        """Keep a loss for the report, unless the message was done or received again."""
+        error = receive.error_at(now)
+        if error and not receive.is_done and self._is_current(receive):
             self._unreported.append(error)
 
     def _seconds_to_next_tick(self, now: float) -> float:

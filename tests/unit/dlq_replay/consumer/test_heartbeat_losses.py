@@ -169,6 +169,8 @@ def test_answer_for_an_older_receipt_changes_nothing() -> None:
         work.ticker.pass_time(600)
         beat.check()
 
+    assert not work.lost
+
 
 def test_receipt_of_a_finished_message_is_not_taken() -> None:
     work = Work()

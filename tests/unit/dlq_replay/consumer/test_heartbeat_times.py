@@ -13,16 +13,18 @@ from tests.sqs_world.faults import Effect
 
 
 class Calls:
-    """When each extension was sent, and with what timeout; every one is refused if told so."""
+    """When each extension was sent, and of what; every one fails if told so."""
 
     def __init__(self, work: Work, *, are_denied: bool) -> None:
         self.times: list[float] = []
         self.timeouts: list[int] = []
+        self.handles: list[list[str]] = []
         send = work.client.change_message_visibility_batch
 
         def record(**request: Any) -> Any:
             self.times.append(work.clock.time())
             self.timeouts.append(request["Entries"][0]["VisibilityTimeout"])
+            self.handles.append([entry["ReceiptHandle"] for entry in request["Entries"]])
             if are_denied:
                 raise ConnectionError
             return send(**request)
@@ -70,6 +72,52 @@ def test_failed_extension_is_tried_again_sooner_and_sooner() -> None:
     assert min(pauses) == 1
     assert pauses == sorted(pauses, reverse=True)
     assert 10 <= len(calls.times) <= 20
+
+
+def test_most_urgent_messages_go_first_after_a_sleep() -> None:
+    work = Work(count=12)
+    with work.beat():
+        # The second of two calls, which has the last two messages.
+        work.fail(Effect.THROTTLE, nth=2)
+        work.ticker.pass_time(60)
+        calls = Calls(work, are_denied=False)
+        work.ticker.suspend(55)
+
+    last_two = [one["ReceiptHandle"] for one in work.received[10:]]
+    assert [len(handles) for handles in calls.handles] == [10, 2]
+    assert calls.handles[0][:2] == last_two
+
+
+def test_receipt_that_was_replaced_is_extended_no_more() -> None:
+    work = Work(count=12)
+    old = work.received[11]
+    with work.beat() as beat:
+        # It waits for the second call while the first one is on its way.
+        work.ticker.wake = lambda: None  # type: ignore[method-assign]
+        work.fail(
+            Effect.CALL, nth=1, callback=lambda: beat.replace_receipt(old["MessageId"], "new")
+        )
+        calls = Calls(work, are_denied=False)
+        work.ticker.pass_time(60)
+
+    assert [old["ReceiptHandle"] in handles for handles in calls.handles] == [False, False]
+
+
+def test_block_that_ends_waits_for_one_call_and_not_for_the_next() -> None:
+    work = Work(count=12)
+    with work.beat() as beat:
+        work.fail(Effect.CALL, nth=1, callback=lambda: beat.__exit__(None, None, None))
+        calls = Calls(work, are_denied=False)
+        work.ticker.pass_time(60)
+
+    assert [len(handles) for handles in calls.handles] == [10]
+
+
+def test_twelve_hours_are_counted_from_the_receive_even_if_it_hid_the_message_for_all() -> None:
+    work = Work()
+    beat = work.beat(config=HeartbeatConfig(received_timeout_seconds=LIMIT_SECONDS))
+
+    assert LIMIT_SECONDS - 12 < beat.seconds_left(work.ids[0]) < LIMIT_SECONDS
 
 
 def test_lost_answer_counts_for_the_shorter_of_two_timeouts() -> None:
