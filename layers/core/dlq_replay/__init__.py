@@ -7,7 +7,6 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``backoff``           how long to wait: full jitter
 ``attributes``        one typed SQS message attribute
 ``addresses``         a queue's account and name, from its URL or ARN
-``exception_facts``   what an exception tells of itself, within limits
 ``masks``             what no text that we keep or show may hold, known by its look
 ``garbage``           how often Python looks for garbage
 ``context``           the ``sqs-dlq-context`` attribute

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from dlq_replay.exception_facts import one_line
-from dlq_replay.failures import Failure
+from dlq_replay.failures import Failure, one_line
 
 MAX_WRITES = 25
 """Items in one BatchWriteItem."""

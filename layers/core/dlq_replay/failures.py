@@ -1,27 +1,31 @@
 """Why a consumer failed on a message, as it was recorded: SQS itself keeps no error. Pure.
 
-Recorded are the exception's type, the start of its text, and where it was raised: never a body, no
-arguments, no locals, no causes and no notes. The text is the consumer's own, though, and some
-libraries quote their input in it: ``redact`` says what of it is kept. The recorder's default are
-the masks of ``masks``, which cannot know names, addresses and free text.
+Recorded are the exception's type and the start of its text: never a body, no arguments, no locals,
+no causes, no notes and no stack. The text is the consumer's own, though, and some libraries quote
+their input in it: ``redact`` says what of it is kept. The recorder's default are the masks of
+``masks``, which cannot know names, addresses and free text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from dlq_replay.context import FailureError
-from dlq_replay.exception_facts import ExceptionFacts, Redact, one_line
+
+Redact = Callable[[str], str]
+"""Takes an exception's text, its first 10,000 characters, and returns what of it may be kept."""
+
+NOT_REDACTED = "<redaction failed>"
+"""Stands for the text where ``redact`` itself failed: then nothing of the text is kept."""
 
 DEFAULT_TTL_SECONDS = 14 * 24 * 3600
 """How long a failure is kept: the longest that SQS keeps a message."""
 
 ERROR_TYPE_CHARACTERS = 256
 ERROR_MESSAGE_CHARACTERS = 300
-STACK_TOP_CHARACTERS = 300
 
-_FINGERPRINT_CHARACTERS = 64
+_READ_CHARACTERS = 10_000
 _CONTEXT_TYPE_CHARACTERS = 128
 _SECONDS_DIGITS = 15
 
@@ -34,10 +38,6 @@ class Failure:
         message_id: of the copy that failed; a replay makes another copy, with an id of its own.
         error_type: the exception's class with its module, builtins without; 1 to 256 characters.
         error_message: the start of its text, at most 300 characters; empty if it has none.
-        stack_top: ``file.py:line in function`` of up to three frames, the innermost first, with
-            `` < `` between them; at most 300 characters.
-        fingerprint: 16 hex digits, the same for failures that differ only in numbers, ids, quoted
-            texts and lines of code; empty where another program wrote the failure without one.
         failed_at_seconds: epoch seconds; 0 is unknown.
         expires_at_seconds: epoch seconds from which the table may forget it; 0 is unknown.
     """
@@ -45,8 +45,6 @@ class Failure:
     message_id: str
     error_type: str
     error_message: str = ""
-    stack_top: str = ""
-    fingerprint: str = ""
     failed_at_seconds: int = 0
     expires_at_seconds: int = 0
 
@@ -64,13 +62,14 @@ class Failure:
         A group of exceptions is described as the group, not by its members. *redact* gets the
         text before anything of it is kept; if it fails, nothing of the text is kept.
         """
-        facts = ExceptionFacts.of(exception, redact)
+        text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
+        if redact is not None and text:
+            text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
+        error_type = _attempt(lambda: _type_name(type(exception)), "Exception")
         return cls(
             message_id=message_id,
-            error_type=_end(facts.type_name, ERROR_TYPE_CHARACTERS),
-            error_message=_start(facts.text, ERROR_MESSAGE_CHARACTERS),
-            stack_top=_start(" < ".join(facts.places), STACK_TOP_CHARACTERS),
-            fingerprint=facts.fingerprint,
+            error_type=_end(error_type, ERROR_TYPE_CHARACTERS),
+            error_message=_start(_attempt(lambda: one_line(text), ""), ERROR_MESSAGE_CHARACTERS),
             failed_at_seconds=now_seconds,
             expires_at_seconds=now_seconds + ttl_seconds,
         )
@@ -93,9 +92,7 @@ class Failure:
         return cls(
             message_id=message_id,
             error_type=error_type,
-            error_message=_line(item, "error_message", ERROR_MESSAGE_CHARACTERS),
-            stack_top=_line(item, "stack_top", STACK_TOP_CHARACTERS),
-            fingerprint=_line(item, "fingerprint", _FINGERPRINT_CHARACTERS),
+            error_message=_start(one_line(_text(item, "error_message")), ERROR_MESSAGE_CHARACTERS),
             failed_at_seconds=_seconds(item, "failed_at"),
             expires_at_seconds=_seconds(item, "expires_at"),
         )
@@ -106,8 +103,6 @@ class Failure:
             "message_id": {"S": self.message_id},
             "error_type": {"S": self.error_type},
             "error_message": {"S": self.error_message},
-            "stack_top": {"S": self.stack_top},
-            "fingerprint": {"S": self.fingerprint},
             "failed_at": {"N": str(self.failed_at_seconds)},
             "expires_at": {"N": str(self.expires_at_seconds)},
         }
@@ -129,6 +124,26 @@ class Failure:
         return any(fnmatchcase(one, name.strip()) for name in names for one in spellings)
 
 
+def one_line(text: str) -> str:
+    """Make every run of what is not printable, or is a space, one space; none at the ends."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _attempt(read: Callable[[], str], otherwise: str) -> str:
+    """Read something of an exception whose class may do anything, even raise."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - the consumer's exception must not be replaced by another
+        return otherwise
+
+
+def _type_name(kind: type[BaseException]) -> str:
+    """The class with its module; builtins without."""
+    module, name = kind.__module__, kind.__qualname__
+    qualified = name if module == "builtins" else f"{module}.{name}"
+    return one_line(qualified) or "Exception"
+
+
 def _start(text: str, characters: int) -> str:
     return text[:characters].rstrip()
 
@@ -136,10 +151,6 @@ def _start(text: str, characters: int) -> str:
 def _end(text: str, characters: int) -> str:
     """Cut a type from its front: its last segment says most."""
     return text[-characters:].lstrip()
-
-
-def _line(item: Mapping[str, Any], name: str, characters: int) -> str:
-    return _start(one_line(_text(item, name)), characters)
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:

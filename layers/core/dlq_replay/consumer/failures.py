@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
 from dlq_replay.consumer.record_handlers import Handler, within
-from dlq_replay.exception_facts import Redact
-from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure
+from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure, Redact
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch import BasePartialProcessor, ExceptionInfo

@@ -81,22 +81,6 @@ def test_the_exception_goes_on_as_it_was(recorder: FailureRecorder) -> None:
     assert (error.__cause__, error.__context__) == (None, None)
 
 
-def test_the_stack_is_the_consumers_and_not_the_recorders(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    @recorder.records_failures
-    def record_handler(record: object) -> None:
-        raise CardRefusedError
-
-    with pytest.raises(CardRefusedError):
-        record_handler({"messageId": "m-1"})
-
-    ((failure,),) = table.calls
-    assert failure.stack_top.startswith("test_failures_recorder.py:")
-    assert failure.stack_top.endswith("record_handler")
-    assert "<" not in failure.stack_top.replace("<locals>", "")
-
-
 def test_a_stop_of_the_program_is_no_failure(
     recorder: FailureRecorder, table: FakeFailureTable
 ) -> None:
