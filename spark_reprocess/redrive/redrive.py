@@ -44,9 +44,6 @@ from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate, Queues
 from spark_reprocess.redrive.sender import Sender
 from spark_reprocess.redrive.weighing import Weighed, weighed
-from spark_reprocess.spark.workers import workers_starting
-
-_OF_TASKS = ("spark_reprocess.analysis.grouping", "spark_reprocess.redrive.redrive_task")
 
 
 def redrive(
@@ -76,7 +73,6 @@ def redrive(
         options.canary, options.destination, queue, make_client
     )
     with ExitStack() as stack:
-        stack.enter_context(workers_starting(spark, _OF_TASKS))
         if options.execute:
             archive.check_writable()
             # Before anything is weighed: what another plan decides after that would not be seen.

@@ -15,8 +15,6 @@ from types import FrameType
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from spark_reprocess.spark.workers import JOB_GROUP
-
 CANCELLED = "SPARK_JOB_CANCELLED"
 """Spark's name for what a cancelled job raises."""
 
@@ -57,9 +55,7 @@ def _cancelled(spark: SparkSession, call: FrameType) -> bool:
     while call in _stack(sys._current_frames().get(_main())):  # noqa: SLF001 - no public way
         # Once the main thread is back, it may have ended the session.
         with suppress(AttributeError, Py4JError):
-            tracker = context.statusTracker()
-            beside = tracker.getJobIdsForGroup(JOB_GROUP)
-            has_cancelled |= not set(tracker.getActiveJobsIds()) <= set(beside)
+            has_cancelled |= bool(context.statusTracker().getActiveJobsIds())
             context.cancelAllJobs()
         time.sleep(_AGAIN_SECONDS)
     return has_cancelled

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.class_archive import class_archive, sharing_options
-from spark_reprocess.spark.workers import SHARED_BY_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,6 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
-    f"spark.executorEnv.{SHARED_BY_ALL}": "1",
 }
 # A verb takes a minute or two, and of those the optimising compiler would take more than it gives
 # back. Under spark-submit the JVM is as its owner wants it.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from spark_reprocess.spark.interrupts import _cancelled
-from spark_reprocess.spark.workers import JOB_GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,13 +22,12 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def cancelled_beside(spark: "SparkSession", job_group: str) -> bool:
-    """Cancel while this thread waits and another one's job, of that group, runs."""
+def cancelled_beside(spark: "SparkSession") -> bool:
+    """Cancel while this thread waits and another one's job runs."""
     context = spark.sparkContext
     jobs = context.statusTracker()
 
     def long_job() -> None:
-        context.setJobGroup(job_group, "")
         with suppress(Py4JError):
             context.parallelize([0], 1).foreach(lambda _: time.sleep(60))
 
@@ -51,8 +49,4 @@ def cancelled_beside(spark: "SparkSession", job_group: str) -> bool:
 
 
 def test_any_job_is_taken_for_the_calls(spark: "SparkSession") -> None:
-    assert cancelled_beside(spark, "of a query")
-
-
-def test_the_start_of_workers_is_not(spark: "SparkSession") -> None:
-    assert not cancelled_beside(spark, JOB_GROUP)
+    assert cancelled_beside(spark)
