@@ -5,11 +5,10 @@ for an answer. That fails with pages of tracebacks, so this one asks from a thre
 """
 
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from traceback import walk_stack
 from types import FrameType
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -27,52 +26,43 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 
     For the main thread of a process that is all ours.
     """
-    if threading.current_thread() is not threading.main_thread():
+    main = threading.main_thread()
+    if threading.current_thread() is not main:
         return
-    asked: list[FrameType] = []
+    is_asked = threading.Event()
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-        call = _spark_call(frame)
-        if call is None or asked:
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        if is_asked.is_set() or not _is_in_spark(frame):
             raise KeyboardInterrupt
-        asked.append(call)
-        threading.Thread(target=cancel, args=(call,), name="cancel", daemon=True).start()
+        is_asked.set()
+        threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
-    def cancel(call: FrameType) -> None:
-        if not _cancelled(spark, call):
-            # It came to its end without a job: what the main thread does now is to end, too. The
-            # signal goes to that thread, which it wakes where it waits for an answer.
-            asked.clear()
-            signal.pthread_kill(_main(), signal.SIGINT)
+    def cancel() -> None:
+        if not _cancelled(spark):
+            # The same question again: by then there is a job, or the call is at its end. The
+            # signal goes to the main thread, which it wakes where it waits for an answer.
+            time.sleep(_AGAIN_SECONDS)
+            is_asked.clear()
+            signal.pthread_kill(main.ident or 0, signal.SIGINT)
 
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, interrupt)
 
 
-def _cancelled(spark: SparkSession, call: FrameType) -> bool:
-    """Cancel jobs while the main thread waits in *call*; return whether there was one."""
+def _is_in_spark(frame: FrameType | None) -> bool:
+    if frame is None:
+        return False
+    names = (str(one.f_globals.get("__name__")) for one, _ in walk_stack(frame))
+    return any(name.partition(".")[0] in ("pyspark", "py4j") for name in names)
+
+
+def _cancelled(spark: SparkSession) -> bool:
+    """Cancel jobs while there are any; return whether there was one."""
     context = spark.sparkContext
     has_cancelled = False
-    while call in _stack(sys._current_frames().get(_main())):  # noqa: SLF001 - no public way
-        # Once the main thread is back, it may have ended the session.
-        with suppress(AttributeError, Py4JError):
-            has_cancelled |= bool(context.statusTracker().getActiveJobsIds())
+    # Once the main thread is back, it may have ended the session.
+    with suppress(AttributeError, Py4JError):
+        while context.statusTracker().getActiveJobsIds():
             context.cancelAllJobs()
-        time.sleep(_AGAIN_SECONDS)
+            has_cancelled = True
+            time.sleep(_AGAIN_SECONDS)
     return has_cancelled
-
-
-def _main() -> int:
-    return threading.main_thread().ident or 0
-
-
-def _spark_call(frame: FrameType | None) -> FrameType | None:
-    """Where the stack enters Spark; None where it does not."""
-    names = ((one, str(one.f_globals.get("__name__", ""))) for one in _stack(frame))
-    inside = [one for one, name in names if name.partition(".")[0] in ("pyspark", "py4j")]
-    return inside[-1] if inside else None
-
-
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back

@@ -1,52 +1,66 @@
-"""Ctrl-C while Spark works: what counts as a sign that the main thread's call was cancelled."""
+"""Ctrl-C while Spark works for the main thread."""
 
-import inspect
+import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+import pytest
 
-from spark_reprocess.spark.interrupts import _cancelled
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
+from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+@pytest.fixture(autouse=True)
+def handler(spark: "SparkSession") -> Iterator[None]:
+    former = signal.getsignal(signal.SIGINT)
+    cancel_jobs_on_interrupt(spark)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
-def cancelled_beside(spark: "SparkSession") -> bool:
-    """Cancel while this thread waits and another one's job runs."""
-    context = spark.sparkContext
-    jobs = context.statusTracker()
+def press_when(is_so: Callable[[], object]) -> None:
+    """Press Ctrl-C once it is so."""
 
-    def long_job() -> None:
-        with suppress(Py4JError):
-            context.parallelize([0], 1).foreach(lambda _: time.sleep(60))
+    def press() -> None:
+        while not is_so():
+            time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    beside = threading.Thread(target=long_job, daemon=True)
-    beside.start()
-    wait_until(lambda: bool(jobs.getActiveJobsIds()))
-    answers: list[bool] = []
-
-    def call() -> threading.Thread:
-        here: Any = inspect.currentframe()
-        asking = threading.Thread(target=lambda: answers.append(_cancelled(spark, here)))
-        asking.start()
-        wait_until(lambda: not jobs.getActiveJobsIds())
-        return asking
-
-    call().join()
-    beside.join()
-    return answers == [True]
+    threading.Thread(target=press, daemon=True).start()
 
 
-def test_any_job_is_taken_for_the_calls(spark: "SparkSession") -> None:
-    assert cancelled_beside(spark)
+def test_a_job_is_cancelled(spark: "SparkSession") -> None:
+    press_when(spark.sparkContext.statusTracker().getActiveJobsIds)
+
+    with pytest.raises(SPARK_FAILURES) as caught:
+        spark.range(1).foreach(lambda _: time.sleep(60))
+
+    assert condition_of(caught.value) == CANCELLED
+    assert spark.range(3).count() == 3
+
+
+def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: "SparkSession") -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 - a call that is no job
+    answers = iter([False, True])
+
+    def call() -> None:
+        press_when(lambda: next(answers))
+        jvm.java.lang.Thread.sleep(1000)
+        time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        call()
+
+
+def test_the_main_thread_is_interrupted_elsewhere() -> None:
+    def call() -> None:
+        press_when(lambda: True)
+        time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        call()
