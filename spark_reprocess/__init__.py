@@ -6,6 +6,7 @@ Spark, SQS or disk.
 =====================  =============================================================
 ``errors``             what ends a verb, as one sentence
 ``clients`` *          SQS clients and the Region they speak to
+``figures``            numbers, shares, durations and times as texts
 ``queue_counts``       how many messages SQS counts in a queue
 ``measures`` *         what a scheduled run tells CloudWatch
 ``progress`` *         a line that says how far Spark has come

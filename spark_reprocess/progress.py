@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol
 
 from spark_reprocess.errors import JobError
+from spark_reprocess.figures import duration
 
 _INTERVAL_SECONDS = 1.0
 _LINES_APART_SECONDS = 10.0
@@ -63,17 +64,8 @@ def how_far(done: int, total: int | None, seconds: float) -> str:
         rate = done / seconds
         parts.append(f"{rate:,.0f}/s")
         if total is not None and total > done:
-            parts.append(f"about {spell_seconds((total - done) / rate)} left")
+            parts.append(f"about {duration((total - done) / rate)} left")
     return ", ".join(parts)
-
-
-def spell_seconds(seconds: float) -> str:
-    """Spell a duration as people say it: ``40 s``, ``2 min 5 s``, ``3 h 20 min``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 @contextmanager
@@ -88,7 +80,7 @@ def _repeated(
     def repeat() -> None:
         started = time.monotonic()
         while not done.wait(interval_seconds):
-            text = f"{label}: {time.monotonic() - started:.0f} s"
+            text = f"{label}: {duration(time.monotonic() - started)}"
             # The line is a courtesy: an archive that cannot be listed now must not end the work.
             with suppress(JobError, OSError):
                 text = ", ".join(filter(None, (text, status())))

@@ -1,10 +1,11 @@
 """A lead in words. Pure."""
 
+from spark_reprocess.figures import percent
 from spark_reprocess.findings import Lead, Synonym, state_of
 
 
 def lead_words(lead: Lead) -> str:
-    """Say a lead in one line: ``body.tenant = acme: 87 % here, 2 % of all others``."""
+    """Say a lead in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
     return (
         f"{claim_words(lead)}: {percent(lead.group_share)} here, "
         f"{percent(lead.other_share)} of {lead.compared_with}"
@@ -15,13 +16,3 @@ def claim_words(lead: Lead | Synonym) -> str:
     """Say what a lead claims: ``body.tenant = acme``, ``body.customer is missing``."""
     state = state_of(lead.value)
     return f"{lead.field} is {state}" if state else f"{lead.field} = {lead.value}"
-
-
-def percent(share: float) -> str:
-    """Spell a share so that no few become none: ``<1 %``, and no most become all: ``>99 %``."""
-    hundredths = share * 100
-    if 0 < hundredths < 1:
-        return "<1 %"
-    if 99 < hundredths < 100:  # noqa: PLR2004 - per cent
-        return ">99 %"
-    return f"{hundredths:.0f} %"

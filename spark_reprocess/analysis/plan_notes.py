@@ -6,6 +6,7 @@ The lead's lines begin as ``plan.titles`` knows them: to erase a message is to t
 from shlex import quote
 
 from spark_reprocess.analysis.lead_words import lead_words
+from spark_reprocess.figures import percent
 from spark_reprocess.findings import Findings, GroupFinding
 
 
@@ -15,7 +16,7 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
 
 
 def _notes(group: GroupFinding, undecided: int) -> list[str]:
-    share = f"{group.share:.1%} of {undecided:,} undecided messages"
+    share = f"{percent(group.share)} of {undecided:,} undecided messages"
     notes = [f"{share}, {group.trend}" if group.trend else share]
     if group.leads:
         best = group.leads[0]

@@ -11,6 +11,7 @@ from typing import Protocol
 from spark_reprocess.canary.share import Share
 from spark_reprocess.canary.verdict import Verdict, judge
 from spark_reprocess.canary.vigil import MOST_RESTARTS, Vigil
+from spark_reprocess.figures import duration
 from spark_reprocess.queue_counts import QueueCounts
 
 GRACE_SECONDS = 120.0
@@ -106,7 +107,7 @@ class Watch:
             if counts
             else "main queue cannot be asked"
         )
-        left = f"{self.vigil.seconds_left(self.now_seconds()):.0f} s"
+        left = duration(self.vigil.seconds_left(self.now_seconds()))
         phase = (
             f"at most {left} until its backlog is gone"
             if self.vigil.started_at is None
@@ -184,7 +185,7 @@ class Watch:
         what = (
             f"came back {restarts:,} times"
             if restarts > MOST_RESTARTS
-            else f"was not gone within {self.vigil.wait_seconds:.0f} s"
+            else f"was not gone within {duration(self.vigil.wait_seconds)}"
         )
         return (
             f"the main queue's backlog {what}: "

@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from spark_reprocess import figures
 from spark_reprocess.archive.ledger import Outcome
-from spark_reprocess.progress import spell_seconds
 from spark_reprocess.redrive.selection import Fate
 
 _RATE_SECONDS = 15.0
@@ -42,17 +42,10 @@ class Headway:
         self._past.append((now, settled))
         rate = (settled - before) / (now - since) if now > since else 0.0
         left = self._total - settled
-        parts = [f"{settled:,} of {self._total:,} messages", f"{spell_rate(rate)}/s"]
+        parts = [f"{settled:,} of {self._total:,} messages", f"{figures.rate(rate)}/s"]
         if rate and left:
-            parts.append(f"{spell_seconds(left / rate)} left")
+            parts.append(f"{figures.duration(left / rate)} left")
         sent = min(counts.get(Outcome.SENT, 0), settled)
         parts += [f"{sent:,} sent"] if sent != settled else []
         parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
         return ", ".join(parts)
-
-
-def spell_rate(messages_per_second: float) -> str:
-    """Spell a rate with the digits that matter: 0.5, 12, 1,234."""
-    if messages_per_second < 10:  # noqa: PLR2004 - two digits
-        return f"{messages_per_second:.1f}"
-    return f"{messages_per_second:,.0f}"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_reprocess.figures import duration, epoch, moment
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.report.figures import duration, epoch, moment
 
 SPARK_HEIGHT = 24
 """Units of an outline's height; its width is one unit per bucket."""

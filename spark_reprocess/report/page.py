@@ -12,8 +12,8 @@ from functools import cache
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from spark_reprocess import figures
 from spark_reprocess.findings import Findings, state_of
-from spark_reprocess.report import figures
 from spark_reprocess.report.package_files import (
     csp_hash,
     early_script,

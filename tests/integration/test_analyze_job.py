@@ -55,7 +55,7 @@ def test_report_says_what_failed_and_why(spark: "SparkSession", tmp_path: Path) 
     assert "bob@example.com" not in "".join(p.read_text() for p in folder.glob("*.[yjh]*"))
     plan = Path(findings.plan_path).read_text()
     assert "# action: leave     do nothing" in plan
-    assert "  # 50.0% of 6 undecided messages\n" in plan
+    assert "  # 50% of 6 undecided messages\n" in plan
     assert plan.count("action: leave\n") == 3
 
 

@@ -12,8 +12,8 @@ from spark_reprocess.analysis.lead_words import claim_words, lead_words
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.figures import counted, percent
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.report.figures import counted
 
 _COLUMNS = ("group", "count", "share", "trend")
 _GROUPS_IN_A_LOG = 30
@@ -57,7 +57,7 @@ def print_analysis(findings: Findings) -> None:
 
 def _counts(group: GroupFinding) -> tuple[object, ...]:
     trend = f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip()
-    return (group.group_id, group.count, f"{group.share:.1%}", trend)
+    return (group.group_id, group.count, percent(group.share), trend)
 
 
 def _counts_and_words(group: GroupFinding) -> tuple[object, ...]:

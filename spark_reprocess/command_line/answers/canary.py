@@ -3,6 +3,7 @@
 from spark_reprocess.canary.drawn import Drawn
 from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.figures import duration
 
 _NAMED_GROUPS = 5
 _NAMED_MESSAGES = 5
@@ -20,8 +21,8 @@ def print_drawn(drawn: Drawn) -> None:
     else:
         say(f"canary: {drawn.total:,} messages would go ahead ({shown})")
     say(
-        f"  its verdict takes {drawn.wait_seconds:,.0f} s from when the main queue's backlog is "
-        f"gone, which shows {drawn.first_look_seconds:,.0f} s after the send at the earliest"
+        f"  its verdict takes {duration(drawn.wait_seconds)} from when the main queue's backlog is "
+        f"gone, which shows {duration(drawn.first_look_seconds)} after the send at the earliest"
     )
     if drawn.without:
         say(f"  no canary, and so stopped: {', '.join(drawn.without)}")
@@ -40,8 +41,8 @@ def print_verdict(report: CanaryReport) -> None:
     passed = len(report.groups) - len(stopped)
     say(
         f"canary: {passed:,} of {len(report.groups):,} groups passed after "
-        f"{report.waited_seconds:.0f} s; {report.archived:,} parked messages came into the archive "
-        "meanwhile"
+        f"{duration(report.waited_seconds)}; {report.archived:,} parked messages came into the "
+        "archive meanwhile"
     )
     if counts := report.main_queue:
         say(

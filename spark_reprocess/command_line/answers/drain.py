@@ -5,18 +5,18 @@ import shlex
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.figures import counted, duration, rate
 from spark_reprocess.queue_counts import QueueCounts
-from spark_reprocess.report.figures import counted
 
 
 def print_drain(summary: DrainSummary) -> None:
     """Say what came over, what stayed, and what to type next."""
-    rate = summary.archived / summary.seconds if summary.seconds else 0
+    speed = summary.archived / summary.seconds if summary.seconds else 0
     print_table(
         ("received", "archived", "deleted", "left"),
         [(summary.received, summary.archived, summary.deleted, summary.left)],
     )
-    say(f"drain {summary.drain_id}: {summary.seconds:.1f} s, {counted(round(rate), 'message')}/s")
+    say(f"drain {summary.drain_id}: {duration(summary.seconds)}, {rate(speed)} messages/s")
     if summary.left:
         say(
             f"{summary.left:,} were archived but their deletion was not confirmed: they come "

@@ -2,7 +2,7 @@
 
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.erase.erase import EraseSummary
-from spark_reprocess.report.figures import counted
+from spark_reprocess.figures import counted
 
 
 def print_erase(summary: EraseSummary) -> None:

@@ -7,8 +7,8 @@ from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict
 from spark_reprocess.command_line.answers.edits import print_edits
 from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.progress import spell_seconds
 from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
@@ -123,7 +123,7 @@ def _time(summary: RedriveSummary) -> str:
     if summary.max_rate is None:
         return " as fast as it goes (--max-rate R spares the consumer)"
     seconds = summary.count(Fate.SEND) / summary.max_rate
-    return f" in about {spell_seconds(seconds)} at {summary.max_rate:g} a second"
+    return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
 
 
 def problem_sentence(problem: Problem, sentences: Mapping[str, str] | None = None) -> str:

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 
 from spark_reprocess.archive.ledger import Outcome
-from spark_reprocess.command_line.answers.times import second
 from spark_reprocess.command_line.terminal import print_fields, print_heading, say
-from spark_reprocess.report.figures import counted
+from spark_reprocess.figures import counted, second
 from spark_reprocess.report.json_layout import laid_out, looks_like_json
 from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, LedgerEntry
 

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from spark_reprocess.archive.ledger import DECIDED, State
 from spark_reprocess.command_line.answers import COMMAND
-from spark_reprocess.command_line.answers.times import age, minute
 from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.figures import duration, minute
 from spark_reprocess.upkeep.history import UNDECIDED
 from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus
 
@@ -36,7 +36,7 @@ def print_status(status: ArchiveStatus) -> None:
         )
     print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
     if status.oldest_undecided_at:
-        ago = age((status.at - status.oldest_undecided_at).total_seconds())
+        ago = duration((status.at - status.oldest_undecided_at).total_seconds())
         say(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
     if status.waiting:
         most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)

@@ -76,7 +76,7 @@ def test_drain_ends_with_the_next_command(capsys: Capture) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "received  archived  deleted  left",
         "      10        10       10     0",
-        "drain d-1: 2.0 s, 5 messages/s",
+        "drain d-1: 2 s, 5 messages/s",
         "next: python -m spark_reprocess analyze --archive '/my archive'",
     ]
 
@@ -110,7 +110,7 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
     assert capsys.readouterr().out.splitlines() == [
         "5 messages, 1 decided before, 4 undecided in 1 group",
         "group  count  share  trend",
-        "g-1        3  75.0%   ▁▄█ rising",
+        "g-1        3  75%     ▁▄█ rising",
         "report: /a/r/report.html",
         "next: edit the actions in /a/r/plan.yaml, then look at what would happen:",
         "  python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml --to-queue-url URL",
@@ -138,7 +138,7 @@ def test_analysis_fits_a_screen_where_somebody_looks(
     print_analysis(many)
 
     shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-    assert shown.count("body.tenant = acme: 87 % here, 2 % of all others") == 12
+    assert shown.count("body.tenant = acme: 87% here, 2.1% of all others") == 12
     assert "… and 28 smaller groups with 164 messages; all are in the report" in shown
     table = shown.split("report: ")[0].splitlines()
     assert len(table) <= 12 * 4 + 6
@@ -186,9 +186,7 @@ def test_titles_are_shown_where_somebody_looks(
 def test_dry_run_says_how_long_it_takes(capsys: Capture) -> None:
     print_redrive(replace(redriven({"send": 1200}), max_rate=2.5))
 
-    assert (
-        "1,200 would go to https://q in about 8 min 0 s at 2.5 a second" in capsys.readouterr().out
-    )
+    assert "1,200 would go to https://q in about 8 min at 2.5 a second" in capsys.readouterr().out
 
 
 def test_dry_run_of_an_unedited_plan_says_so(capsys: Capture) -> None:

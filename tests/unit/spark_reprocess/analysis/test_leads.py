@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.lead_words import claim_words, lead_words, percent
+from spark_reprocess.analysis.lead_words import claim_words, lead_words
 from spark_reprocess.analysis.leads import LEAST_GROUP
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.synonyms import SYNONYMS
@@ -199,13 +199,5 @@ def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
 def test_a_lead_is_a_sentence() -> None:
     lead = Lead("body.tenant", "acme", 0.871, 0.002, 3.0)
 
-    assert lead_words(lead) == "body.tenant = acme: 87 % here, <1 % of all others"
+    assert lead_words(lead) == "body.tenant = acme: 87% here, 0.2% of all others"
     assert claim_words(Lead("body.x", "(missing)", 1, 0, 1)) == "body.x is missing"
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [(0, "0 %"), (0.0001, "<1 %"), (0.5, "50 %"), (0.999, ">99 %"), (1, "100 %")],
-)
-def test_a_share_never_rounds_to_none_or_all(share: float, words: str) -> None:
-    assert percent(share) == words

@@ -41,8 +41,8 @@ def test_dry_run_says_how_long_the_verdict_takes(capsys: pytest.CaptureFixture[s
     print_drawn(Drawn({"g-1": 3}, (), 105, 960))
 
     assert (
-        "its verdict takes 960 s from when the main queue's backlog is gone, which shows 105 s "
-        "after the send at the earliest"
+        "its verdict takes 16 min from when the main queue's backlog is gone, which shows "
+        "1 min 45 s after the send at the earliest"
     ) in capsys.readouterr().out
 
 

@@ -109,7 +109,8 @@ def test_backlog_that_never_goes_is_unknown() -> None:
     seen = World(main_at=lambda _: QueueCounts(4, 1, 0)).watch().run()
 
     assert seen.unknown == (
-        "the main queue's backlog was not gone within 150 s: 4 messages wait and 1 are in flight"
+        "the main queue's backlog was not gone within 2 min 30 s: "
+        "4 messages wait and 1 are in flight"
     )
     assert set(verdicts(seen).values()) == {Verdict.UNKNOWN}
 
@@ -139,7 +140,7 @@ def test_backlog_that_comes_back_and_stays_is_unknown() -> None:
 
     seen = world.watch().run()
 
-    assert "backlog was not gone within 150 s: 3 messages wait and 1 are in" in seen.unknown
+    assert "backlog was not gone within 2 min 30 s: 3 messages wait and 1 are in" in seen.unknown
     assert seen.main_queue == QueueCounts(3, 1, 0)
 
 
@@ -236,6 +237,6 @@ def test_status_says_what_is_waited_for() -> None:
     watch.run()
 
     assert said[0] == (
-        "main queue: 1,200 waiting, 3 in flight; at most 208 s until its backlog is gone; "
+        "main queue: 1,200 waiting, 3 in flight; at most 3 min 28 s until its backlog is gone; "
         "0 of 3 came back"
     )

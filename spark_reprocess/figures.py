@@ -38,9 +38,12 @@ def minute(time: datetime | None) -> str:
 
 def moment(time: datetime | None, apart_seconds: float) -> str:
     """``minute``, but to the second where times that are told apart lie closer together."""
-    if time is None or apart_seconds >= _MINUTE:
-        return minute(time)
-    return f"{in_utc(time):%Y-%m-%d %H:%M:%S}"
+    return minute(time) if time is None or apart_seconds >= _MINUTE else second(time)
+
+
+def second(time: datetime | None) -> str:
+    """``2025-11-18 04:10:30``, empty where there is none."""
+    return f"{in_utc(time):%Y-%m-%d %H:%M:%S}" if time else ""
 
 
 def spoken(time: datetime, now: datetime) -> str:
@@ -88,6 +91,11 @@ def duration(seconds: float | None) -> str:
     smaller, smaller_unit = _TIMES[large + 1]
     second = rest // smaller
     return f"{first} {unit}" + (f" {second} {smaller_unit}" if second else "")
+
+
+def rate(per_second: float) -> str:
+    """With the digits that matter: ``0.5``, ``12``, ``1,234``."""
+    return _short(per_second)
 
 
 def _short(number: float) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.report.figures import (
+from spark_reprocess.figures import (
     counted,
     duration,
     epoch,
@@ -12,6 +12,8 @@ from spark_reprocess.report.figures import (
     minute,
     moment,
     percent,
+    rate,
+    second,
     size,
     spoken,
 )
@@ -84,6 +86,14 @@ def test_a_size_in_the_unit_that_fits(count: float | None, expected: str) -> Non
     assert size(count) == expected
 
 
+@pytest.mark.parametrize(
+    ("per_second", "expected"),
+    [(0.5, "0.5"), (5.0, "5"), (9.94, "9.9"), (12.4, "12"), (1234.5, "1,234")],
+)
+def test_a_rate_has_the_digits_that_matter(per_second: float, expected: str) -> None:
+    assert rate(per_second) == expected
+
+
 def test_times_are_utc_whatever_zone_they_come_in() -> None:
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=9)))
 
@@ -91,7 +101,8 @@ def test_times_are_utc_whatever_zone_they_come_in() -> None:
         assert minute(time) == "2025-11-08 04:10"
         assert iso(time) == "2025-11-08T04:10:30Z"
         assert epoch(time) == int(MOMENT.timestamp())
-    assert minute(None) == "unknown"
+        assert second(time) == "2025-11-08 04:10:30"
+    assert (minute(None), second(None)) == ("unknown", "")
     assert epoch(None) == 0
 
 
