@@ -3,15 +3,17 @@
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol
 
+from spark_reprocess import figures
 from spark_reprocess.errors import JobError
-from spark_reprocess.figures import duration
 
 _INTERVAL_SECONDS = 1.0
 _LINES_APART_SECONDS = 10.0
+_RATE_SECONDS = 30.0
 
 
 class Progress(Protocol):
@@ -54,18 +56,42 @@ def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
         yield
 
 
-def how_far(done: int, total: int | None, seconds: float) -> str:
-    """Say how far work has come: done, of how many, how fast, and how long the rest will take.
+class HowFar:
+    """How far work on messages is, as one line: ``200 of 1,000 messages, 20/s, 40 s left``.
 
-    *total* is None where nobody knows it, and otherwise may be wrong.
+    The rate is that of the last 30 s.
     """
-    parts = [f"{done:,}" if total is None else f"{done:,} of about {max(done, total):,}"]
-    if done and seconds > 0:
-        rate = done / seconds
-        parts.append(f"{rate:,.0f}/s")
-        if total is not None and total > done:
-            parts.append(f"about {duration((total - done) / rate)} left")
-    return ", ".join(parts)
+
+    def __init__(
+        self,
+        total: int,
+        now_seconds: Callable[[], float] = time.monotonic,
+        *,
+        is_estimate: bool = False,
+    ) -> None:
+        """Start now, with *total* messages to do, or with about so many: there may be more."""
+        self._total = total
+        self._now_seconds = now_seconds
+        self._is_estimate = is_estimate
+        self._past = deque([(now_seconds(), 0)])
+
+    def line(self, done: int) -> str:
+        """Return the line as of now, when *done* messages are."""
+        total = max(self._total, done) if self._is_estimate else self._total
+        rate = self._rate(done)
+        of = "of about" if self._is_estimate else "of"
+        parts = [f"{done:,} {of} {total:,} messages", f"{figures.rate(rate)}/s"]
+        if rate and done < total:
+            parts.append(f"{figures.duration((total - done) / rate)} left")
+        return ", ".join(parts)
+
+    def _rate(self, done: int) -> float:
+        now = self._now_seconds()
+        while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
+            self._past.popleft()
+        since, before = self._past[0]
+        self._past.append((now, done))
+        return (done - before) / (now - since) if now > since else 0.0
 
 
 @contextmanager
@@ -80,7 +106,7 @@ def _repeated(
     def repeat() -> None:
         started = time.monotonic()
         while not done.wait(interval_seconds):
-            text = f"{label}: {duration(time.monotonic() - started)}"
+            text = f"{label}: {figures.duration(time.monotonic() - started)}"
             # The line is a courtesy: an archive that cannot be listed now must not end the work.
             with suppress(JobError, OSError):
                 text = ", ".join(filter(None, (text, status())))

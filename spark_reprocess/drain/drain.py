@@ -25,7 +25,7 @@ from spark_reprocess.clients import (
 from spark_reprocess.drain.drain_task import DrainTask
 from spark_reprocess.drain.drain_values import CHUNK_MESSAGES, DrainCounts, DrainRules
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import Progress, how_far, silent
+from spark_reprocess.progress import HowFar, Progress, silent
 from spark_reprocess.queue_counts import QueueCounts
 
 IN_FLIGHT_MESSAGES = 60_000
@@ -217,13 +217,8 @@ def _shares(total: int, parts: int) -> list[int]:
 def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
     waiting = at_start.visible + at_start.delayed
     total = waiting if options.limit is None else min(waiting, options.limit)
-    started = time.monotonic()
-
-    def status() -> str:
-        written = rows_written(work.archive, work.drain_id)
-        return how_far(written, total, time.monotonic() - started)
-
-    return status
+    how_far = HowFar(total, is_estimate=True)
+    return lambda: how_far.line(rows_written(work.archive, work.drain_id))
 
 
 def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:

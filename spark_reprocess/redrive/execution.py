@@ -2,25 +2,31 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import Outcome, timestamp
 from spark_reprocess.archive.run_records import RunRecord, record_run
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.interruption import asking_to_stop
-from spark_reprocess.progress import Progress
+from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.conductor import conducting
-from spark_reprocess.redrive.headway import Headway
 from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, TASK_COLUMNS, RedriveTask
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 from spark_reprocess.spark.session import driver_host
+
+_TROUBLE = {
+    Outcome.FAILED: "failed",
+    Outcome.IN_DOUBT: "in doubt",
+    Fate.BUSY: "busy",
+    Fate.WAITS: "waiting",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ def execute(
         asking_to_stop(conductor.stop),
     ):
         task = RedriveTask(archive, facts, address, make_sender)
-        headway = Headway(total, lambda: conductor.counts, time.monotonic)
-        with progress("redriving", headway):
+        how_far = HowFar(total)
+        with progress("redriving", lambda: status_line(how_far, total, conductor.counts)):
             # One action, once; a second evaluation would find every chunk claimed.
             settled = rows.select(*TASK_COLUMNS).mapInArrow(task.run, SETTLED_SCHEMA).collect()
     outcomes = [
@@ -94,6 +100,17 @@ def execute(
     unreachable = (row["detail"] for row in settled if not row["count"])
     stopped_by = conductor.stopped_by or next(unreachable, "")
     return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+
+
+def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
+    """Say how far a run is, of whose *total* messages so many are settled, by word."""
+    # A task that Spark starts again tells once more what the first one did.
+    settled = min(sum(counts.values()), total)
+    sent = min(counts.get(Outcome.SENT, 0), settled)
+    parts = [how_far.line(settled)]
+    parts += [f"{sent:,} sent"] if sent != settled else []
+    parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
+    return ", ".join(parts)
 
 
 def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:

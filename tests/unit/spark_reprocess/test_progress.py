@@ -1,30 +1,70 @@
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import how_far, in_lines, on_terminal
+from spark_reprocess.progress import HowFar, in_lines, on_terminal
+from spark_reprocess.redrive.execution import status_line
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "seconds", "text"),
+    ("done", "total", "is_estimate", "seconds", "text"),
     [
-        (0, None, 0.0, "0"),
-        (0, 100, 5.0, "0 of about 100"),
-        (50, None, 10.0, "50, 5/s"),
-        (50, 100, 10.0, "50 of about 100, 5/s, about 10 s left"),
-        (1_000, 100_000, 1.0, "1,000 of about 100,000, 1,000/s, about 1 min 39 s left"),
-        (1, 10_000, 1.0, "1 of about 10,000, 1/s, about 2 h 46 min left"),
-        (120, 100, 10.0, "120 of about 120, 12/s"),
-        (5, 10, 0.0, "5 of about 10"),
+        (0, 10, False, 0.0, "0 of 10 messages, 0/s"),
+        (5, 10, False, 0.0, "5 of 10 messages, 0/s"),
+        (200, 1_000, False, 10.0, "200 of 1,000 messages, 20/s, 40 s left"),
+        (1_000, 1_000, False, 10.0, "1,000 of 1,000 messages, 100/s"),
+        (0, 100, True, 5.0, "0 of about 100 messages, 0/s"),
+        (50, 100, True, 10.0, "50 of about 100 messages, 5/s, 10 s left"),
+        (1, 10_000, True, 1.0, "1 of about 10,000 messages, 1/s, 2 h 46 min left"),
+        (120, 100, True, 10.0, "120 of about 120 messages, 12/s"),
     ],
 )
-def test_text_says_how_far_and_how_long(
-    done: int, total: int | None, seconds: float, text: str
+def test_line_says_how_far_how_fast_and_how_long(
+    done: int, total: int, is_estimate: bool, seconds: float, text: str
 ) -> None:
-    assert how_far(done, total, seconds) == text
+    clock = Clock()
+    how_far = HowFar(total, clock, is_estimate=is_estimate)
+
+    clock.now += seconds
+
+    assert how_far.line(done) == text
+
+
+def test_rate_is_that_of_late() -> None:
+    clock = Clock()
+    how_far = HowFar(100_000, clock)
+    for second in range(60):
+        clock.now += 1
+        how_far.line(100 * (second + 1))
+    for second in range(60):
+        clock.now += 1
+        line = how_far.line(6_000 + 5 * (second + 1))
+
+    assert "6,300 of 100,000 messages, 5/s" in line
+
+
+def test_trouble_of_a_run_is_named() -> None:
+    counts = Counter(sent=90, failed=3, in_doubt=5, busy=2)
+
+    assert status_line(HowFar(100, Clock()), 100, counts) == (
+        "100 of 100 messages, 0/s, 90 sent, 3 failed, 5 in doubt, 2 busy"
+    )
+
+
+def test_task_that_runs_again_does_not_count_beyond_the_total() -> None:
+    assert status_line(HowFar(100, Clock()), 100, Counter(sent=120)) == "100 of 100 messages, 0/s"
 
 
 @pytest.fixture
