@@ -10,8 +10,7 @@ from demo.plan_edit import edit_plan
 from demo.screen import Screen
 from demo.spark import Spark
 from demo.stage import Stage
-from spark_reprocess.analysis.lead_words import claim_words
-from spark_reprocess.findings import Synonym
+from spark_reprocess.findings import Synonym, claim_words
 
 CANARY_WAIT_SECONDS = 8
 STOPPED_BY_CANARY = 3

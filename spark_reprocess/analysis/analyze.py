@@ -28,9 +28,9 @@ from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
     groups_parquet,
     groups_table,
+    plan_notes,
     summary_json,
 )
-from spark_reprocess.analysis.plan_notes import plan_notes
 from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.analysis.sampling import picked, sampling_rates
 from spark_reprocess.analysis.signature import PARKED_BY_SQS

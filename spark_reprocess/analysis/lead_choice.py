@@ -1,7 +1,10 @@
-"""Which of the candidates become leads: the best, and those that add to it. Pure; numpy."""
+"""Which of the candidates become leads: the best, and those that add to it. Pure; numpy.
+
+``synonyms`` finds what holds for the same messages as a lead: the account's number beside its name.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +13,14 @@ from spark_reprocess.analysis.claims import Claims, Sort
 from spark_reprocess.analysis.comparison import Comparison, SampledGroup
 from spark_reprocess.analysis.significance import Floats, evidence, threshold
 from spark_reprocess.analysis.trait_table import Flags, Ints
-from spark_reprocess.analysis.traits import STEP, VALUE, way_text
+from spark_reprocess.analysis.traits import ELEMENT, INNER_JSON, STEP, VALUE, way_text
 
 LEADS = 5
 
+SYNONYMS = 3
+"""More would say no more: an object that all of them have brings a hundred."""
+
+_LOOKS = 20
 _FEW = 10
 _SAME = 0.7
 """From this likeness on, two claims say nearly the same."""
@@ -175,3 +182,54 @@ def plainness(claims: Claims, claim: int) -> tuple[bool, bool, bool, int, int, s
         len(shown) + len(text),
         shown,
     )
+
+
+def synonyms(
+    claims: Claims, group: SampledGroup, lead: Candidate, ranked: Sequence[Candidate]
+) -> tuple[int, ...]:
+    """Return claims that hold for (nearly) the same messages as *lead*, the plainest first.
+
+    At most three, and each about a place of its own in the message: that the object is there in
+    which a field has its value is no news.
+
+    Args:
+        claims: what the candidates claim.
+        group: whose lead it is.
+        lead: one of *ranked*.
+        ranked: all candidates of the group.
+    """
+    rows = np.concatenate([group.messages, lead.comparison.others.messages])
+    holds = claims.holders(lead.claim)[rows]
+    found: list[int] = []
+    ways = [claims.said(lead.claim).way]
+    for claim, _ in zip(_likely(lead, ranked), range(_LOOKS), strict=False):
+        way = claims.said(claim).way
+        if any(_is_same_place(way, other) for other in ways):
+            continue
+        if _likeness(holds, claims.holders(claim)[rows]) >= SYNONYM:
+            found.append(claim)
+            ways.append(way)
+        if len(found) == SYNONYMS:
+            break
+    return tuple(found)
+
+
+def _likely(lead: Candidate, ranked: Sequence[Candidate]) -> Iterator[int]:
+    """Claims that may hold for the same messages, because they hold for about as many."""
+    yield from lead.as_often
+    for one in ranked:
+        few, many = sorted((one.group_share, lead.group_share))
+        if one.claim != lead.claim and few >= SYNONYM * many:
+            yield one.claim
+            yield from one.as_often
+
+
+def _is_same_place(way: str, other: str) -> bool:
+    """Whether the one is the other, or inside it."""
+    short, long = sorted((way, other), key=len)
+    return long.startswith(short) and long[len(short) :][:1] in ("", STEP, ELEMENT, INNER_JSON)
+
+
+def _likeness(holds: Flags, also: Flags) -> float:
+    """Jaccard's."""
+    return float((holds & also).sum() / max((holds | also).sum(), 1))

@@ -19,7 +19,7 @@ from spark_reprocess.analysis.comparison import (
     SampledGroup,
     Scope,
 )
-from spark_reprocess.analysis.lead_choice import Candidate, choose, plainness
+from spark_reprocess.analysis.lead_choice import Candidate, choose, plainness, synonyms
 from spark_reprocess.analysis.significance import (
     Floats,
     bits,
@@ -27,7 +27,6 @@ from spark_reprocess.analysis.significance import (
     greatest_evidence,
     threshold,
 )
-from spark_reprocess.analysis.synonyms import synonyms
 from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
 
 LEAST_GROUP = 10

@@ -1,15 +1,17 @@
-"""What an analysis writes for machines: ``groups.parquet`` and ``summary.json``. Pure."""
+"""What an analysis writes: ``groups.parquet``, ``summary.json``, a plan's comments. Pure."""
 
 import json
 from dataclasses import asdict
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.signature import SIGNATURE_VERSION
-from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.figures import percent
+from spark_reprocess.findings import Findings, GroupFinding, lead_words
 
 SUMMARY_VERSION = 1
 
@@ -83,6 +85,15 @@ def summary_json(findings: Findings) -> str:
     return json.dumps(content, indent=1, default=datetime.isoformat)
 
 
+def plan_notes(findings: Findings) -> dict[str, list[str]]:
+    """Return the lines of each group's comment in plan.yaml, by group id.
+
+    The lead's lines begin as ``erase.reports`` knows them: to erase a message is to take them away
+    too.
+    """
+    return {group.group_id: _notes(group, findings.undecided) for group in findings.groups}
+
+
 def _json_group(group: GroupFinding) -> dict[str, Any]:
     row = _row(group)
     samples = [{**one, "attributes": dict(one["attributes"])} for one in row["samples"]]
@@ -98,3 +109,14 @@ def _row(group: GroupFinding) -> dict[str, Any]:
     names = ("replay_count", "messages")
     counts = [dict(zip(names, pair, strict=True)) for pair in group.replay_counts]
     return {**asdict(group), "replay_counts": counts}
+
+
+def _notes(group: GroupFinding, undecided: int) -> list[str]:
+    share = f"{percent(group.share)} of {undecided:,} undecided messages"
+    notes = [f"{share}, {group.trend}" if group.trend else share]
+    if group.leads:
+        best = group.leads[0]
+        notes.append(f"lead: {lead_words(best)}")
+        if best.condition:
+            notes.append(f"--where {quote(best.condition)}")
+    return notes

@@ -13,8 +13,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dlq_replay.failures import one_line
 from spark_reprocess.analysis.shape import shape_of
-from spark_reprocess.analysis.varying import mask_error, one_line
+from spark_reprocess.analysis.varying import mask_error
 
 SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"

@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 
+from dlq_replay.failures import one_line
 from dlq_replay.masks import EMAIL
 
 _TIME_AND_UUID = (
@@ -64,13 +65,6 @@ def mask_ids(text: str) -> str:
 def mask_numbers(text: str) -> str:
     """Return *text* with its numbers masked."""
     return _NUMBER.sub("<n>", text)
-
-
-def one_line(text: str) -> str:
-    """Printable characters only: a title must not move the cursor or the reader's eye."""
-    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
-        return text
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _mask_times_and_uuids(text: str) -> str:

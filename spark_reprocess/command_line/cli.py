@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pyspark.errors import PythonException
 
 from spark_reprocess.command_line.arguments import parse
-from spark_reprocess.command_line.exit_codes import BAD_INPUT, INTERRUPTED, SPARK_FAILED
 from spark_reprocess.command_line.terminal import complain
+from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, SPARK_FAILED
 from spark_reprocess.errors import JobError
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,

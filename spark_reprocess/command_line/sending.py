@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from spark_reprocess import interruption
 from spark_reprocess.command_line.argument_types import above_zero
-from spark_reprocess.command_line.exit_codes import DONE, INTERRUPTED, NOT_ALL_SENT
 from spark_reprocess.command_line.shared_arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import complain
+from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT
 from spark_reprocess.redrive.redrive_values import RedriveSummary
+from spark_reprocess.spark import interrupts
 
 
 def add_sending(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +40,6 @@ def exit_code_of(summary: RedriveSummary) -> int:
             f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
             "again to go on"
         )
-    if summary.stopped_by == interruption.INTERRUPTED:
+    if summary.stopped_by == interrupts.INTERRUPTED:
         return INTERRUPTED
     return NOT_ALL_SENT if summary.is_unfinished else DONE

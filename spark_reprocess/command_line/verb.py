@@ -15,6 +15,14 @@ from spark_reprocess.progress import Progress, in_lines, on_terminal, silent
 from spark_reprocess.spark.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.spark.session import get_session
 
+DONE = 0
+SPARK_FAILED = 1
+BAD_INPUT = 2
+STOPPED_BY_CANARY = 3
+NOT_ALL_SENT = 4
+INTERRUPTED = 130
+"""What the exit codes say; see ``cli.main``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:

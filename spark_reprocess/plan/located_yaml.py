@@ -1,10 +1,15 @@
-"""YAML that remembers its lines, so that a fault can name the one to look at. Pure."""
+"""YAML that people edit: its version, and its lines, so that a fault can name the one to look at.
+
+Pure.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
+from dlq_replay import __version__
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: keys, and indexes from 0."""
@@ -72,3 +77,24 @@ def _walk(node: yaml.Node | None, path: Path, seen: set[int]) -> Iterator[tuple[
         for index, value in enumerate(node.value):
             yield (*path, index), value.start_mark.line + 1
             yield from _walk(value, (*path, index), seen)
+
+
+def is_newer(found: object, known: int) -> bool:
+    """Whether a file's version is a later one than the newest that this program reads."""
+    return type(found) is int and found > known
+
+
+def version_fault(found: object, known: int) -> str | None:
+    """Say what is wrong with a file's version and what to do; None where nothing is.
+
+    Args:
+        found: what the file says.
+        known: the newest that this program reads.
+    """
+    if is_newer(found, known):
+        return (
+            f"version: {found} is newer than version {known}, the newest that this program "
+            f"({__version__}) reads; update the program"
+        )
+    is_known = type(found) is int and found == known
+    return None if is_known else f"version: {found!r}: must be {known}"

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.located_yaml import LocatedYaml, read_yaml
+from spark_reprocess.plan.located_yaml import LocatedYaml, is_newer, read_yaml, version_fault
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.plan.versions import is_newer, version_fault
 
 POLICY_VERSION = 1
 

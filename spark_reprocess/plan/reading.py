@@ -10,12 +10,16 @@ from typing import Any
 
 import yaml
 
+from spark_reprocess.editing.attributes import name_fault
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.patch import Patch, patch_faults
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.edit_reading import EditReader
-from spark_reprocess.plan.json_in_yaml import Fault
-from spark_reprocess.plan.located_yaml import LocatedYaml, Path, read_yaml
+from spark_reprocess.plan.json_in_yaml import Fault, json_at
+from spark_reprocess.plan.located_yaml import LocatedYaml, Path, is_newer, read_yaml, version_fault
 from spark_reprocess.plan.plan import PLAN_VERSION, Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.versions import is_newer, version_fault
+
+_MOST_ATTRIBUTES = 10
+"""SQS's limit for a message, so more could never be set."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -37,6 +41,66 @@ class SqlFaults:
     in_expression: Callable[[str], str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class _EditReader:
+    """Reads the edits of a plan's groups.
+
+    Attributes:
+        root: the plan's YAML.
+        expression_fault: see ``SqlFaults.in_expression``.
+    """
+
+    root: yaml.Node | None
+    expression_fault: Callable[[str], str | None] | None
+
+    def faults(self, group: Mapping[Any, Any], path: Path) -> Iterator[Fault]:
+        """Say what is wrong with the edit of the *group* at *path*."""
+        if "edit" in group:
+            yield from self._patch_faults((*path, "edit"))
+        if "set_attributes" in group:
+            yield from self._attribute_faults((*path, "set_attributes"), group["set_attributes"])
+
+    def edit(self, group: Mapping[Any, Any], path: Path) -> Edit | None:
+        """Return the edit of a group that has no faults, None where there is none."""
+        patch = None
+        if "edit" in group:
+            patch = Patch.of(json_at(self.root, (*path, "edit"))[0])
+        expressions = group.get("set_attributes", {})
+        return Edit(patch, tuple(expressions.items())) if patch or expressions else None
+
+    def _patch_faults(self, path: Path) -> Iterator[Fault]:
+        operations, found = json_at(self.root, path)
+        if found:
+            yield from ((place, f"edit: {fault}") for place, fault in found)
+            return
+        for index, fault in patch_faults(operations):
+            if index is None:
+                yield path, f"edit {fault}"
+            else:
+                yield (*path, index), f"edit, operation {index + 1}: {fault}"
+
+    def _attribute_faults(self, path: Path, raw: object) -> Iterator[Fault]:
+        if not isinstance(raw, dict) or not raw:
+            yield path, "set_attributes: must be a mapping of names to Spark SQL expressions"
+            return
+        if len(raw) > _MOST_ATTRIBUTES:
+            yield (
+                path,
+                f"set_attributes: SQS takes {_MOST_ATTRIBUTES} attributes, these are more",
+            )
+        for name, expression in raw.items():
+            fault = name_fault(name) or self._expression_fault(expression)
+            if fault:
+                yield (*path, str(name)), f"set_attributes: {name}: {fault}"
+
+    def _expression_fault(self, expression: object) -> str | None:
+        if expression is None:
+            return None
+        if not isinstance(expression, str):
+            return f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
+        return self.expression_fault and self.expression_fault(expression)
+
+
 def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
     """Read a plan.
 
@@ -53,7 +117,7 @@ def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
         raise InputError(f"the plan cannot be read: {error}") from error
     raw = located.value
     expression_fault = sql_faults.in_expression if sql_faults else None
-    edits = EditReader(yaml.compose(text, Loader=yaml.SafeLoader), expression_fault)
+    edits = _EditReader(yaml.compose(text, Loader=yaml.SafeLoader), expression_fault)
     faults = list(_faults(raw, edits, sql_faults))
     lines = [(located.line(*path), fault) for path, fault in faults]
     lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]
@@ -74,7 +138,7 @@ def _spell(lines: Iterable[tuple[int, str]]) -> str:
     )
 
 
-def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: EditReader) -> Plan:
+def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: _EditReader) -> Plan:
     snapshot = raw["snapshot"]
     return Plan(
         plan_id=raw["plan_id"],
@@ -100,7 +164,7 @@ def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: EditReader) -> Pl
     )
 
 
-def _faults(raw: object, edits: EditReader, sql_faults: SqlFaults | None) -> Iterator[Fault]:
+def _faults(raw: object, edits: _EditReader, sql_faults: SqlFaults | None) -> Iterator[Fault]:
     if not isinstance(raw, dict):
         yield (), "must be a mapping with version, plan_id, archive, snapshot and groups"
         return
@@ -142,7 +206,7 @@ def _snapshot_faults(raw: object, sql_faults: SqlFaults | None) -> Iterator[Faul
         yield (*top, "policy_sha256"), fault
 
 
-def _groups_faults(raw: object, edits: EditReader) -> Iterator[Fault]:
+def _groups_faults(raw: object, edits: _EditReader) -> Iterator[Fault]:
     if not isinstance(raw, list):
         yield ("groups",), "groups: must be a list"
         return
@@ -160,7 +224,7 @@ def _groups_faults(raw: object, edits: EditReader) -> Iterator[Fault]:
 
 
 def _group_faults(
-    name: str, path: Path, group: Mapping[Any, Any], edits: EditReader
+    name: str, path: Path, group: Mapping[Any, Any], edits: _EditReader
 ) -> Iterator[Fault]:
     yield from _key_faults(name, path, group, _GROUP_KEYS)
     if group.get("action") not in list(Action):

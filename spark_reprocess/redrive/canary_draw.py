@@ -1,19 +1,21 @@
-"""Which messages of a weighed plan go ahead as its canary."""
+"""Which messages of a weighed plan go ahead as its canary, and what is left once it is judged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.canary.drawn import Drawn
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sampling import allocate
+from spark_reprocess.canary.sampling import Drawn, allocate
 from spark_reprocess.canary.vigil import Redelivery
-from spark_reprocess.redrive.canary_rows import canary_candidates, canary_sample
 from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.redrive.selection import Fate, has_room, with_waiting
 from spark_reprocess.redrive.weighing import Weighed
+
+_UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,78 @@ def drawn_sample(
         rows.unpersist()
 
 
+def canary_candidates(
+    fates: DataFrame, messages: DataFrame, *, max_message_bytes: int, to_fifo: bool
+) -> DataFrame:
+    """The messages that may go ahead: those to be sent that have room for counter and context.
+
+    For a FIFO queue whole message groups, of which every message may.
+
+    Returns:
+        The rows of *fates* with ``first_id``.
+    """
+    room = messages.select("message_id", "first_id", has_room(max_message_bytes).alias("room"))
+    known = fates.join(room, on="message_id", how="inner")
+    if to_fifo:
+        whole = Window.partitionBy("message_group_id")
+        is_obstacle = F.col("fate").isin(*_UNSETTLED) | (_is_sent() & ~F.col("room"))
+        known = known.withColumn("room", ~F.max(is_obstacle).over(whole))
+    return known.where(_is_sent() & F.col("room")).drop("room")
+
+
+def canary_sample(
+    candidates: DataFrame, allocation: Mapping[str, int], seed: str, *, to_fifo: bool
+) -> DataFrame:
+    """Draw so many messages of each group, by chance but the same for the same *seed*.
+
+    For a FIFO queue it draws message groups until each group has its number; of those that are
+    larger than that it takes one only where there is no smaller.
+    """
+    spark = candidates.sparkSession
+    wanted = spark.createDataFrame(list(allocation.items()), "group_id string, wanted long")
+    known = candidates.join(F.broadcast(wanted), on="group_id", how="inner")
+    if not to_fifo:
+        chance = Window.partitionBy("group_id").orderBy(_chance("message_id", seed), "message_id")
+        ranked = known.withColumn("rank", F.row_number().over(chance))
+        return ranked.where(F.col("rank") <= F.col("wanted")).drop("rank", "wanted")
+    sizes = known.groupBy("group_id", "message_group_id", "wanted").agg(F.count("*").alias("size"))
+    chance = Window.partitionBy("group_id").orderBy(
+        F.col("size") > F.col("wanted"), _chance("message_group_id", seed), "message_group_id"
+    )
+    before = F.sum("size").over(chance) - F.col("size")
+    drawn = sizes.withColumn("before", before).where(F.col("before") < F.col("wanted"))
+    return known.drop("wanted").join(
+        drawn.select("message_group_id").distinct(), on="message_group_id", how="left_semi"
+    )
+
+
+def after_canary(
+    fates: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, in_order: bool
+) -> DataFrame:
+    """What is left to do when a canary was judged: the rest of the groups that were not *stopped*.
+
+    Args:
+        fates: the whole plan.
+        settled: message ids of the canaries; they are no part of the rest.
+        stopped: group ids.
+        in_order: whether what stands behind a message of a stopped group waits.
+    """
+    table = pa.table({"message_id": pa.array(settled, pa.string())})
+    ids = F.broadcast(fates.sparkSession.createDataFrame(table))
+    rest = fates.join(ids, on="message_id", how="left_anti")
+    is_stopped = _is_sent() & F.col("group_id").isin(*stopped)
+    judged = rest.withColumn("fate", F.when(is_stopped, Fate.STOPPED).otherwise(F.col("fate")))
+    return with_waiting(judged) if in_order else judged
+
+
 def _counts(rows: DataFrame) -> dict[str, int]:
     found = rows.groupBy("group_id").count().collect()
     return {row["group_id"]: row["count"] for row in sorted(found)}
+
+
+def _is_sent() -> Column:
+    return F.col("fate") == Fate.SEND
+
+
+def _chance(column: str, seed: str) -> Column:
+    return F.xxhash64(F.lit(seed), F.col(column))

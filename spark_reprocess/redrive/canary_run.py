@@ -21,13 +21,13 @@ from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
 from spark_reprocess.canary.vigil import Vigil
 from spark_reprocess.canary.watch import Seen, Watch
 from spark_reprocess.clients import ClientFactory
-from spark_reprocess.interruption import INTERRUPTED, asking_to_stop
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.canary_draw import Sample
 from spark_reprocess.redrive.execution import Executed
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.spark.interrupts import INTERRUPTED, asking_to_stop
 
 _MAY_RETURN = (Outcome.SENT, Outcome.IN_DOUBT)
 _NOTHING_TO_SEND_AHEAD = "none of its messages can go ahead and carry what tells its failure"

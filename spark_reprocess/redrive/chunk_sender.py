@@ -30,7 +30,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.gate import Gate
+from spark_reprocess.redrive.gated_queue import Gate
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
 

@@ -12,13 +12,13 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Outcome, timestamp
 from spark_reprocess.archive.run_records import RunRecord, record_run
 from spark_reprocess.clients import ClientFactory, region_of
-from spark_reprocess.interruption import asking_to_stop
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.conductor import conducting
 from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, TASK_COLUMNS, RedriveTask
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.spark.interrupts import asking_to_stop
 from spark_reprocess.spark.session import driver_host
 
 _TROUBLE = {

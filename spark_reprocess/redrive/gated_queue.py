@@ -1,6 +1,6 @@
 """A queue behind the gate: every call asks first, and what SQS could not take now goes again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +13,6 @@ from dlq_replay.sending import (
     SendResult,
     send_apart_if_spoiled,
 )
-from spark_reprocess.redrive.gate import Gate
 from spark_reprocess.redrive.refusals import Outlook, is_passing
 
 REPEATS = 5
@@ -32,6 +31,36 @@ class OneCallQueue(Protocol):
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call; one result each, in order."""
+
+
+class Gate(Protocol):
+    """What a task asks before it sends. Safe to share between threads."""
+
+    @property
+    def call_messages(self) -> int:
+        """The most messages for one call."""
+
+    @property
+    def stopped_by(self) -> str:
+        """Why nothing more may be sent by anybody; empty while all is well."""
+
+    def enter(self, messages: int, seconds: float) -> bool:
+        """Wait until so many messages may go, *seconds* at most; return whether they may.
+
+        After True the caller sends at once, and calls ``leave`` whatever comes of it.
+        """
+
+    def leave(self, messages: int) -> None:
+        """Say that a call has ended."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but no longer than anybody may send."""
+
+    def report(self, counts: Mapping[str, int]) -> None:
+        """Say what became of a chunk's messages, by word."""
+
+    def stop(self, why: str) -> None:
+        """Stop all tasks: *why* concerns them all. The first reason is the one that counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.turns import taking_turns
-from spark_reprocess.canary.drawn import Drawn, recommended
 from spark_reprocess.canary.live import queue_url_beside
+from spark_reprocess.canary.sampling import Drawn, recommended
 from spark_reprocess.canary.surroundings import Surroundings
 from spark_reprocess.canary.vigil import Redelivery
 from spark_reprocess.clients import (

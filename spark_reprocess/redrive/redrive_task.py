@@ -31,8 +31,7 @@ from spark_reprocess.redrive.chunk_sender import (
 )
 from spark_reprocess.redrive.conducted import Address, DriverUnreachableError, conducted
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.redrive.gate import Gate
-from spark_reprocess.redrive.gated_queue import GatedQueue
+from spark_reprocess.redrive.gated_queue import Gate, GatedQueue
 from spark_reprocess.redrive.refusals import Outlook
 from spark_reprocess.redrive.run_facts import RunFacts
 from spark_reprocess.redrive.selection import POSITION, Fate

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger import Outcome
-from spark_reprocess.canary.drawn import Drawn
 from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.sampling import Drawn
 from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

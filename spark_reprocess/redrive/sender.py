@@ -10,8 +10,7 @@ from spark_reprocess.canary.surroundings import Surroundings
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import Progress
-from spark_reprocess.redrive.canary_draw import drawn_sample
-from spark_reprocess.redrive.canary_rows import after_canary
+from spark_reprocess.redrive.canary_draw import after_canary, drawn_sample
 from spark_reprocess.redrive.canary_run import CanaryRun, Flight
 from spark_reprocess.redrive.edited_rows import with_changes
 from spark_reprocess.redrive.execution import Executed, execute

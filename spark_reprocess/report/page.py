@@ -6,23 +6,37 @@ sheet whose hashes it names, and lets no request leave. The scripts set text and
 of it; the policy forbids them that too.
 """
 
+import base64
+import hashlib
+import re
 from collections.abc import Iterable
 from functools import cache
+from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from spark_reprocess import figures
 from spark_reprocess.findings import Findings, state_of
-from spark_reprocess.report.package_files import (
-    csp_hash,
-    early_script,
-    script,
-    style,
-    template_source,
-)
 from spark_reprocess.report.texts import cut, visible
 from spark_reprocess.report.views import page_view
+
+_HERE = files("spark_reprocess.report")
+
+_SCRIPTS = (
+    "page.js",
+    "theme.js",
+    "filters.js",
+    "groups.js",
+    "chart_layers.js",
+    "chart.js",
+    "marks.js",
+    "commands.js",
+    "start.js",
+)
+_EARLY = "early.js"
+_LIBRARY = "uplot/uPlot.iife.min.js"
+_STYLES = ("uplot/uPlot.min.css", "report.css")
 
 
 def render_page(findings: Findings) -> str:
@@ -82,3 +96,39 @@ def _environment() -> Environment:
 def _shown(value: object) -> object:
     """Pass every printed value through ``visible``: the engine escapes what comes back."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def template_source(name: str) -> str:
+    """Read a template, without the white space that is only for its reader.
+
+    Indentation goes, and so do line breaks between two tags: a page of 1,000 groups would have a
+    hundred thousand empty text nodes.
+    """
+    unindented = re.sub(r"^[ \t]+", "", _read("templates", name), flags=re.MULTILINE)
+    return re.sub(r">\n+<", "><", unindented)
+
+
+def early_script() -> str:
+    """What has to run before anything is drawn."""
+    return _read("assets", _EARLY)
+
+
+def script() -> str:
+    """The page's script: the chart library and ours, in one scope that leaves no global name."""
+    parts = [_read("assets", name) for name in (_LIBRARY, *_SCRIPTS)]
+    return "\n".join(['(() => {"use strict";', *parts, "})();"])
+
+
+def style() -> str:
+    """The page's only style sheet."""
+    return "\n".join(_read("assets", name) for name in _STYLES)
+
+
+def csp_hash(text: str) -> str:
+    """Return the Content Security Policy's word for an inline script or style of this text."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _read(folder: str, name: str) -> str:
+    return _HERE.joinpath(folder, *name.split("/")).read_text(encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Ctrl-C while Spark works: its jobs are cancelled, and the answer says so in a sentence.
+"""Ctrl-C, and SIGTERM: what they stop, and how.
+
+While sends are under way, the first asks them to come to their end in good order. Elsewhere Ctrl-C
+cancels Spark's jobs, and the answer says so in a sentence.
 
 pyspark's own handler asks the JVM to cancel over the connection on which the main thread is waiting
 for an answer. That fails with pages of tracebacks, so this one asks from a thread of its own.
@@ -7,16 +10,21 @@ for an answer. That fails with pages of tracebacks, so this one asks from a thre
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from traceback import walk_stack
 from types import FrameType
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+INTERRUPTED = "interrupted"
+"""Why sends that were asked to end did so."""
+
 CANCELLED = "SPARK_JOB_CANCELLED"
 """Spark's name for what a cancelled job raises."""
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_SECONDS = 0.2
 """A query that is still being planned has no job that could be cancelled."""
 
@@ -66,3 +74,29 @@ def _cancelled(spark: SparkSession) -> bool:
             has_cancelled = True
             time.sleep(_AGAIN_SECONDS)
     return has_cancelled
+
+
+@contextmanager
+def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
+    """Call *stop* at the first SIGINT or SIGTERM of the block; later ones mean what they did.
+
+    Signals reach the main thread alone: anywhere else this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        restore()
+        stop(INTERRUPTED)
+
+    former = {number: signal.signal(number, ask) for number in _SIGNALS}
+
+    def restore() -> None:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+    try:
+        yield
+    finally:
+        restore()

@@ -22,7 +22,7 @@ import pytest
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
-from spark_reprocess.interruption import INTERRUPTED
+from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all

@@ -11,9 +11,9 @@ import pytest
 
 from dlq_replay.context import FailureError
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
-from spark_reprocess.analysis.lead_words import claim_words
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.findings import claim_words
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.conditions import matching
 from tests.builders import context, message, text

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Synonym
 from spark_reprocess.report import page as page_module
-from spark_reprocess.report.package_files import script, style
-from spark_reprocess.report.page import render_page
+from spark_reprocess.report.page import render_page, script, style
 from tests.findings_builder import (
     HOSTILE_TEXTS,
     a_group,

@@ -69,7 +69,7 @@ class Failure:
         return cls(
             message_id=message_id,
             error_type=_end(error_type, ERROR_TYPE_CHARACTERS),
-            error_message=_start(_attempt(lambda: one_line(text), ""), ERROR_MESSAGE_CHARACTERS),
+            error_message=_attempt(lambda: _start(one_line(text), ERROR_MESSAGE_CHARACTERS), ""),
             failed_at_seconds=now_seconds,
             expires_at_seconds=now_seconds + ttl_seconds,
         )
@@ -125,7 +125,12 @@ class Failure:
 
 
 def one_line(text: str) -> str:
-    """Make every run of what is not printable, or is a space, one space; none at the ends."""
+    """Make every run of what is not printable, or is a space, one space; none at the ends.
+
+    A title on a screen then moves neither the cursor nor the reader's eye.
+    """
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

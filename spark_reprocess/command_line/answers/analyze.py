@@ -8,12 +8,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from spark_reprocess.analysis.lead_words import claim_words, lead_words
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.command_line.answers import COMMAND
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.figures import counted, percent
-from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.findings import Findings, GroupFinding, claim_words, lead_words
 
 _COLUMNS = ("group", "count", "share", "trend")
 _GROUPS_IN_A_LOG = 30

@@ -1,6 +1,6 @@
 """The part of a redrive's answer that is about its canary."""
 
-from spark_reprocess.canary.drawn import Drawn
+from spark_reprocess.canary.sampling import Drawn
 from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.terminal import print_table, say
 from spark_reprocess.figures import duration

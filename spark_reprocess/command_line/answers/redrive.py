@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Mapping
+from itertools import groupby
 
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict
-from spark_reprocess.command_line.answers.edits import print_edits
-from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.command_line.terminal import print_diff, print_table, say
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.redrive_values import Problem, RedriveSummary
 from spark_reprocess.redrive.selection import Fate
 
@@ -64,7 +65,7 @@ def print_redrive(summary: RedriveSummary) -> None:
         for group in summary.groups
     ]
     print_table(("group", "action", *words, *(["failure"] if is_looked_at else [])), rows)
-    print_edits(summary)
+    _print_edits(summary)
     if summary.canary:
         print_verdict(summary.canary)
     for problem in summary.problems:
@@ -74,6 +75,21 @@ def print_redrive(summary: RedriveSummary) -> None:
     if summary.drawn:
         print_drawn(summary.drawn)
     say(_closing(summary))
+
+
+def _print_edits(summary: RedriveSummary) -> None:
+    """Show what the plan's edits would do to some messages, masked as they are."""
+    counts = {group.group_id: group.counts.get(Fate.SEND, 0) for group in summary.groups}
+    for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
+        shown = list(samples)
+        say(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
+        for sample in shown:
+            _print_edit(sample)
+
+
+def _print_edit(sample: EditSample) -> None:
+    say(f"  message {sample.message_id}")
+    print_diff([f"  {line}" for line in sample.lines], indent=2)
 
 
 def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:

@@ -8,9 +8,8 @@ from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, anal
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.answers.analyze import print_analysis
 from spark_reprocess.command_line.argument_types import WHERE, since
-from spark_reprocess.command_line.exit_codes import DONE
 from spark_reprocess.command_line.shared_arguments import add_masks, add_policy_sha256
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:

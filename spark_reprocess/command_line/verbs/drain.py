@@ -4,9 +4,8 @@ import argparse
 
 from spark_reprocess.command_line.answers.drain import print_drain
 from spark_reprocess.command_line.argument_types import above_zero, whole_number
-from spark_reprocess.command_line.exit_codes import BAD_INPUT, DONE
 from spark_reprocess.command_line.terminal import complain
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, start_spark
 from spark_reprocess.drain.drain import DrainOptions, drain
 
 _ABOUT = """\

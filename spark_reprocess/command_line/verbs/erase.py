@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from spark_reprocess.command_line.answers.erase import print_erase
 from spark_reprocess.command_line.argument_types import WHERE
-from spark_reprocess.command_line.exit_codes import DONE
 from spark_reprocess.command_line.shared_arguments import add_execution
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
 from spark_reprocess.erase.erase import EraseOptions, erase
 
 if TYPE_CHECKING:

@@ -10,10 +10,6 @@ from spark_reprocess.command_line.argument_types import (
     whole_number,
 )
 from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
-from spark_reprocess.command_line.exit_codes import (
-    INTERRUPTED,
-    STOPPED_BY_CANARY,
-)
 from spark_reprocess.command_line.sending import add_sending, exit_code_of, take_in_doubt
 from spark_reprocess.command_line.shared_arguments import (
     add_destination,
@@ -21,7 +17,13 @@ from spark_reprocess.command_line.shared_arguments import (
     add_masks,
 )
 from spark_reprocess.command_line.terminal import complain
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import (
+    INTERRUPTED,
+    STOPPED_BY_CANARY,
+    Verb,
+    progress_here,
+    start_spark,
+)
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 

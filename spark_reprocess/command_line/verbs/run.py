@@ -11,12 +11,6 @@ from spark_reprocess.clients import region_of
 from spark_reprocess.command_line.answers.run import print_run
 from spark_reprocess.command_line.argument_types import above_zero
 from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
-from spark_reprocess.command_line.exit_codes import (
-    BAD_INPUT,
-    DONE,
-    NOT_ALL_SENT,
-    STOPPED_BY_CANARY,
-)
 from spark_reprocess.command_line.shared_arguments import (
     add_destination,
     add_execution,
@@ -24,7 +18,15 @@ from spark_reprocess.command_line.shared_arguments import (
     add_policy_sha256,
 )
 from spark_reprocess.command_line.terminal import complain
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    NOT_ALL_SENT,
+    STOPPED_BY_CANARY,
+    Verb,
+    progress_here,
+    start_spark,
+)
 from spark_reprocess.measures import publish_undecided
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided

@@ -3,10 +3,9 @@
 import argparse
 
 from spark_reprocess.command_line.answers.show import history_json, print_history
-from spark_reprocess.command_line.exit_codes import DONE
 from spark_reprocess.command_line.shared_arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import say
-from spark_reprocess.command_line.verb import Verb
+from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.upkeep.show import ShowOptions, show
 
 _ABOUT = """\

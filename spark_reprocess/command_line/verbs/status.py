@@ -3,10 +3,9 @@
 import argparse
 
 from spark_reprocess.command_line.answers.status import print_status, status_json
-from spark_reprocess.command_line.exit_codes import DONE
 from spark_reprocess.command_line.shared_arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import say
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
 from spark_reprocess.upkeep.status import StatusOptions, status
 
 _ABOUT = """\

@@ -25,11 +25,10 @@ from spark_reprocess.archive.erasures import (
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
-from spark_reprocess.erase.reports import reports_of, strip_report
+from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
-from spark_reprocess.plan.titles import with_condition, without_titles
 from tests.builders import NOW, filler, message, queue_url
 
 DRAIN = "20261121T031502Z-ab12cd"

@@ -4,9 +4,9 @@ import pytest
 
 from spark_reprocess.analysis.claims import Claim, Sort
 from spark_reprocess.analysis.lead_text import lead_of
-from spark_reprocess.analysis.lead_words import claim_words
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.findings import claim_words
 
 
 def worded(sort: Sort, way: str, tag: str = "", masks: Masks | None = None) -> str:

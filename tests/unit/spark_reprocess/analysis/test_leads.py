@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.lead_words import claim_words, lead_words
+from spark_reprocess.analysis.lead_choice import SYNONYMS
 from spark_reprocess.analysis.leads import LEAST_GROUP
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.synonyms import SYNONYMS
-from spark_reprocess.findings import Lead
+from spark_reprocess.findings import Lead, claim_words, lead_words
 from tests.lead_search import Letter, searched
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from spark_reprocess.analysis.lead_words import claim_words
+from spark_reprocess.findings import claim_words
 from tests.lead_search import Letter, SearchedGroup, searched
 from tests.webhook_faults import FAULTS, WEBHOOKS, Delivery, dead_letters
 

@@ -1,6 +1,6 @@
 """What stands beside a group in the plan."""
 
-from spark_reprocess.analysis.plan_notes import plan_notes
+from spark_reprocess.analysis.outputs import plan_notes
 from tests.findings_builder import a_group, a_lead, some_findings
 
 

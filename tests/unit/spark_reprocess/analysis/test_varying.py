@@ -5,7 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.varying import mask_error, mask_ids, one_line
+from dlq_replay.failures import one_line
+from spark_reprocess.analysis.varying import mask_error, mask_ids
 
 PIECES = st.sampled_from(
     [

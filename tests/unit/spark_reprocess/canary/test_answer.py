@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_reprocess.canary.drawn import Drawn
+from spark_reprocess.canary.sampling import Drawn
 from spark_reprocess.canary.share import NONE
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
 from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict, stopped_sentence

@@ -1,8 +1,8 @@
 import pytest
 
-from spark_reprocess.canary.drawn import Drawn, recommended
 from spark_reprocess.canary.live import queue_url_beside
 from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.sampling import Drawn, recommended
 from spark_reprocess.canary.share import Share
 from spark_reprocess.canary.vigil import Redelivery
 from spark_reprocess.errors import InputError

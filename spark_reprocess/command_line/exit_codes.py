@@ -1,8 +1,0 @@
-"""What a verb's exit code says."""
-
-DONE = 0
-SPARK_FAILED = 1
-BAD_INPUT = 2
-STOPPED_BY_CANARY = 3
-NOT_ALL_SENT = 4
-INTERRUPTED = 130
