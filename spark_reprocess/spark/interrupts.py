@@ -64,7 +64,10 @@ def _is_in_spark(frame: FrameType | None) -> bool:
 
 
 def _cancelled(spark: SparkSession) -> bool:
-    """Cancel jobs while there are any; return whether there was one."""
+    """Cancel jobs while there are any; return whether there was one.
+
+    A job that starts within 0.2 s of the last one is cancelled, too: a call may have several.
+    """
     context = spark.sparkContext
     has_cancelled = False
     # Once the main thread is back, it may have ended the session.

@@ -41,6 +41,9 @@ def test_a_job_is_cancelled(spark: "SparkSession") -> None:
         spark.range(1).foreach(lambda _: time.sleep(60))
 
     assert condition_of(caught.value) == CANCELLED
+    for thread in threading.enumerate():
+        if thread.name == "cancel":
+            thread.join()
     assert spark.range(3).count() == 3
 
 
