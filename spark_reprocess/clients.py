@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -60,8 +60,8 @@ def _client(queue_url: str, config: Config) -> "SQSClient":
     usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
     region = region_of(queue_url, usual)
     merged = client_config(CONCURRENT_CALLS).merge(config)
-    client: SQSClient = session.create_client("sqs", region_name=region, config=merged)
-    return client
+    client = session.create_client("sqs", region_name=region, config=merged)
+    return cast("SQSClient", client)
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

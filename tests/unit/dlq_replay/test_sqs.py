@@ -225,7 +225,7 @@ def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() 
     """botocore raises no class of its own for it."""
     past = "2020-01-01T00:00:00Z"
     expired = {"access_key": "a", "secret_key": "s", "token": "t", "expiry_time": past}
-    session = botocore.session.get_session()
+    session: Any = botocore.session.get_session()
     session._credentials = RefreshableCredentials.create_from_metadata(  # noqa: SLF001
         expired, refresh_using=lambda: expired, method="test"
     )
