@@ -19,7 +19,7 @@ from benchmarks.verbs import TimedVerb, timed_verb
 
 MESSAGES = 1_000_000
 TIMES = 4
-TIME_TARGET = at_most(90)
+TIME_TARGET = at_most(60)
 GROWTH_TARGET = at_most(4.4)
 CAUSES_TARGET = at_least(95)
 DRIVER_MEMORY = "4g"

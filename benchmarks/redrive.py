@@ -18,7 +18,7 @@ from benchmarks.verbs import TimedVerb, analyzed, timed_verb
 MESSAGES = 100_000
 TURNS = 3
 
-RATE_TARGET = at_least(8)
+RATE_TARGET = at_least(10)
 REQUESTS_TARGET = at_most(0.12)
 MEMORY_TARGET = at_most(1.25)
 

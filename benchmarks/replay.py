@@ -18,8 +18,8 @@ MESSAGES = 2000
 MESSAGES_ONE_BY_ONE = 300
 TURNS = 9
 
-BATCH_TARGET = at_least(25)
-ONE_TARGET = at_least(0.95)
+BATCH_TARGET = at_least(20)
+ONE_TARGET = at_least(0.9)
 SENDS_TARGET = at_most(0.11)
 
 _QUEUES = {"main_queue": MAIN_QUEUE, "dlq": "dlq", "parked_queue": "parked"}
