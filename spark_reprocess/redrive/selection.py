@@ -133,9 +133,9 @@ class Queues:
         fate = F.when(~self.is_of_parked, Fate.OTHER_PARKED_QUEUE)
         if not self.includes_foreign:
             fate = fate.when(is_foreign, Fate.FOREIGN).when(may_be_foreign, Fate.UNKNOWN_SOURCE)
-        parked_queue = F.coalesce(PARKED_QUEUE, F.lit("not recorded"))
-        detail = F.when(fate == Fate.OTHER_PARKED_QUEUE, parked_queue)
-        return fate, detail.when(fate == Fate.FOREIGN, F.coalesce(source, F.lit("not recorded")))
+        unknown = F.lit("not recorded")
+        detail = F.when(fate == Fate.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown))
+        return fate, detail.when(fate == Fate.FOREIGN, F.coalesce(source, unknown))
 
 
 def parked_queue() -> Column:
