@@ -34,7 +34,8 @@ from tests.integration.spark_world import archive_of, planned, receive_all
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each waits for canaries to come back; make demo runs one that fails and one that passes.
+# Each waits for canaries to come back, so most are left to make test-long. make demo runs one that
+# fails and one that passes.
 
 
 @pytest.fixture
