@@ -1,0 +1,140 @@
+"""The files of a table, without a Spark session: what a task writes, names and reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.tables import (
+    Part,
+    PartReader,
+    PartWriter,
+    commit,
+    parts_of,
+    table_digest,
+)
+from spark_reprocess.errors import ArchiveError, InputError
+
+FOLDER = "reports/r/messages.parquet"
+FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("message_id", pa.string()),
+    pa.field("position", pa.int64()),
+]
+SCHEMA = pa.schema(FIELDS)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+def batches(*ids: str) -> list[pa.RecordBatch]:
+    """One batch for each id, as Spark may cut a partition."""
+    return [pa.RecordBatch.from_pydict({"message_id": [one], "position": [7]}) for one in ids]
+
+
+def write_part(archive: Archive, *ids: str, part_bytes: int = 1_000_000) -> list[Part]:
+    written = PartWriter(archive, FOLDER, part_bytes).write(batches(*ids))
+    return [Part(**row) for batch in written for row in batch.to_pylist()]
+
+
+def read_parts(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
+    listed = [{"name": one.name, "sha256": one.sha256} for one in parts_of(archive, FOLDER)]
+    reader = PartReader(archive, FOLDER, schema)
+    found = reader.read([pa.RecordBatch.from_pylist(listed)])
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def test_reader_returns_what_tasks_wrote(archive: Archive) -> None:
+    commit(archive, FOLDER, [*write_part(archive, "a", "b"), *write_part(archive, "c")])
+
+    assert sorted(str(row["message_id"]) for row in read_parts(archive)) == ["a", "b", "c"]
+    assert {row["position"] for row in read_parts(archive)} == {7}
+
+
+def test_a_task_without_rows_writes_no_file(archive: Archive) -> None:
+    assert write_part(archive) == []
+    assert archive.list("reports") == []
+
+
+def test_a_task_starts_a_new_file_when_it_holds_enough(archive: Archive) -> None:
+    parts = write_part(archive, "a", "b", "c", part_bytes=1)
+
+    assert [one.rows for one in parts] == [1, 1, 1]
+
+
+def test_files_of_a_repeated_attempt_are_ignored(archive: Archive) -> None:
+    write_part(archive, "a")
+    commit(archive, FOLDER, write_part(archive, "a"))
+
+    assert [row["message_id"] for row in read_parts(archive)] == ["a"]
+
+
+def test_there_is_no_table_before_its_manifest(archive: Archive) -> None:
+    write_part(archive, "a")
+
+    assert table_digest(archive, FOLDER) is None
+    with pytest.raises(ArchiveError, match=r"manifest\.json is missing"):
+        parts_of(archive, FOLDER)
+
+
+def test_first_of_two_writers_wins_and_the_other_leaves_no_files(archive: Archive) -> None:
+    first = commit(archive, FOLDER, write_part(archive, "a"))
+    second = commit(archive, FOLDER, write_part(archive, "b"))
+
+    assert first == second == table_digest(archive, FOLDER)
+    assert [row["message_id"] for row in read_parts(archive)] == ["a"]
+    assert len(archive.list(FOLDER)) == 2
+
+
+def test_a_table_with_another_digest_is_refused(archive: Archive) -> None:
+    digest = commit(archive, FOLDER, write_part(archive, "a"))
+
+    assert parts_of(archive, FOLDER, digest)
+    with pytest.raises(InputError, match="not the table that the plan was made with; analyze"):
+        parts_of(archive, FOLDER, "0" * 64)
+
+
+def test_missing_columns_are_null_and_unknown_ones_are_left_out(archive: Archive) -> None:
+    commit(archive, FOLDER, write_part(archive, "a"))
+    later = pa.schema([pa.field("new", pa.timestamp("us", "UTC")), SCHEMA.field("message_id")])
+
+    assert read_parts(archive, later) == [{"new": None, "message_id": "a"}]
+
+
+def test_a_missing_file_is_named(archive: Archive) -> None:
+    (part,) = write_part(archive, "a")
+    commit(archive, FOLDER, [part])
+    archive.remove(f"{FOLDER}/{part.name}")
+
+    with pytest.raises(ArchiveError, match=f"{part.name} is missing; restore it"):
+        read_parts(archive)
+
+
+def test_a_changed_file_is_named(archive: Archive) -> None:
+    first, second = write_part(archive, "a"), write_part(archive, "b")
+    commit(archive, FOLDER, first)
+    other = archive.read(f"{FOLDER}/{second[0].name}")
+    assert other is not None
+    archive.write(f"{FOLDER}/{first[0].name}", other)
+
+    with pytest.raises(ArchiveError, match=f"{first[0].name} was changed after it was written"):
+        read_parts(archive)
+
+
+def test_a_manifest_that_is_no_manifest_is_named(archive: Archive) -> None:
+    archive.write(f"{FOLDER}/manifest.json", b'{"version": 1')
+
+    with pytest.raises(ArchiveError, match=r"manifest\.json was changed after it was written"):
+        parts_of(archive, FOLDER)
+
+
+def test_a_table_of_a_newer_version_is_refused(archive: Archive) -> None:
+    content = json.dumps({"version": 2, "parts": []}).encode()
+    archive.write(f"{FOLDER}/manifest.json", content)
+
+    with pytest.raises(ArchiveError, match="written by a newer version"):
+        parts_of(archive, FOLDER)
