@@ -22,9 +22,9 @@ Spark, SQS or disk.
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``sql/``               Spark SQL's ``sqs`` format: a look without deletion, and a sink
 ``canary/``            a sample that goes first: how large, how long to wait, the verdict
-``redrive/``           the verb: fates (``selection``), chunks (``chunk_sender``), rate (``pace``),
-                       the line between driver and tasks (``conductor`` *, ``conducted`` *);
-                       ``redrive`` * and ``redrive_task`` * act
+``redrive/``           the verb: ``redrive`` * is the pipeline; dispositions (``selection``), tasks
+                       (``execution`` *, ``send_task`` *), rate (``rate_limiter``), when to stop
+                       (``stop_signals``)
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument

@@ -107,11 +107,17 @@ def require_queue(option: str, url: str, make_client: ClientFactory) -> dict[str
         ) from error
 
 
-def dead_letter_sources(queue_url: str, make_client: ClientFactory) -> set[QueueAddress] | None:
-    """Ask SQS which queues name this one as their dead-letter queue; None where it does not say."""
+def dead_letter_sources(
+    queue_url: str, make_client: ClientFactory
+) -> dict[QueueAddress, str] | None:
+    """Ask SQS which queues name this one as their dead-letter queue; None where it does not say.
+
+    Returns:
+        Their URLs.
+    """
     pages = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
     try:
         urls = [url for page in pages.paginate(QueueUrl=queue_url) for url in page["queueUrls"]]
     except (ClientError, BotoCoreError):
         return None
-    return {QueueAddress.from_url(url) for url in urls}
+    return {QueueAddress.from_url(url): url for url in urls}

@@ -5,7 +5,7 @@ it, by AWS's word, is here. It is the run's probe, too: each task reads it back 
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from spark_reprocess.actor import Caller
@@ -24,6 +24,8 @@ class RunRecord:
         actor: ``user@host``, as the environment said it.
         caller_arn: see ``Caller``, as for the next two.
         time: when it began; ISO 8601, UTC.
+        destinations: the URLs of all queues that it sends to; *destination* is the one that the
+            operator named.
         policy_sha256: of the policy that decided, None without one.
         note: what else is to be known of it.
     """
@@ -38,6 +40,7 @@ class RunRecord:
     reason: str
     time: str
     destination: str
+    destinations: Sequence[str] = ()
     policy_sha256: str | None = None
     note: str = ""
 
@@ -96,5 +99,10 @@ def _read(archive: Archive, path: str, content: bytes) -> RunRecord:
         ) from error
 
 
+def run_folder(plan_id: str, run_id: str) -> str:
+    """Return the folder of what a run itself writes: dispositions and progress."""
+    return f"{plan_folder(plan_id)}/runs/{run_id}"
+
+
 def _path(plan_id: str, run_id: str) -> str:
-    return f"{plan_folder(plan_id)}/runs/{run_id}.json"
+    return f"{run_folder(plan_id, run_id)}.json"

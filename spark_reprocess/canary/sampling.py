@@ -1,6 +1,7 @@
 """How many messages of each group make a canary, and what a dry run shows of one. Pure."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_reprocess.canary.vigil import Redelivery
@@ -66,6 +67,22 @@ class Drawn:
     def total(self) -> int:
         """All messages that go ahead."""
         return sum(self.counts.values())
+
+
+def combined(drawn: Sequence[Drawn]) -> Drawn | None:
+    """Add up the canaries for several queues, which go one after the other; None for none."""
+    if not drawn:
+        return None
+    counts = Counter[str]()
+    for one in drawn:
+        counts.update(one.counts)
+    return Drawn(
+        dict(counts),
+        tuple(sorted({group_id for one in drawn for group_id in one.without})),
+        max(one.first_look_seconds for one in drawn),
+        max(one.wait_seconds for one in drawn),
+        is_recommended=drawn[0].is_recommended,
+    )
 
 
 def recommended(to_send: Mapping[str, int], redelivery: Redelivery) -> Drawn | None:

@@ -1,6 +1,6 @@
 """What a canary says of each group. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -57,6 +57,18 @@ class CanaryReport:
     def stopped_groups(self) -> tuple[str, ...]:
         """The groups whose rest must not follow."""
         return tuple(one.group_id for one in self.groups if one.verdict is not Verdict.PASSED)
+
+
+def joined(reports: Sequence[CanaryReport]) -> CanaryReport | None:
+    """Join the reports of canaries that went to different queues; None where there is none."""
+    if not reports:
+        return None
+    return CanaryReport(
+        tuple(group for one in reports for group in one.groups),
+        sum(one.waited_seconds for one in reports),
+        sum(one.archived for one in reports),
+        reports[0].main_queue if len(reports) == 1 else None,
+    )
 
 
 def with_failures(

@@ -1,4 +1,4 @@
-"""Which messages of a weighed plan go ahead as its canary, and what is left once it is judged."""
+"""Which messages of a plan go ahead as its canary, and what is left once it is judged."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.sampling import Drawn, allocate
 from spark_reprocess.canary.vigil import Redelivery
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import Fate, has_room, with_waiting
-from spark_reprocess.redrive.weighing import Weighed
 
 _UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
 
@@ -28,27 +27,39 @@ class Sample:
 
 @contextmanager
 def drawn_sample(
-    whole: Weighed, facts: RunFacts, options: CanaryOptions, redelivery: Redelivery
+    dispositions: DataFrame,
+    messages: DataFrame,
+    to_send: Mapping[str, int],
+    context: RunContext,
+    options: CanaryOptions,
+    redelivery: Redelivery,
 ) -> Iterator[Sample]:
     """Draw a canary of so many messages, for as long as the block lasts.
+
+    Args:
+        dispositions: of the plan's messages.
+        messages: their rows in the archive.
+        to_send: how many are to be sent, by group id.
+        context: the run's.
+        options: of the canary.
+        redelivery: of the destination.
 
     Raises:
         InputError: a failure may need longer to show than the operator wants to wait.
     """
-    to_send = whole.counts(Fate.SEND)
     total = options.size.at_least(sum(to_send.values()))
     candidates = canary_candidates(
-        whole.fates,
-        whole.messages,
-        max_message_bytes=facts.room_bytes,
-        to_fifo=facts.to_fifo,
+        dispositions,
+        messages,
+        max_message_bytes=context.room_bytes,
+        to_fifo=context.to_fifo,
     )
     allocation = allocate(_counts(candidates), max(1, total))
-    rows = canary_sample(candidates, allocation, facts.plan_id, to_fifo=facts.to_fifo).persist()
+    rows = canary_sample(candidates, allocation, context.plan_id, to_fifo=context.to_fifo).persist()
     try:
         counts = _counts(rows)
         allowed = max((options.max_return.at_most(count) for count in counts.values()), default=0)
-        wait_seconds = options.wait(redelivery, allowed + 1 if facts.to_fifo else 1)
+        wait_seconds = options.wait(redelivery, allowed + 1 if context.to_fifo else 1)
         without = tuple(sorted(to_send.keys() - counts.keys()))
         first_look_seconds = options.first_look_seconds(redelivery)
         yield Sample(Drawn(counts, without, first_look_seconds, wait_seconds), rows)

@@ -7,12 +7,11 @@ next one draws from what is left.
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER, Ledger, Outcome, timestamp
 from spark_reprocess.canary.live import LiveEyes
 from spark_reprocess.canary.options import CanaryOptions
@@ -21,11 +20,10 @@ from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
 from spark_reprocess.canary.vigil import Vigil
 from spark_reprocess.canary.watch import Seen, Watch
 from spark_reprocess.clients import ClientFactory
-from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.canary_draw import Sample
-from spark_reprocess.redrive.execution import Executed
+from spark_reprocess.redrive.execution import Executor
 from spark_reprocess.redrive.redrive_values import Tally
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.spark.interrupts import INTERRUPTED, asking_to_stop
 
@@ -66,17 +64,16 @@ class CanaryRun:
 
     Attributes:
         planned_drains: the drains of the plan's snapshot.
-        send: settles rows that carry fates, of which there are as many as the tallies say.
+        name: of its record, and of its sends among those of the run.
     """
 
-    archive: Archive
-    facts: RunFacts
+    executor: Executor
+    context: RunContext
     planned_drains: Sequence[str]
     options: CanaryOptions
     surroundings: Surroundings
-    send: Callable[[DataFrame, Sequence[Tally], RunFacts], Executed]
+    name: str
     make_client: ClientFactory
-    progress: Progress
 
     def fly(self, sample: Sample) -> Flight:
         """Send the sample, wait for what comes back, judge each group; write the verdict down.
@@ -86,15 +83,16 @@ class CanaryRun:
         """
         eyes = LiveEyes(
             sample.rows.sparkSession,
-            self.archive,
+            self.executor.archive,
             self.surroundings.queues,
-            self.facts.plan_id,
+            self.context.plan_id,
             self.planned_drains,
             self.make_client,
         )
         eyes.remember()
         planned = [Tally(one, Fate.SEND, count) for one, count in sample.drawn.counts.items()]
-        executed = self.send(sample.rows, planned, replace(self.facts, is_canary=True))
+        context = replace(self.context, is_canary=True)
+        executed = self.executor.execute(sample.rows, planned, context, f"canary-{self.name}")
         settled = self._settled(_picks(sample.rows))
         sent = {
             group_id: sum(p.group_id == group_id and o is Outcome.SENT for p, o in settled.items())
@@ -139,16 +137,16 @@ class CanaryRun:
             poll_seconds=self.options.looks_apart_seconds(vigil.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
-        with asking_to_stop(stop), self.progress("canary", watch.status):
+        with asking_to_stop(stop), self.executor.progress("canary", watch.status):
             return watch.run()
 
     def _settled(self, picks: Sequence[Pick]) -> dict[Pick, Outcome]:
         """Read in the ledger what this run did with its canaries."""
-        ledger = Ledger(self.archive, self.facts.plan_id)
+        ledger = Ledger(self.executor.archive, self.context.plan_id)
         found: dict[str, Outcome] = {}
         for unit, chunk in sorted({(pick.unit, pick.chunk) for pick in picks}):
             for attempt in ledger.attempts(unit, chunk):
-                if attempt.claim.run_id == self.facts.run_id:
+                if attempt.claim.run_id == self.context.run_id:
                     found |= dict.fromkeys(attempt.claim.message_ids, Outcome.IN_DOUBT)
                     found |= {one.message_id: one.outcome for one in attempt.results or ()}
         return {pick: found[pick.message_id] for pick in picks if pick.message_id in found}
@@ -156,14 +154,14 @@ class CanaryRun:
     def _record(self, report: CanaryReport) -> None:
         content = {
             "version": 1,
-            "run_id": self.facts.run_id,
-            "who": self.facts.who,
-            "reason": self.facts.reason,
+            "run_id": self.context.run_id,
+            "who": self.context.who,
+            "reason": self.context.reason,
             "time": timestamp(time.time()),
             **asdict(report),
         }
-        path = f"{LEDGER}/plan_id={self.facts.plan_id}/canary/{self.facts.run_id}.json"
-        self.archive.write(path, json.dumps(content, indent=1).encode())
+        path = f"{LEDGER}/plan_id={self.context.plan_id}/canary/{self.name}.json"
+        self.executor.archive.write(path, json.dumps(content, indent=1).encode())
 
 
 def _picks(rows: DataFrame) -> list[Pick]:

@@ -12,7 +12,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import LEDGER, timestamp
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class EditRecord:
     time: str
 
 
-def record_edits(archive: Archive, facts: RunFacts, now_seconds: float) -> None:
+def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> None:
     """Write down the edits of a run before its first message is sent.
 
     Raises:
@@ -34,13 +34,13 @@ def record_edits(archive: Archive, facts: RunFacts, now_seconds: float) -> None:
     """
     head = {
         "version": 1,
-        "run_id": facts.run_id,
-        "who": facts.who,
+        "run_id": context.run_id,
+        "who": context.who,
         "time": timestamp(now_seconds),
     }
-    for group_id, edit in facts.edits.items():
+    for group_id, edit in context.edits.items():
         content = json.dumps({**head, **json.loads(edit.text)}, indent=1)
-        path = f"{_folder(facts.plan_id)}/{group_id}.{edit.digest}.json"
+        path = f"{_folder(context.plan_id)}/{group_id}.{edit.digest}.json"
         archive.create(path, content.encode())
 
 

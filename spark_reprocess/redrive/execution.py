@@ -1,25 +1,39 @@
-"""What was planned is done: Spark's tasks settle the rows, the driver conducts them."""
+"""Carries out what was resolved: divides chunks among Spark tasks, follows them, counts."""
 
+import heapq
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Outcome, timestamp
-from spark_reprocess.archive.run_records import RunRecord, record_run
+from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
+from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.clients import ClientFactory, region_of
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import HowFar, Progress
-from spark_reprocess.redrive.conductor import conducting
-from spark_reprocess.redrive.redrive_task import SETTLED_SCHEMA, TASK_COLUMNS, RedriveTask
+from spark_reprocess.redrive.edited_rows import with_changes
+from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import Tally
-from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.selection import CHUNK_MESSAGES, POSITION, WORK, Fate
+from spark_reprocess.redrive.send_task import (
+    SETTLED_SCHEMA,
+    TASK,
+    TASK_COLUMNS,
+    SendTask,
+    read_progress,
+)
+from spark_reprocess.redrive.stop_signals import stop_marker, write_stop_marker
 from spark_reprocess.spark.interrupts import asking_to_stop
-from spark_reprocess.spark.session import driver_host
 
 _TROUBLE = {
     Outcome.FAILED: "failed",
@@ -42,69 +56,187 @@ class Executed:
     stopped_by: str
 
 
-def with_run_record(archive: Archive, facts: RunFacts, verb: str, spark: SparkSession) -> RunFacts:
-    """Write the record of a run; return its facts with what proves to tasks that they see it.
+def with_run_record(
+    archive: Archive,
+    context: RunContext,
+    verb: str,
+    spark: SparkSession,
+    destinations: Sequence[str],
+) -> RunContext:
+    """Write the record of a run; return its context with what proves to tasks that they see it.
 
     Raises:
         ArchiveError: it cannot be written; nothing may be claimed then.
     """
-    region = region_of(facts.destination, "us-east-1")
+    region = region_of(context.destination, "us-east-1")
     record = RunRecord(
-        run_id=facts.run_id,
-        plan_id=facts.plan_id,
+        run_id=context.run_id,
+        plan_id=context.plan_id,
         verb=verb,
-        actor=facts.who,
+        actor=context.who,
         **asdict(caller(spark.sparkContext.applicationId, region)),
-        reason=facts.reason,
+        reason=context.reason,
         time=timestamp(time.time()),
-        destination=facts.destination,
-        policy_sha256=facts.policy_sha256,
+        destination=context.destination,
+        destinations=destinations,
+        policy_sha256=context.policy_sha256,
     )
-    return replace(facts, probe=record_run(archive, record))
+    return replace(context, probe=record_run(archive, record))
 
 
-def execute(
-    rows: DataFrame,
-    planned: Sequence[Tally],
-    archive: Archive,
-    facts: RunFacts,
-    *,
-    trouble: Callable[[], str],
-    make_sender: ClientFactory,
-    progress: Progress,
-) -> Executed:
-    """Settle *rows*, of which there are as many as *planned* says, each chunk in one task.
+def write_dispositions(archive: Archive, dispositions: DataFrame, context: RunContext) -> DataFrame:
+    """Write what the run does with each message, durably; return it as it is read from there.
 
-    Ctrl-C, a queue that is gone, a disk that is full, a *trouble* that says why: calls that are
-    open come to their end, results are written, and the rest is counted as not reached.
+    Spark computes a lost partition again. From the ledger alone it would then decide anew.
     """
-    work = [tally for tally in planned if tally.word in WORK]
-    total = sum(tally.count for tally in work)
-    if not total:
-        return Executed((), "")
-    host = driver_host(rows.sparkSession)
-    with (
-        conducting(facts.max_rate, host, trouble) as (conductor, address),
-        asking_to_stop(conductor.stop),
-    ):
-        task = RedriveTask(archive, facts, address, make_sender)
+    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
+    write_table(dispositions, archive, folder)
+    return read_table(dispositions.sparkSession, archive, folder, dispositions.schema.toDDL())
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Runs the sends of one run.
+
+    Attributes:
+        messages: the archive's rows of the plan's messages, at least.
+        tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
+    """
+
+    archive: Archive
+    messages: DataFrame
+    make_sender: ClientFactory
+    progress: Progress
+    tasks: int | None = None
+
+    def execute(
+        self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
+    ) -> Executed:
+        """Settle the rows of *dispositions* that make work, each chunk whole in one task.
+
+        Ctrl-C, a queue that is gone, a disk that is full, a plan lock that is not renewed: open
+        calls come to their end, results are written, and the rest is counted as not reached.
+
+        Args:
+            dispositions: one row per message. Each evaluation must give the same rows.
+            planned: how many of them have which fate.
+            context: the run's.
+            stage: names this call among those of the run; part of a path.
+        """
+        work = [tally for tally in planned if tally.word in WORK]
+        total = sum(tally.count for tally in work)
+        if not total:
+            return Executed((), "")
+        rows, windows = self._rows(dispositions, context)
+        folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
+        task = SendTask(self.archive, context, self.make_sender, folder, windows)
         how_far = HowFar(total)
-        with progress("redriving", lambda: status_line(how_far, total, conductor.counts)):
+
+        def status() -> str:
+            return status_line(how_far, total, read_progress(self.archive, folder))
+
+        with (
+            asking_to_stop(lambda why: self._stop(context, why)),
+            self.progress("redriving", status),
+        ):
             # One action, once; a second evaluation would find every chunk claimed.
             settled = rows.select(*TASK_COLUMNS).mapInArrow(task.run, SETTLED_SCHEMA).collect()
-    outcomes = [
-        Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
-        for row in settled
-        if row["count"]
-    ]
-    unreachable = (row["detail"] for row in settled if not row["count"])
-    stopped_by = conductor.stopped_by or next(unreachable, "")
-    return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+        outcomes = [
+            Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
+            for row in settled
+            if row["count"]
+        ]
+        stopped_by = next((row["detail"] for row in settled if not row["count"]), "")
+        return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+
+    def _rows(
+        self, dispositions: DataFrame, context: RunContext
+    ) -> tuple[DataFrame, list[int] | None]:
+        """Return the messages to settle, in the partitions of their tasks; and the tasks' windows.
+
+        Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
+        that its chunks follow each other in one task.
+        """
+        spark = dispositions.sparkSession
+        work = dispositions.where(F.col("fate").isin(*WORK)).select(
+            "message_id", "group_id", "fate", *POSITION
+        )
+        chunks = work.groupBy("unit", "chunk").count().collect()
+        sizes = {(row["unit"], row["chunk"]): row["count"] for row in chunks}
+        tasks = divide(sizes, self._most_tasks(spark, context), in_order=context.to_fifo)
+        table = pa.table(
+            {
+                "unit": [unit for unit, _ in tasks],
+                "chunk": [chunk for _, chunk in tasks],
+                TASK: pa.array(tasks.values(), pa.int32()),
+            }
+        )
+        assigned = work.join(F.broadcast(spark.createDataFrame(table)), on=["unit", "chunk"])
+        messages = Counter[int]()
+        for chunk, task in tasks.items():
+            messages[task] += sizes[chunk]
+        rows = self.messages.join(assigned, on="message_id", how="inner")
+        spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
+        return with_changes(spread, context.edits), _windows(context.max_rate, messages)
+
+    def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
+        slots = self.tasks or spark.sparkContext.defaultParallelism
+        if context.max_rate is None:
+            return slots
+        if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
+            raise InputError(
+                "--max-rate cannot be kept with spark.speculation=true, which runs a task twice at "
+                "the same time: set it to false, or leave --max-rate out"
+            )
+        return min(slots, most_tasks(context.max_rate, CHUNK_MESSAGES, context.claim_ttl_seconds))
+
+    def _stop(self, context: RunContext, why: str) -> None:
+        """Write the stop marker, in a thread: a signal handler must not wait for S3."""
+        marker = stop_marker(context.plan_id, context.run_id)
+
+        def write() -> None:
+            # Tasks that cannot write to the archive either end by themselves.
+            with suppress(ArchiveError):
+                write_stop_marker(self.archive, marker, why)
+
+        threading.Thread(target=write, name="stop", daemon=True).start()
+
+
+def divide(
+    sizes: Mapping[tuple[str, int], int], most_tasks: int, *, in_order: bool
+) -> dict[tuple[str, int], int]:
+    """Divide chunks among tasks so that all have about as many messages. Pure, deterministic.
+
+    Args:
+        sizes: messages of each chunk, by unit and number.
+        most_tasks: at least 1.
+        in_order: whether all chunks of a unit must be in one task.
+
+    Returns:
+        The task of each chunk, counted from 0. Each of the tasks has at least one chunk.
+    """
+    parts: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    for unit, chunk in sorted(sizes):
+        parts[unit, 0 if in_order else chunk].append((unit, chunk))
+    weights = {part: sum(sizes[chunk] for chunk in chunks) for part, chunks in parts.items()}
+    tasks = [(0, task) for task in range(min(most_tasks, len(parts)))]
+    divided: dict[tuple[str, int], int] = {}
+    for part in sorted(parts, key=lambda part: (-weights[part], part)):
+        messages, task = heapq.heappop(tasks)
+        divided |= dict.fromkeys(parts[part], task)
+        heapq.heappush(tasks, (messages + weights[part], task))
+    return divided
+
+
+def _windows(max_rate: float | None, messages: Mapping[int, int]) -> list[int] | None:
+    if max_rate is None:
+        return None
+    return share_window(window_messages(max_rate), [messages[task] for task in sorted(messages)])
 
 
 def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
     """Say how far a run is, of whose *total* messages so many are settled, by word."""
-    # A task that Spark starts again tells once more what the first one did.
+    # A task that Spark starts again counts again what its first attempt did.
     settled = min(sum(counts.values()), total)
     sent = min(counts.get(Outcome.SENT, 0), settled)
     parts = [how_far.line(settled)]

@@ -1,29 +1,30 @@
-"""The verb ``redrive``: what a plan says, done to exactly the messages that it froze."""
+"""The verb ``redrive``: what a plan says, done to exactly the messages that it froze.
+
+Resolve the plan: one disposition per message. Write the dispositions into the archive. Send, to one
+destination after the other. Summarize.
+"""
 
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.addresses import QueueAddress
-from dlq_replay.errors import QueueError
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from dlq_replay.sqs import SqsQueue
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
-from spark_reprocess.archive.turns import taking_turns
-from spark_reprocess.canary.live import queue_url_beside
-from spark_reprocess.canary.sampling import Drawn, recommended
+from spark_reprocess.archive.plan_lock import plan_lock
+from spark_reprocess.canary.sampling import Drawn, combined, recommended
 from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.verdict import joined
 from spark_reprocess.canary.vigil import Redelivery
 from spark_reprocess.clients import (
     ClientFactory,
-    dead_letter_sources,
     require_queue,
     require_queue_url,
     sqs_client,
@@ -38,11 +39,12 @@ from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, ed
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
 from spark_reprocess.redrive.edited_rows import sql_faults
 from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.execution import with_run_record
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, summarize
-from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import Fate, Queues
-from spark_reprocess.redrive.sender import Sender
+from spark_reprocess.redrive.execution import Executor, with_run_record, write_dispositions
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.selection import DESTINATION, WORK, Fate
+from spark_reprocess.redrive.sender import Sender, Sent, not_reached, to_send_by_group
+from spark_reprocess.redrive.source_queues import Attributes, find_queues
 from spark_reprocess.redrive.weighing import Weighed, weighed
 
 
@@ -66,41 +68,145 @@ def redrive(
     masks = _masks(options)
     archive = open_archive(options.archive)
     plan = read_plan(_read_file(options.plan), sql_faults(spark))
-    queue = require_queue(options.destination_option, options.destination, make_client)
-    queues = _queues(options, queue, make_client)
-    facts = _facts(plan, options, _max_message_bytes(queue), queues.room_bytes)
-    surroundings = options.canary and Surroundings.check(
-        options.canary, options.destination, queue, make_client
-    )
+    attributes = require_queue(options.destination_option, options.destination, make_client)
+    queues, destinations = find_queues(options, attributes, make_client)
+    context = _context(plan, options, destinations, queues.room_bytes)
+    preflight = _Preflight(options, destinations, make_client)
+    preflight.check([options.destination])
     with ExitStack() as stack:
+        lock = None
         if options.execute:
             archive.check_writable()
-            # Before anything is weighed: what another plan decides after that would not be seen.
-            turn = stack.enter_context(taking_turns(archive, facts.run, options.claim_ttl_seconds))
-        whole = stack.enter_context(
-            weighed(spark, archive, plan, options, queues, facts.editor, progress)
+            # Before the plan is resolved: what another plan decides after that would not be seen.
+            lock = stack.enter_context(
+                plan_lock(archive, context.lock_holder, context.lock_seconds)
+            )
+        resolved = stack.enter_context(
+            weighed(spark, archive, plan, options, queues, context.editor, progress)
         )
-        notes = (*whole.notes, *other_edits(archive, plan, whole.counts(Fate.SENT_BEFORE)))
-        if options.execute:
-            facts = with_run_record(archive, facts, "redrive", spark)
-            record_edits(archive, facts, time.time())
-            sender = Sender(archive, options, turn.trouble, make_client, make_sender, progress)
-            if surroundings:
-                return replace(sender.after_canary(plan, facts, whole, surroundings), notes=notes)
-            return replace(sender.at_once(plan, facts, whole), notes=notes)
-        samples = _samples(whole, facts.editor, masks) if options.has_samples else ()
-        drawn = _drawn(whole, facts, options, Redelivery.of(queue))
-    summary = summarize(plan, "", options.destination, whole.planned, whole.hindered)
-    return replace(summary, samples=samples, notes=notes, drawn=drawn, max_rate=options.max_rate)
+        notes = (*resolved.notes, *other_edits(archive, plan, resolved.counts(Fate.SENT_BEFORE)))
+        planned = _by_destination(resolved.fates, destinations)
+        preflights = preflight.check(planned)
+        if lock is None:
+            samples = _samples(resolved, context.editor, masks) if options.has_samples else ()
+            drawn = _drawn(resolved, planned, context, options, destinations)
+            counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
+            summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
+            return replace(
+                summary, samples=samples, notes=notes, drawn=drawn, max_rate=options.max_rate
+            )
+        context = replace(
+            with_run_record(archive, context, "redrive", spark, [*planned]), lock=lock.view()
+        )
+        record_edits(archive, context, time.time())
+        dispositions = write_dispositions(archive, resolved.fates, context)
+        executor = Executor(archive, resolved.messages, make_sender, progress, options.tasks)
+        sender = Sender(executor, plan, options, dispositions, make_client)
+        sent = _send(sender, context, planned, preflights)
+    return replace(_summary(plan, context, resolved, sent), notes=notes)
+
+
+def _send(
+    sender: Sender,
+    context: RunContext,
+    planned: Mapping[str, Sequence[Tally]],
+    preflights: Mapping[str, Surroundings],
+) -> dict[str, Sent]:
+    """Send to one destination after the other. What stops the run stops those that follow."""
+    sent: dict[str, Sent] = {}
+    for url, of_destination in planned.items():
+        if any(one.stopped_by for one in sent.values()):
+            sent[url] = not_reached(of_destination)
+        else:
+            to_here = replace(context, destination=url)
+            sent[url] = sender.send(of_destination, to_here, preflights.get(url))
+    return sent
+
+
+def _summary(
+    plan: Plan, context: RunContext, resolved: Weighed, sent: Mapping[str, Sent]
+) -> RedriveSummary:
+    hindered = [tally for tally in resolved.planned if tally.word not in WORK]
+    outcomes = [tally for one in sent.values() for tally in one.tallies]
+    stopped_by = next((one.stopped_by for one in sent.values() if one.stopped_by), "")
+    counts = {
+        url: sum(tally.count for tally in one.tallies if tally.word == context.confirmed)
+        for url, one in sent.items()
+    }
+    summary = summarize(
+        plan,
+        context.run_id,
+        counts or {context.destination: 0},
+        [*hindered, *outcomes],
+        [*resolved.hindered, *outcomes],
+        stopped_by,
+    )
+    return replace(summary, canary=joined([one.canary for one in sent.values() if one.canary]))
+
+
+def _by_destination(
+    dispositions: DataFrame, destinations: Mapping[str, Attributes]
+) -> dict[str, list[Tally]]:
+    """Count the messages that make work by destination, in the order of *destinations*."""
+    work = dispositions.where(F.col("fate").isin(*WORK))
+    rows = work.groupBy(DESTINATION, "group_id", "fate").count().collect()
+    found: dict[str, list[Tally]] = {}
+    for url in destinations:
+        tallies = [
+            Tally(row["group_id"], row["fate"], row["count"])
+            for row in rows
+            if row[DESTINATION] == url
+        ]
+        if tallies:
+            found[url] = tallies
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Preflight:
+    """Checks, once for each destination, that failures of a canary would show."""
+
+    options: RedriveOptions
+    destinations: Mapping[str, Attributes]
+    make_client: ClientFactory
+    _checked: dict[str, Surroundings] = field(default_factory=dict)
+
+    def check(self, urls: Iterable[str]) -> Mapping[str, Surroundings]:
+        """Check these destinations; return all that were checked. Empty without a canary.
+
+        Raises:
+            InputError: a queue cannot be watched, is the wrong one, or never shows a failure.
+        """
+        canary = self.options.canary
+        for url in urls:
+            if canary and url not in self._checked:
+                attributes = self.destinations[url]
+                self._checked[url] = Surroundings.check(canary, url, attributes, self.make_client)
+        return self._checked
 
 
 def _drawn(
-    whole: Weighed, facts: RunFacts, options: RedriveOptions, redelivery: Redelivery
+    resolved: Weighed,
+    planned: Mapping[str, Sequence[Tally]],
+    context: RunContext,
+    options: RedriveOptions,
+    destinations: Mapping[str, Attributes],
 ) -> Drawn | None:
-    if options.canary is None:
-        return recommended(whole.counts(Fate.SEND), redelivery)
-    with drawn_sample(whole, facts, options.canary, redelivery) as sample:
-        return sample.drawn
+    """Return the canary that would go ahead, or is recommended, over all destinations."""
+    found: list[Drawn] = []
+    for url, tallies in planned.items():
+        redelivery, to_send = Redelivery.of(destinations[url]), to_send_by_group(tallies)
+        if options.canary is None:
+            found += filter(None, [recommended(to_send, redelivery)])
+            continue
+        of_destination = resolved.fates.where(
+            ~F.col("fate").isin(*WORK) | (F.col(DESTINATION) == url)
+        )
+        with drawn_sample(
+            of_destination, resolved.messages, to_send, context, options.canary, redelivery
+        ) as sample:
+            found.append(sample.drawn)
+    return combined(found)
 
 
 def _masks(options: RedriveOptions) -> Masks:
@@ -110,10 +216,10 @@ def _masks(options: RedriveOptions) -> Masks:
         raise InputError(f"--mask {error}") from error
 
 
-def _samples(whole: Weighed, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
+def _samples(resolved: Weighed, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
     return tuple(
         edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
-        for row in whole.first_edited(editor, PREVIEW_SAMPLES)
+        for row in resolved.first_edited(editor, PREVIEW_SAMPLES)
     )
 
 
@@ -124,52 +230,14 @@ def _read_file(path: str) -> str:
         raise InputError(f"--plan {error}; give the plan.yaml that analyze wrote") from error
 
 
-def _queues(
-    options: RedriveOptions, attributes: Mapping[str, str], make_client: ClientFactory
-) -> Queues:
-    """Ask SQS about the queues that a copy passes, and whether others use them."""
-    dead_letter_arn = Redelivery.of(attributes).dead_letter_arn
-    dead_letters = queue_url_beside(options.destination, dead_letter_arn)
-    parked = options.parked_queue_url
-    if parked is not None:
-        require_queue_url("--parked-queue-url", parked)
-    limits = [_max_message_bytes(attributes)]
-    for url in filter(None, (dead_letters, parked)):
-        with suppress(QueueError):
-            limits.append(_max_message_bytes(SqsQueue(make_client(url), url).describe()))
-    return Queues(
-        destination=options.destination,
-        parked=parked,
-        is_named=bool(options.to_queue_url),
-        dead_letter_queue=QueueAddress.from_arn(dead_letter_arn).name if dead_letter_arn else None,
-        room_bytes=min(limits),
-        is_shared=_is_shared(options.destination, dead_letters, parked, make_client),
-        includes_foreign=options.include_foreign,
-    )
-
-
-def _is_shared(
-    main: str, dead_letters: str | None, parked: str | None, make_client: ClientFactory
-) -> bool:
-    """Whether messages of other queues than *main* may be parked where its messages are."""
-    if dead_letters is None:
-        return False
-    known = {QueueAddress.from_url(url) for url in (main, dead_letters)}
-    for url in {dead_letters, parked or dead_letters}:
-        sources = dead_letter_sources(url, make_client)
-        if sources is None or not sources <= known:
-            return True
-    return False
-
-
-def _max_message_bytes(attributes: Mapping[str, str]) -> int:
-    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
-
-
-def _facts(
-    plan: Plan, options: RedriveOptions, max_message_bytes: int, room_bytes: int
-) -> RunFacts:
-    return RunFacts(
+def _context(
+    plan: Plan,
+    options: RedriveOptions,
+    destinations: Mapping[str, Attributes],
+    room_bytes: int,
+) -> RunContext:
+    limits = (one.get("MaximumMessageSize", MAX_MESSAGE_BYTES) for one in destinations.values())
+    return RunContext(
         run_id=new_id(time.time()),
         plan_id=plan.plan_id,
         who=actor(),
@@ -179,7 +247,7 @@ def _facts(
         claim_ttl_seconds=options.claim_ttl_seconds,
         send_in_doubt=options.send_in_doubt,
         keep_counter=options.keep_counter,
-        max_message_bytes=max_message_bytes,
+        max_message_bytes=min(map(int, limits)),
         room_bytes=room_bytes,
         edits=plan.edits,
         max_rate=options.max_rate,

@@ -1,6 +1,5 @@
 """What a redrive is asked for and what it answers: frozen values. Pure."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.rate_limiter import most_tasks
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
 
 HINDERED = (
@@ -103,7 +103,7 @@ class RedriveOptions:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
         if self.execute and not self.reason.strip():
             raise InputError("--execute needs --reason: one sentence on why, for the ledger")
-        if self.tasks_within(1) < 1:
+        if self.max_rate and not most_tasks(self.max_rate, CHUNK_MESSAGES, self.claim_ttl_seconds):
             seconds = _TTL_CHUNKS * CHUNK_MESSAGES / (self.max_rate or 1)
             raise InputError(
                 f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
@@ -120,17 +120,6 @@ class RedriveOptions:
     def destination_option(self) -> str:
         """Which option named it."""
         return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
-
-    def tasks_within(self, tasks: int) -> int:
-        """How many tasks, at most so many, can share the rate.
-
-        Each has a chunk under way, and all of them together must be through with theirs in half
-        the life of a claim.
-        """
-        if self.max_rate is None:
-            return tasks
-        chunks = self.max_rate * self.claim_ttl_seconds / (_TTL_CHUNKS * CHUNK_MESSAGES)
-        return min(tasks, math.floor(chunks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +153,8 @@ class RedriveSummary:
 
     Attributes:
         run_id: empty for a dry run.
+        destinations: how many messages were sent to each queue, by its URL; in a dry run, how many
+            would be.
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled.
         stopped_by: why the run ended early, empty where it did not.
@@ -176,7 +167,7 @@ class RedriveSummary:
 
     plan_id: str
     run_id: str
-    destination: str
+    destinations: Mapping[str, int]
     groups: tuple[GroupOutcome, ...]
     problems: tuple[Problem, ...]
     stopped_by: str = ""
@@ -185,6 +176,13 @@ class RedriveSummary:
     drawn: Drawn | None = None
     canary: CanaryReport | None = None
     max_rate: float | None = None
+
+    @property
+    def destination(self) -> str:
+        """The queues, for people: one URL, or each URL with its number of messages."""
+        if len(self.destinations) == 1:
+            return next(iter(self.destinations))
+        return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
 
     def count(self, *words: str) -> int:
         """How many messages met one of these fates or outcomes."""
@@ -221,7 +219,7 @@ class Tally:
 def summarize(
     plan: Plan,
     run_id: str,
-    destination: str,
+    destinations: Mapping[str, int],
     tallies: Iterable[Tally],
     possible_problems: Iterable[Tally],
     stopped_by: str = "",
@@ -242,7 +240,7 @@ def summarize(
         for group in plan.groups
     )
     problems = tuple(_problems(possible_problems))
-    return RedriveSummary(plan.plan_id, run_id, destination, groups, problems, stopped_by)
+    return RedriveSummary(plan.plan_id, run_id, destinations, groups, problems, stopped_by)
 
 
 def _problems(tallies: Iterable[Tally]) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ A *fate* is one word. Two of them make work, the others say why there is none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 from operator import or_
@@ -29,6 +29,9 @@ DETAIL = "detail"
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
 """What tells which queue a message came from first."""
+
+DESTINATION = "destination"
+"""A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
 PARKED_QUEUE = "parked_queue"
 """A column: account and name of the parked queue that a message was drained from."""
@@ -83,6 +86,8 @@ class Queues:
             messages of one parked queue alone.
         is_named: whether the operator named the destination for every message that is not known to
             be foreign. Otherwise it stands for the source of messages that do not name theirs.
+        sources: by name, the URLs of the queues whose messages go back there; *destination* is
+            always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
         room_bytes: the smallest message size limit of the queues that a copy passes before it is
             parked again.
@@ -93,6 +98,7 @@ class Queues:
     destination: str
     parked: str | None = None
     is_named: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict)
     dead_letter_queue: str | None = None
     room_bytes: int = MAX_MESSAGE_BYTES
     is_shared: bool = False
@@ -113,29 +119,48 @@ class Queues:
         return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
 
     def hindrance(self) -> tuple[Column, Column]:
-        """Return the fate of a message that must not go to the destination, else null; and why.
+        """Return the fate of a message that must not be sent, else null; and why.
 
         What a message's own context says comes first. Without it, what SQS noted when it moved
         the message counts. A message without either was parked unchanged, or by SQS: it is the
         destination's only where no other queue uses that dead-letter queue.
         """
-        name = QueueAddress.from_url(self.destination).name
+        source = self._source()
         was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
-        named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
-        has_context = reduce(or_, named)
-        moved_from = F.substring_index("source_arn", ":", -1)
-        is_direct = ~has_context & (moved_from != F.lit(self.dead_letter_queue or ""))
-        source = F.coalesce("source_queue", F.when(is_direct, moved_from))
-        is_foreign = F.coalesce(source != name, was_foreign)
+        is_foreign = F.coalesce(~source.isin(*self._known), was_foreign)
         if self.is_named:
             is_foreign &= was_foreign
-        may_be_foreign = source.isNull() & ~has_context & F.lit(self.is_shared)
+        may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
         fate = F.when(~self.is_of_parked, Fate.OTHER_PARKED_QUEUE)
         if not self.includes_foreign:
             fate = fate.when(is_foreign, Fate.FOREIGN).when(may_be_foreign, Fate.UNKNOWN_SOURCE)
         unknown = F.lit("not recorded")
         detail = F.when(fate == Fate.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown))
         return fate, detail.when(fate == Fate.FOREIGN, F.coalesce(source, unknown))
+
+    def destination_of(self) -> Column:
+        """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
+        if self.is_named:
+            return F.lit(self.destination)
+        pairs = [F.lit(part) for pair in self._known.items() for part in pair]
+        return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
+
+    @property
+    def _known(self) -> Mapping[str, str]:
+        if self.is_named:
+            return {QueueAddress.from_url(self.destination).name: self.destination}
+        return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
+
+    def _source(self) -> Column:
+        """Name of the queue that a message came from first; null where nothing records it."""
+        moved_from = F.substring_index("source_arn", ":", -1)
+        is_direct = ~_has_context() & (moved_from != F.lit(self.dead_letter_queue or ""))
+        return F.coalesce("source_queue", F.when(is_direct, moved_from))
+
+
+def _has_context() -> Column:
+    named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
+    return reduce(or_, named)
 
 
 def parked_queue() -> Column:
@@ -193,7 +218,7 @@ def with_fates(
     send_in_doubt: bool,
     requires_room: bool = False,
 ) -> DataFrame:
-    """Add ``fate`` and ``DETAIL``; the order within message groups is ``with_waiting``'s affair.
+    """Add ``fate``, ``DETAIL`` and ``DESTINATION``; ``with_waiting`` sees to the order in groups.
 
     Args:
         numbered: the whole plan, with ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
@@ -224,8 +249,12 @@ def with_fates(
         .when(~F.col("has_room") & F.lit(requires_room), Fate.NO_ROOM)
         .otherwise(Fate.SEND)
     )
-    fates = known.withColumn("fate", fate).withColumn(
-        DETAIL, F.when(F.col("fate") == not_ours, detail)
+    fates = known.withColumns(
+        {
+            "fate": fate,
+            DETAIL: F.when(fate == not_ours, detail),
+            DESTINATION: F.when(not_ours.isNull(), queues.destination_of()),
+        }
     )
     return fates.drop("state", "has_room", *SOURCE_COLUMNS)
 

@@ -1,114 +1,139 @@
-"""A weighed plan is carried out: at once, or behind a canary."""
+"""Sends what was resolved to one destination: at once, or behind a canary."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.files import Archive
+from dlq_replay.addresses import QueueAddress
+from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.canary_draw import after_canary, drawn_sample
-from spark_reprocess.redrive.canary_run import CanaryRun, Flight
-from spark_reprocess.redrive.edited_rows import with_changes
-from spark_reprocess.redrive.execution import Executed, execute
-from spark_reprocess.redrive.plan_messages import work_rows
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
-from spark_reprocess.redrive.run_facts import RunFacts
-from spark_reprocess.redrive.selection import WORK, Fate
-from spark_reprocess.redrive.weighing import Weighed
+from spark_reprocess.redrive.canary_run import CanaryRun
+from spark_reprocess.redrive.execution import Executor
+from spark_reprocess.redrive.redrive_values import RedriveOptions, Tally
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.selection import DESTINATION, WORK, Fate
+
+_PLANNED = "_planned"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of the messages for one destination.
+
+    Attributes:
+        tallies: of every message that made work.
+        canary: the verdict of the canary that went ahead; None without one.
+        stopped_by: why the run ended early, empty where it did not.
+    """
+
+    tallies: tuple[Tally, ...]
+    stopped_by: str
+    canary: CanaryReport | None = None
+
+
+def not_reached(planned: Sequence[Tally]) -> Sent:
+    """Return what there is to say where an earlier destination stopped the run."""
+    return Sent(tuple(replace(one, word=Fate.NOT_REACHED) for one in planned), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Carries out what was weighed.
+    """Sends to one destination after the other.
 
     Attributes:
-        trouble: asked now and then; says why the run must stop, or nothing.
+        dispositions: of the whole plan; each evaluation gives the same rows.
     """
 
-    archive: Archive
+    executor: Executor
+    plan: Plan
     options: RedriveOptions
-    trouble: Callable[[], str]
+    dispositions: DataFrame
     make_client: ClientFactory
-    make_sender: ClientFactory
-    progress: Progress
 
-    def at_once(self, plan: Plan, facts: RunFacts, whole: Weighed) -> RedriveSummary:
-        """Settle everything that makes work."""
-        executed = self._send(whole, whole.fates, whole.planned, facts)
-        return _summary(plan, facts, whole, executed)
+    def send(
+        self, planned: Sequence[Tally], context: RunContext, preflight: Surroundings | None
+    ) -> Sent:
+        """Settle the messages for the context's destination that make work.
 
-    def after_canary(
-        self, plan: Plan, facts: RunFacts, whole: Weighed, surroundings: Surroundings
-    ) -> RedriveSummary:
-        """Send a sample ahead, and then the rest of the groups for which it speaks.
+        With a canary a sample goes ahead, and then the rest of the groups for which it passes.
+
+        Args:
+            planned: how many of them have which fate.
+            context: the run's, with this destination.
+            preflight: of the canary; None without one.
 
         Raises:
             InputError: a failure may need longer to show than the operator wants to wait; nothing
-                was sent.
+                was sent to this destination.
             ArchiveError: the ledger cannot be read or written.
         """
-        if self.options.canary is None:
-            raise ValueError("no canary was asked for")
+        is_here = F.col(DESTINATION) == context.destination
+        is_planned = F.coalesce(F.col("fate").isin(*WORK) & is_here, F.lit(False))  # noqa: FBT003
+        marked = self.dispositions.withColumn(_PLANNED, is_planned)
+        rows = marked.where(F.col(_PLANNED) | ~F.col("fate").isin(*WORK))
+        if preflight is None or self.options.canary is None:
+            return self._at_once(rows, planned, context)
+        return self._behind_canary(rows, planned, context, preflight, self.options.canary)
+
+    def _at_once(self, rows: DataFrame, planned: Sequence[Tally], context: RunContext) -> Sent:
+        executed = self.executor.execute(rows, planned, context, self._name(context))
+        return Sent(executed.outcomes, executed.stopped_by)
+
+    def _name(self, context: RunContext) -> str:
+        """Name a destination among those of the run; the operator's has the run's own name."""
+        is_named = context.destination == self.options.destination
+        queue = QueueAddress.from_url(context.destination).name
+        return context.run_id if is_named else f"{context.run_id}-{queue}"
+
+    def _behind_canary(
+        self,
+        rows: DataFrame,
+        planned: Sequence[Tally],
+        context: RunContext,
+        preflight: Surroundings,
+        options: CanaryOptions,
+    ) -> Sent:
         run = CanaryRun(
-            self.archive,
-            facts,
-            plan.snapshot.drain_ids,
-            self.options.canary,
-            surroundings,
-            lambda fates, planned, facts: self._send(whole, fates, planned, facts),
+            self.executor,
+            context,
+            self.plan.snapshot.drain_ids,
+            options,
+            preflight,
+            self._name(context),
             self.make_client,
-            self.progress,
         )
-        with drawn_sample(whole, facts, self.options.canary, surroundings.redelivery) as sample:
+        messages, to_send = self.executor.messages, to_send_by_group(planned)
+        with drawn_sample(
+            rows, messages, to_send, context, options, preflight.redelivery
+        ) as sample:
             if not sample.drawn.counts and not sample.drawn.without:
-                return self.at_once(plan, facts, whole)
+                return self._at_once(rows, planned, context)
             flight = run.fly(sample)
+        in_order = context.to_fifo and not self.options.allow_reordering
         stopped = flight.report.stopped_groups
-        in_order = facts.to_fifo and not self.options.allow_reordering
-        rest = after_canary(whole.fates, flight.settled, stopped, in_order=in_order)
-        with whole.weighed_again(rest) as left:
-            return self._rest(plan, facts, left, flight)
-
-    def _rest(self, plan: Plan, facts: RunFacts, left: Weighed, flight: Flight) -> RedriveSummary:
-        executed = Executed(_not_reached(left), flight.stopped_by)
-        if not flight.stopped_by:
-            executed = self._send(left, left.fates, left.planned, facts)
-        both = replace(executed, outcomes=(*flight.outcomes, *executed.outcomes))
-        return replace(_summary(plan, facts, left, both), canary=flight.report)
-
-    def _send(
-        self, whole: Weighed, fates: DataFrame, planned: Sequence[Tally], facts: RunFacts
-    ) -> Executed:
-        parallel = self.options.tasks or whole.spark.sparkContext.defaultParallelism
-        tasks = self.options.tasks_within(parallel)
-        rows = work_rows(whole.messages, fates, tasks, in_order=facts.to_fifo)
-        return execute(
-            with_changes(rows, facts.edits),
-            planned,
-            self.archive,
-            facts,
-            trouble=self.trouble,
-            make_sender=self.make_sender,
-            progress=self.progress,
-        )
+        rest = after_canary(rows, flight.settled, stopped, in_order=in_order)
+        left = _counted(rest.where(_PLANNED))
+        held_back = [tally for tally in left if tally.word not in WORK]
+        work = [tally for tally in left if tally.word in WORK]
+        if flight.stopped_by:
+            tallies, stopped_by = not_reached(work).tallies, flight.stopped_by
+        else:
+            sent = self._at_once(rest, work, context)
+            tallies, stopped_by = sent.tallies, sent.stopped_by
+        return Sent((*flight.outcomes, *held_back, *tallies), stopped_by, flight.report)
 
 
-def _not_reached(left: Weighed) -> tuple[Tally, ...]:
-    work = (tally for tally in left.planned if tally.word in WORK)
-    return tuple(replace(tally, word=Fate.NOT_REACHED) for tally in work)
+def to_send_by_group(planned: Sequence[Tally]) -> Mapping[str, int]:
+    """Return how many messages of each group are to be sent."""
+    return {tally.group_id: tally.count for tally in planned if tally.word == Fate.SEND}
 
 
-def _summary(plan: Plan, facts: RunFacts, whole: Weighed, executed: Executed) -> RedriveSummary:
-    rest = [tally for tally in whole.planned if tally.word not in WORK]
-    return summarize(
-        plan,
-        facts.run_id,
-        facts.destination,
-        [*rest, *executed.outcomes],
-        [*whole.hindered, *executed.outcomes],
-        executed.stopped_by,
-    )
+def _counted(rows: DataFrame) -> list[Tally]:
+    found = rows.groupBy("group_id", "fate").count().collect()
+    return [Tally(row["group_id"], row["fate"], row["count"]) for row in found]

@@ -7,7 +7,7 @@ decided: it is in the parked queue again, and comes back with the next drain und
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +20,8 @@ from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.archive.reading import MESSAGES
-from spark_reprocess.archive.turns import taking_turns
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -32,21 +32,27 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.edited_rows import FAULT, with_changes
-from spark_reprocess.redrive.execution import Executed, execute, with_run_record
+from spark_reprocess.redrive.edited_rows import FAULT
+from spark_reprocess.redrive.execution import (
+    Executed,
+    Executor,
+    with_run_record,
+    write_dispositions,
+)
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.plan_messages import hindered, work_rows
+from spark_reprocess.redrive.plan_messages import hindered
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Tally,
     summarize,
 )
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
     SOURCE_COLUMNS,
     WORK,
+    Fate,
     Queues,
     number_chunks,
     parked_queue,
@@ -110,55 +116,55 @@ def restore(
     if options.execute and not options.reason.strip():
         raise InputError("--execute needs --reason: one sentence on why, for the ledger")
     archive = open_archive(options.archive)
-    queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    url = options.parked_queue_url
+    queue = require_queue("--parked-queue-url", url, make_client)
     max_message_bytes = int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
-    facts = _facts(options, _files(archive), max_message_bytes)
+    context = _context(options, _files(archive), max_message_bytes)
     with ExitStack() as stack:
+        lock = None
         if options.execute:
             archive.check_writable()
-            ttl_seconds = options.claim_ttl_seconds
-            turn = stack.enter_context(taking_turns(archive, facts.run, ttl_seconds))
+            holding = plan_lock(archive, context.lock_holder, context.lock_seconds)
+            lock = stack.enter_context(holding)
         messages = read_archive(spark, archive)
-        if options.execute and _files(archive) != facts.cut_from:
+        if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
                 f"archive {archive.root}: messages were drained into it at this moment, and chunks "
                 "are cut from all of them; nothing was sent, run again"
             )
-        with progress("weighing each message", str), explained(options.where):
-            fates = _fates(messages, archive, facts, options).persist()
-            stack.callback(fates.unpersist)
-            rows = fates.groupBy("group_id", "fate").count().orderBy("group_id").collect()
+        with progress("resolving each message", str), explained(options.where):
+            dispositions = _dispositions(messages, archive, context, options).persist()
+            stack.callback(dispositions.unpersist)
+            rows = dispositions.groupBy("group_id", "fate").count().orderBy("group_id").collect()
         planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
-        problems = hindered(fates, planned)
+        problems = hindered(dispositions, planned)
         executed = Executed((), "")
-        if options.execute:
-            facts = with_run_record(archive, facts, "restore", spark)
-            work = work_rows(
-                messages, fates, spark.sparkContext.defaultParallelism, in_order=facts.to_fifo
+        if lock is not None:
+            context = replace(
+                with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
             )
-            executed = execute(
-                with_changes(work, {}),
-                planned,
-                archive,
-                facts,
-                trouble=turn.trouble,
-                make_sender=make_sender,
-                progress=progress,
-            )
+            fixed = write_dispositions(archive, dispositions, context)
+            executor = Executor(archive, messages, make_sender, progress)
+            executed = executor.execute(fixed, planned, context, context.run_id)
+    counted = (
+        [one for one in executed.outcomes if one.word == context.confirmed]
+        if options.execute
+        else [one for one in planned if one.word == Fate.SEND]
+    )
     kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
     return summarize(
-        _plan(archive, facts, planned),
-        facts.run_id if options.execute else "",
-        facts.destination,
+        _plan(archive, context, planned),
+        context.run_id if options.execute else "",
+        {url: sum(one.count for one in counted)},
         [*kept, *executed.outcomes],
         [*problems, *executed.outcomes],
         executed.stopped_by,
     )
 
 
-def _facts(options: RestoreOptions, files: str, max_message_bytes: int) -> RunFacts:
+def _context(options: RestoreOptions, files: str, max_message_bytes: int) -> RunContext:
     url = options.parked_queue_url
-    return RunFacts(
+    return RunContext(
         run_id=new_id(time.time()),
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
         who=actor(),
@@ -180,8 +186,8 @@ def _files(archive: Archive) -> str:
     return digest(archive.list(MESSAGES))[:12]
 
 
-def _fates(
-    messages: DataFrame, archive: Archive, facts: RunFacts, options: RestoreOptions
+def _dispositions(
+    messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions
 ) -> DataFrame:
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
@@ -190,7 +196,7 @@ def _fates(
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
     )
-    units = _IN_ORDER_UNITS if facts.to_fifo else None
+    units = _IN_ORDER_UNITS if context.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
     chosen = matching(messages, options.where).select(
         "message_id",
@@ -216,18 +222,18 @@ def _fates(
         ),
         send_in_doubt=options.send_in_doubt,
     )
-    if facts.to_fifo:
+    if context.to_fifo:
         fates = with_waiting(fates if options.where is None else keep_groups_whole(fates))
     if options.limit is None:
         return fates
-    return limited(fates, options.limit, to_fifo=facts.to_fifo)
+    return limited(fates, options.limit, to_fifo=context.to_fifo)
 
 
-def _plan(archive: Archive, facts: RunFacts, planned: list[Tally]) -> Plan:
+def _plan(archive: Archive, context: RunContext, planned: list[Tally]) -> Plan:
     """The summary's groups: each drain, as if a plan said to send all of it."""
     sizes: dict[str, int] = {}
     for tally in planned:
         sizes[tally.group_id] = sizes.get(tally.group_id, 0) + tally.count
     groups = tuple(PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items())
     snapshot = Snapshot(tuple(sizes), sum(sizes.values()), digest(sizes))
-    return Plan(facts.plan_id, archive.root, snapshot, groups)
+    return Plan(context.plan_id, archive.root, snapshot, groups)

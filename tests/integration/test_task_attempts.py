@@ -25,12 +25,10 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Ledger, Outcome
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
-from spark_reprocess.redrive.conducted import Address
-from spark_reprocess.redrive.conductor import conducting
 from spark_reprocess.redrive.editor import CHANGES
-from spark_reprocess.redrive.redrive_task import RedriveTask
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.integration.spark_world import receive_all
 from tests.sqs_world.faults import Effect, Fault
@@ -45,6 +43,7 @@ PLAN: list["pa.Field[Any]"] = [
     *(pa.field(name, pa.string()) for name in ("group_id", "fate", "unit")),
     *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
     pa.field(CHANGES, pa.null()),
+    pa.field(TASK, pa.int32()),
 ]
 SCHEMA = pa.schema([*(ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS), *PLAN])
 
@@ -56,9 +55,8 @@ class Stage:
     world: ServedWorld
     archive: Archive
     destination: SqsQueue
-    address: Address
     messages: Sequence[Message]
-    facts: RunFacts
+    context: RunContext
     executor: ThreadPoolExecutor
 
     def attempt(self) -> "Future[Counter[str]]":
@@ -66,7 +64,7 @@ class Stage:
         return self.executor.submit(self._run)
 
     def _run(self) -> Counter[str]:
-        task = RedriveTask(self.archive, self.facts, self.address, sqs_sender)
+        task = SendTask(self.archive, self.context, sqs_sender, "progress")
         (tally,) = task.run(self._batches())
         return Counter({row["word"]: row["count"] for row in tally.to_pylist()})
 
@@ -82,6 +80,7 @@ class Stage:
                     "chunk": start // CHUNK_MESSAGES + 1,
                     "place": place,
                     CHANGES: None,
+                    TASK: 0,
                 }
                 for place, one in enumerate(chunk)
             ]
@@ -96,7 +95,7 @@ class Stage:
     def in_doubt(self) -> set[str]:
         """Bodies of messages that the ledger cannot vouch for."""
         found: set[str] = set()
-        for attempt in Ledger(self.archive, self.facts.plan_id).all_attempts():
+        for attempt in Ledger(self.archive, self.context.plan_id).all_attempts():
             sure = {
                 r.message_id for r in attempt.results or () if r.outcome is not Outcome.IN_DOUBT
             }
@@ -112,13 +111,12 @@ def stage(
     fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith("fifo") else {}
     with (
         serve_in_thread(latency_ms=2) as world,
-        conducting(None) as (_, address),
         ThreadPoolExecutor(4) as executor,
     ):
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
-        facts = RunFacts(
+        context = RunContext(
             run_id="r-1",
             plan_id="p-1",
             who="me",
@@ -135,7 +133,7 @@ def stage(
         ]
         messages = [message(f"m-{n}", json.dumps(n), **groups[n % GROUPS]) for n in range(MESSAGES)]
         archive = open_archive(str(tmp_path))
-        yield Stage(world, archive, queue, address, messages, facts, executor)
+        yield Stage(world, archive, queue, messages, context, executor)
 
 
 def assert_in_order(bodies: Sequence[str]) -> None:
@@ -156,7 +154,7 @@ def test_attempts_at_the_same_time_send_nothing_twice(stage: Stage) -> None:
     assert last == {"sent": MESSAGES}
     assert Counter(arrived) == Counter(one.body for one in stage.messages)
     assert all(tally.keys() <= {"sent", "busy", "waits"} for tally in tallies)
-    if stage.facts.to_fifo:
+    if stage.context.to_fifo:
         assert_in_order(arrived)
 
 
@@ -180,7 +178,7 @@ def test_attempt_beside_one_that_hangs_in_a_call_leaves_its_chunk_alone(stage: S
     assert told["busy"] + told["sent"] + told["waits"] == MESSAGES
     assert last == {"sent": MESSAGES}
     assert Counter(arrived) == Counter(one.body for one in stage.messages)
-    if stage.facts.to_fifo:
+    if stage.context.to_fifo:
         assert_in_order(arrived)
 
 
@@ -198,7 +196,7 @@ def test_attempt_after_one_that_died_leaves_one_chunk_in_doubt(stage: Stage) -> 
     behind = {one.body for one in stage.messages[3 * CHUNK_MESSAGES :]}
     assert in_doubt == third
     assert Counter(arrived) == Counter(dict.fromkeys(arrived, 1))
-    if stage.facts.to_fifo:
+    if stage.context.to_fifo:
         assert again == {"sent": 2 * CHUNK_MESSAGES, "busy": len(third), "waits": len(behind)}
         assert behind.isdisjoint(arrived)
     else:

@@ -67,7 +67,7 @@ def redriven(
     counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Problem
 ) -> RedriveSummary:
     group = GroupOutcome("g-1", "TimeoutError", action, counts)
-    return RedriveSummary("p-1", run_id, "https://q", (group,), problems)
+    return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
 
 
 def test_drain_ends_with_the_next_command(capsys: Capture) -> None:

@@ -18,7 +18,7 @@ def options(**changes: object) -> RedriveOptions:
 
 
 def summary(*tallies: Tally, run_id: str = "run-1") -> RedriveSummary:
-    return summarize(PLAN, run_id, "u", tallies, tallies)
+    return summarize(PLAN, run_id, {"u": 1}, tallies, tallies)
 
 
 @pytest.mark.parametrize("reason", ["", "  "])

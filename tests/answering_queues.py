@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import CallResult, Confirmed, InDoubt, Refused, SendResult, Spoiled
-from spark_reprocess.redrive.gated_queue import GatedQueue, OneCallQueue
-from spark_reprocess.redrive.refusals import Outlook
-from tests.fake_gate import FakeGate
+from spark_reprocess.redrive.error_classes import GlobalErrorDetector
+from spark_reprocess.redrive.rate_limited_queue import OneCallQueue, RateLimitedQueue
+from tests.fake_limits import FakeLimiter, FakeSignals
 
 THROTTLED = Refused("RequestThrottled")
 LOST = InDoubt("ConnectionClosedError")
@@ -54,14 +54,24 @@ class Breaking:
         raise RuntimeError("a bug")
 
 
-def gated(
+def limited(
     answers: OneCallQueue,
-    gate: FakeGate,
+    signals: FakeSignals | None = None,
+    limiter: FakeLimiter | None = None,
     *,
     is_fifo: bool = False,
     now: Callable[[], float] = lambda: 0.0,
-) -> GatedQueue:
-    return GatedQueue(answers, gate, Outlook(), 100.0, now, lambda _, longest: longest, is_fifo)
+) -> RateLimitedQueue:
+    return RateLimitedQueue(
+        answers,
+        signals or FakeSignals(),
+        limiter or FakeLimiter(),
+        GlobalErrorDetector(),
+        100.0,
+        now,
+        lambda _, longest: longest,
+        is_fifo,
+    )
 
 
 def entries(count: int) -> list[SendEntry]:

@@ -1,4 +1,4 @@
-"""One task, without Spark: rows in, tally out, over a real line to a driver."""
+"""One task, without Spark: rows in, counts out."""
 
 import gc
 from collections.abc import Iterator
@@ -11,11 +11,10 @@ import pyarrow as pa
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.redrive.conductor import conducting
 from spark_reprocess.redrive.editor import CHANGES
-from spark_reprocess.redrive.redrive_task import TASK_COLUMNS, RedriveTask
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.sqs_world.client import client_for
 from tests.sqs_world.clock import SystemClock
@@ -36,6 +35,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
             "chunk": chunk,
             "place": n,
             CHANGES: None,
+            TASK: 0,
         }
         for n in range(CHUNK_MESSAGES)
     ]
@@ -43,6 +43,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         *(pa.field(name, pa.string()) for name in ("group_id", "fate", "unit")),
         *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
         pa.field(CHANGES, pa.null()),
+        pa.field(TASK, pa.int32()),
     ]
     sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
     schema = pa.schema([*sending, *plan])
@@ -58,7 +59,7 @@ def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path)
     model = SqsModel(SystemClock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
-    facts = RunFacts(
+    context = RunContext(
         run_id="r-1",
         plan_id="p-1",
         who="me",
@@ -78,9 +79,8 @@ def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path)
             held.append(live_messages() - before)
             yield rows_of(chunk)
 
-    with conducting(None) as (_, address):
-        task = RedriveTask(open_archive(str(tmp_path)), facts, address, lambda _: client)
-        (tally,) = task.run(batches())
+    task = SendTask(open_archive(str(tmp_path)), context, lambda _: client, "progress")
+    (tally,) = task.run(batches())
 
     assert tally.to_pylist()[0]["count"] == CHUNKS * CHUNK_MESSAGES
     assert max(held) <= 2 * CHUNK_MESSAGES

@@ -1,4 +1,4 @@
-"""What is the same for every message of a run, and the copies that follow from it. Pure."""
+"""What is the same for every message of a run, and the copy that it makes of each. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
 from spark_reprocess.archive.probe import Probe
-from spark_reprocess.archive.turns import Run
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
+class RunContext:
     """What is the same for every chunk of a run; goes into each claim.
 
     Attributes:
@@ -32,6 +32,7 @@ class RunFacts:
             same numbers are none of each other's.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         probe: each task checks it before its first claim; None in a dry run.
+        lock: the plan lock, which each task observes; None in a dry run.
     """
 
     run_id: str
@@ -53,6 +54,12 @@ class RunFacts:
     cut_from: str = ""
     policy_sha256: str | None = None
     probe: Probe | None = None
+    lock: LockView | None = None
+
+    @property
+    def lock_seconds(self) -> float:
+        """The life of the plan lock: no longer than that of a claim."""
+        return min(LOCK_SECONDS, self.claim_ttl_seconds)
 
     @property
     def editor(self) -> Editor:
@@ -74,12 +81,12 @@ class RunFacts:
         )
 
     @property
-    def run(self) -> Run:
-        """The run, as others see it who want to act on the same archive."""
+    def lock_holder(self) -> LockHolder:
+        """Who holds the plan lock for this run."""
         # A FIFO queue's chunks are cut otherwise, so the two kinds do not share claims.
         kind = "in order" if self.to_fifo else "by group"
         claims = f"{self.plan_id} {kind} {self.cut_from}"
-        return Run(self.run_id, claims, f"plan {self.plan_id}", self.who)
+        return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property
     def confirmed(self) -> Outcome:

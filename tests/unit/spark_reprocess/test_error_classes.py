@@ -1,7 +1,11 @@
 import pytest
 
 from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
-from spark_reprocess.redrive.refusals import UNANSWERED_MESSAGES, Outlook, is_passing
+from spark_reprocess.redrive.error_classes import (
+    UNANSWERED_MESSAGES,
+    GlobalErrorDetector,
+    is_transient,
+)
 
 GOOD = Confirmed("copy")
 LOST = InDoubt("ReadTimeoutError")
@@ -25,62 +29,66 @@ LOST = InDoubt("ReadTimeoutError")
     ],
 )
 def test_refusal_that_concerns_every_message_stops_the_run(code: str) -> None:
-    assert Outlook().reason_to_stop([GOOD, Refused(code, f"{code}: so it is")]).startswith(code)
+    assert (
+        GlobalErrorDetector()
+        .reason_to_stop([GOOD, Refused(code, f"{code}: so it is")])
+        .startswith(code)
+    )
 
 
 @pytest.mark.parametrize("code", ["InvalidMessageContents", "InvalidParameterValue", "Whatever"])
 def test_refusal_of_one_message_stops_nothing(code: str) -> None:
-    assert Outlook().reason_to_stop([Refused(code)] * 1000) == ""
-    assert not is_passing(Refused(code))
+    assert GlobalErrorDetector().reason_to_stop([Refused(code)] * 1000) == ""
+    assert not is_transient(Refused(code))
 
 
 @pytest.mark.parametrize("code", ["RequestThrottled", "ThrottlingException", "InternalError"])
-def test_some_refusals_pass(code: str) -> None:
-    assert is_passing(Refused(code))
-    assert Outlook().reason_to_stop([Refused(code), GOOD]) == ""
+def test_some_refusals_are_transient(code: str) -> None:
+    assert is_transient(Refused(code))
+    assert GlobalErrorDetector().reason_to_stop([Refused(code), GOOD]) == ""
 
 
 def test_silence_stops_the_run_before_all_is_in_doubt() -> None:
-    outlook = Outlook()
+    detector = GlobalErrorDetector()
 
-    assert outlook.reason_to_stop([GOOD, *[LOST] * (UNANSWERED_MESSAGES - 1)]) == ""
-    assert outlook.reason_to_stop([LOST]) == (
+    assert detector.reason_to_stop([GOOD, *[LOST] * (UNANSWERED_MESSAGES - 1)]) == ""
+    assert detector.reason_to_stop([LOST]) == (
         f"{UNANSWERED_MESSAGES} messages in a row were not taken: ReadTimeoutError"
     )
 
 
 def test_any_answer_breaks_the_silence() -> None:
-    outlook = Outlook()
+    detector = GlobalErrorDetector()
 
     for _ in range(10):
-        assert outlook.reason_to_stop([LOST] * (UNANSWERED_MESSAGES - 1)) == ""
-        assert outlook.reason_to_stop([Refused("InvalidMessageContents")]) == ""
+        assert detector.reason_to_stop([LOST] * (UNANSWERED_MESSAGES - 1)) == ""
+        assert detector.reason_to_stop([Refused("InvalidMessageContents")]) == ""
 
 
 def test_what_was_not_tried_says_nothing() -> None:
-    assert Outlook().reason_to_stop([NotReached()] * 1000) == ""
+    assert GlobalErrorDetector().reason_to_stop([NotReached()] * 1000) == ""
 
 
 def test_sends_go_side_by_side_while_sqs_answers() -> None:
-    outlook = Outlook()
+    detector = GlobalErrorDetector()
 
-    with outlook.turn(0) as first, outlook.turn(0) as second:
+    with detector.one_at_a_time(0) as first, detector.one_at_a_time(0) as second:
         assert (first, second) == (True, True)
 
 
-def silent() -> Outlook:
-    outlook = Outlook()
-    with outlook.turn(0):
-        outlook.reason_to_stop([GOOD, LOST])
-    return outlook
+def silent() -> GlobalErrorDetector:
+    detector = GlobalErrorDetector()
+    with detector.one_at_a_time(0):
+        detector.reason_to_stop([GOOD, LOST])
+    return detector
 
 
 def test_after_silence_they_go_one_at_a_time() -> None:
-    outlook = silent()
+    detector = silent()
 
-    with outlook.turn(0) as first, outlook.turn(0) as second:
+    with detector.one_at_a_time(0) as first, detector.one_at_a_time(0) as second:
         assert (first, second) == (True, False)
-    with outlook.turn(0) as after:
+    with detector.one_at_a_time(0) as after:
         assert after
 
 
@@ -97,29 +105,29 @@ def test_after_silence_they_go_one_at_a_time() -> None:
     ],
 )
 def test_an_answer_to_a_later_send_ends_that(results: list[SendResult], is_over: bool) -> None:
-    outlook = silent()
-    with outlook.turn(0):
-        outlook.reason_to_stop(results)
+    detector = silent()
+    with detector.one_at_a_time(0):
+        detector.reason_to_stop(results)
 
-    with outlook.turn(0), outlook.turn(0) as beside:
+    with detector.one_at_a_time(0), detector.one_at_a_time(0) as beside:
         assert beside is is_over
 
 
 def test_an_answer_to_an_earlier_send_does_not() -> None:
-    outlook = Outlook()
-    with outlook.turn(0):
-        with outlook.turn(0):
-            outlook.reason_to_stop([LOST])
-        outlook.reason_to_stop([GOOD])
+    detector = GlobalErrorDetector()
+    with detector.one_at_a_time(0):
+        with detector.one_at_a_time(0):
+            detector.reason_to_stop([LOST])
+        detector.reason_to_stop([GOOD])
 
-    with outlook.turn(0), outlook.turn(0) as beside:
+    with detector.one_at_a_time(0), detector.one_at_a_time(0) as beside:
         assert not beside
 
 
 def test_a_send_that_raises_makes_room_for_the_next() -> None:
-    outlook = silent()
-    with pytest.raises(RuntimeError), outlook.turn(0):
+    detector = silent()
+    with pytest.raises(RuntimeError), detector.one_at_a_time(0):
         raise RuntimeError("a bug")
 
-    with outlook.turn(0) as after:
+    with detector.one_at_a_time(0) as after:
         assert after

@@ -1,4 +1,4 @@
-"""What a refusal is about: one message, a moment, or everything that this run would send.
+"""Classes of refusals: for one message, transient, or global: for everything this run would send.
 
 Codes as SQS's API names them: SQSAPI, SendMessageBatch and "Common errors"; KMS's come through.
 What never reached SQS bears the name of botocore's exception.
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         "ConnectTimeoutError",
         "EndpointConnectionError",
@@ -23,7 +23,7 @@ _PASSING = frozenset(
         "Throttling",
     }
 )
-_FOR_ALL = frozenset(
+_GLOBAL = frozenset(
     {
         "AccessDenied",
         "CredentialRetrievalError",
@@ -59,61 +59,61 @@ _FOR_ALL = frozenset(
 
 
 UNANSWERED_MESSAGES = 50
-"""So many in a row without a yes or a no of SQS to any, and the run stops."""
+"""So many in a row that SQS neither took nor refused for their own sake, and the run stops."""
 
 
-def is_passing(result: SendResult) -> bool:
-    """Whether the same message may well be taken in a moment; it was not taken now."""
-    return isinstance(result, Refused) and _short(result.code) in _PASSING
+def is_transient(result: SendResult) -> bool:
+    """Whether SQS did not take the message now, but may take the same message in a moment."""
+    return isinstance(result, Refused) and _short(result.code) in _TRANSIENT
 
 
-class Outlook:
-    """Watches one task's sends for signs that no other message would fare better. Thread-safe.
+class GlobalErrorDetector:
+    """Detects errors that are global rather than for one message, in one task. Thread-safe.
 
-    Sends go side by side while SQS answers. After one that it did not answer they go one at a
-    time, until one that began later is answered: so silence puts in doubt what was under way when
-    it began, and few messages more.
+    Sends go side by side while SQS answers. After one without an answer they go one at a time,
+    until one that began later is answered. So an outage of SQS puts in doubt the messages in
+    flight when it began, and few more.
     """
 
     def __init__(self) -> None:
-        """Begin with good hope."""
+        """Start in the state in which SQS answers."""
         self._alone = threading.Lock()
         self._counting = threading.Lock()
-        self._unanswered = 0
+        self._unanswered_in_a_row = 0
         self._answers = 0
-        self._silences = 0
-        self._is_doubtful = False
+        self._missing_answers = 0
+        self._is_serial = False
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether the latest that was heard of SQS is silence."""
-        return self._is_doubtful
+    def is_serial(self) -> bool:
+        """Whether sends go one at a time, because the last one got no answer."""
+        return self._is_serial
 
     @contextmanager
-    def turn(self, seconds: float) -> Iterator[bool]:
+    def one_at_a_time(self, seconds: float) -> Iterator[bool]:
         """Wait until a send may go, *seconds* at most; yield whether it may.
 
-        What came of it is told to ``reason_to_stop`` before the block ends.
+        The caller gives the results to ``reason_to_stop`` before the block ends.
         """
-        if not self._is_doubtful:
+        if not self._is_serial:
             yield True
         elif not self._alone.acquire(timeout=max(0.0, min(seconds, threading.TIMEOUT_MAX))):
             yield False
         else:
             try:
-                answers, silences = self._answers, self._silences
+                answers, missing = self._answers, self._missing_answers
                 yield True
                 with self._counting:
-                    if self._answers > answers and self._silences == silences:
-                        self._is_doubtful = False
+                    if self._answers > answers and self._missing_answers == missing:
+                        self._is_serial = False
             finally:
                 self._alone.release()
 
     def reason_to_stop(self, results: Iterable[SendResult]) -> str:
-        """Take in the results of one send; say why to stop, empty where there is no reason.
+        """Count the results of one send; return why the run must stop, empty if it need not.
 
         One refusal that concerns the queue or the caller is reason enough. So are 50 messages in a
-        row to which SQS had no answer or was busy: to go on would put the rest in doubt, too.
+        row to which SQS had no answer or was busy: going on would put the rest in doubt, too.
         """
         with self._counting:
             for result in results:
@@ -124,29 +124,29 @@ class Outlook:
     def _reason(self, result: SendResult) -> str:
         match result:
             case Confirmed():
-                return self._answer()
+                return self._answered()
             case NotReached():
                 return ""
             case InDoubt(cause):
-                return self._silence(cause)
-            case Refused(code, text) if _short(code) in _FOR_ALL:
+                return self._not_answered(cause)
+            case Refused(code, text) if _short(code) in _GLOBAL:
                 return text or code
-            case Refused(code, text) if is_passing(result):
-                return self._silence(text or code)
-        return self._answer()
+            case Refused(code, text) if is_transient(result):
+                return self._not_answered(text or code)
+        return self._answered()
 
-    def _answer(self) -> str:
+    def _answered(self) -> str:
         self._answers += 1
-        self._unanswered = 0
+        self._unanswered_in_a_row = 0
         return ""
 
-    def _silence(self, cause: str) -> str:
-        self._is_doubtful = True
-        self._silences += 1
-        self._unanswered += 1
-        if self._unanswered < UNANSWERED_MESSAGES:
+    def _not_answered(self, cause: str) -> str:
+        self._is_serial = True
+        self._missing_answers += 1
+        self._unanswered_in_a_row += 1
+        if self._unanswered_in_a_row < UNANSWERED_MESSAGES:
             return ""
-        return f"{self._unanswered} messages in a row were not taken: {cause}"
+        return f"{self._unanswered_in_a_row} messages in a row were not taken: {cause}"
 
 
 def _short(code: str) -> str:

@@ -1,6 +1,6 @@
-"""A queue behind the gate: every call asks first, and what SQS could not take now goes again."""
+"""A queue whose every call is counted: it keeps the rate, stops when told, repeats what it may."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,12 +13,13 @@ from dlq_replay.sending import (
     SendResult,
     send_apart_if_spoiled,
 )
-from spark_reprocess.redrive.refusals import Outlook, is_passing
+from spark_reprocess.redrive.error_classes import GlobalErrorDetector, is_transient
+from spark_reprocess.redrive.stop_signals import Signals
 
 REPEATS = 5
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
-_REMEMBERED_SECONDS = 240.0
+_DEDUPLICATION_SECONDS = 240.0
 """Of the five minutes for which a FIFO queue knows a deduplication id; the rest is for the call."""
 
 
@@ -33,50 +34,36 @@ class OneCallQueue(Protocol):
         """Send with exactly one call; one result each, in order."""
 
 
-class Gate(Protocol):
-    """What a task asks before it sends. Safe to share between threads."""
+class Limiter(Protocol):
+    """Lets calls begin at a rate. ``rate_limiter.RateLimiter`` is one."""
 
     @property
     def call_messages(self) -> int:
         """The most messages for one call."""
 
-    @property
-    def stopped_by(self) -> str:
-        """Why nothing more may be sent by anybody; empty while all is well."""
+    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
+        """Wait while *may_wait*; return whether a call of so many messages may begin."""
 
-    def enter(self, messages: int, seconds: float) -> bool:
-        """Wait until so many messages may go, *seconds* at most; return whether they may.
-
-        After True the caller sends at once, and calls ``leave`` whatever comes of it.
-        """
-
-    def leave(self, messages: int) -> None:
-        """Say that a call has ended."""
-
-    def pause(self, seconds: float) -> None:
-        """Wait, but no longer than anybody may send."""
-
-    def report(self, counts: Mapping[str, int]) -> None:
-        """Say what became of a chunk's messages, by word."""
-
-    def stop(self, why: str) -> None:
-        """Stop all tasks: *why* concerns them all. The first reason is the one that counts."""
+    def release(self, messages: int) -> None:
+        """Say that a call that was acquired has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class GatedQueue:
+class RateLimitedQueue:
     """Sends the messages of one chunk. Satisfies ``sending.Queue``.
 
     Attributes:
-        outlook: the task's own; where it says so, the whole run stops.
+        limiter: the task's own.
+        errors: the task's own; where it finds a global error, the whole run stops.
         until_seconds: when no further call may begin, on the clock of *now_seconds*.
         uniform: draws the pauses: full jitter, at most 5 s.
         is_fifo: SQS removes a repeated send, so an answer that was lost can be asked for again.
     """
 
     queue: OneCallQueue
-    gate: Gate
-    outlook: Outlook
+    signals: Signals
+    limiter: Limiter
+    errors: GlobalErrorDetector
     until_seconds: float
     now_seconds: Callable[[], float]
     uniform: Callable[[float, float], float]
@@ -89,31 +76,30 @@ class GatedQueue:
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send; five times more what SQS refuses for the moment. One result each, in order."""
-        with self.outlook.turn(self.until_seconds - self.now_seconds()) as may_go:
+        with self.errors.one_at_a_time(self.until_seconds - self.now_seconds()) as may_go:
             if not may_go:
                 return [NotReached()] * len(entries)
-            return self._told(lambda: self._send_persistently(entries), len(entries))
+            results = self._send_caught(entries)
+            if reason := self.errors.reason_to_stop(results):
+                self.signals.stop(reason)
+            return results
 
-    def _told(self, send: Callable[[], Sequence[SendResult]], count: int) -> Sequence[SendResult]:
-        """Send, and let the outlook hear of it."""
+    def _send_caught(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         try:
-            results = send()
+            return self._send_persistently(entries)
         except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
-            results = [InDoubt(f"{type(error).__name__} in the call")] * count
-        if reason := self.outlook.reason_to_stop(results):
-            self.gate.stop(reason)
-        return results
+            return [InDoubt(f"{type(error).__name__} in the call")] * len(entries)
 
     def _send_persistently(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         results: list[SendResult] = []
-        asked_at: list[float] = []
+        sent_at: list[float] = []
         for part in self._parts(entries):
-            asked_at += [self.now_seconds()] * len(part)
+            sent_at += [self.now_seconds()] * len(part)
             results += self._send(part, self.until_seconds)
-        return self._repeated(entries, results, asked_at)
+        return self._repeated(entries, results, sent_at)
 
     def _repeated(
-        self, entries: Sequence[SendEntry], results: list[SendResult], asked_at: list[float]
+        self, entries: Sequence[SendEntry], results: list[SendResult], sent_at: list[float]
     ) -> Sequence[SendResult]:
         """Send again what may be.
 
@@ -122,45 +108,46 @@ class GatedQueue:
         """
         for repeat in range(REPEATS):
             again = [place for place, one in enumerate(results) if self._may_repeat(one)]
-            if not again or self.gate.stopped_by or self.now_seconds() >= self.until_seconds:
+            if not again or self.signals.stopped_by or self.now_seconds() >= self.until_seconds:
                 break
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
-            self.gate.pause(self.uniform(0, pause))
-            until = self._repeats_until(min(asked_at[place] for place in again))
+            self.signals.wait(self.uniform(0, pause))
+            until = self._repeats_until(min(sent_at[place] for place in again))
             parts = self._parts([entries[place] for place in again])
             fresh = [result for part in parts for result in self._send(part, until)]
             for place, result in zip(again, fresh, strict=True):
-                results[place] = _later(results[place], result)
+                results[place] = _both(results[place], result)
         return results
 
     def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
-        for start in range(0, len(entries), self.gate.call_messages):
-            yield entries[start : start + self.gate.call_messages]
+        for start in range(0, len(entries), self.limiter.call_messages):
+            yield entries[start : start + self.limiter.call_messages]
 
     def _may_repeat(self, result: SendResult) -> bool:
-        return is_passing(result) or (self.is_fifo and isinstance(result, InDoubt))
+        return is_transient(result) or (self.is_fifo and isinstance(result, InDoubt))
 
-    def _repeats_until(self, asked_at: float) -> float:
+    def _repeats_until(self, sent_at: float) -> float:
         if not self.is_fifo:
             return self.until_seconds
-        return min(self.until_seconds, asked_at + _REMEMBERED_SECONDS)
+        return min(self.until_seconds, sent_at + _DEDUPLICATION_SECONDS)
 
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
         return send_apart_if_spoiled(lambda entries: self._call(entries, until), part)
 
     def _call(self, entries: Sequence[SendEntry], until: float) -> CallResult:
-        if not self.gate.enter(len(entries), until - self.now_seconds()):
+        def may_begin() -> bool:
+            return self.signals.may_go_on() and self.now_seconds() < until
+
+        if not self.limiter.acquire(len(entries), may_begin):
             return [NotReached()] * len(entries)
         try:
             # The wait may have taken all the time there was, or this machine may have slept.
-            if self.now_seconds() >= until:
-                return [NotReached()] * len(entries)
-            return self.queue.send_once(entries)
+            return self.queue.send_once(entries) if may_begin() else [NotReached()] * len(entries)
         finally:
-            self.gate.leave(len(entries))
+            self.limiter.release(len(entries))
 
 
-def _later(before: SendResult, now: SendResult) -> SendResult:
+def _both(before: SendResult, now: SendResult) -> SendResult:
     """What two tries say together. A try in doubt stays so until the message is confirmed."""
     if isinstance(now, NotReached) or (
         isinstance(before, InDoubt) and not isinstance(now, Confirmed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult, send_lanes
+from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Claim,
@@ -17,13 +17,13 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.chunk_sender import ChunkSender, Item, settle_all
-from spark_reprocess.redrive.run_facts import RunFacts
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
-from tests.fake_gate import FakeGate
+from tests.fake_limits import FakeSignals
 
-FACTS = RunFacts(
+CONTEXT = RunContext(
     run_id="run-1",
     plan_id="p-1",
     who="me@here",
@@ -35,7 +35,7 @@ FACTS = RunFacts(
     keep_counter=False,
     max_message_bytes=1_048_576,
 )
-FIFO = replace(FACTS, to_fifo=True, destination=queue_url("main.fifo"))
+FIFO = replace(CONTEXT, to_fifo=True, destination=queue_url("main.fifo"))
 
 
 @pytest.fixture
@@ -51,19 +51,21 @@ class Bench:
     executor: ThreadPoolExecutor
 
     def sender(
-        self, queue: FakeQueue, facts: RunFacts = FACTS, ledger: Ledger | None = None
-    ) -> ChunkSender[FakeQueue]:
+        self, queue: FakeQueue, context: RunContext = CONTEXT, ledger: Ledger | None = None
+    ) -> ChunkSender:
         return ChunkSender(
             queue_until=lambda _: queue,
-            send_lanes=lambda lanes, _, left: send_lanes(lanes, self.executor, left),
+            executor=self.executor,
             ledger=ledger or Ledger(self.archive, "p-1"),
-            facts=facts,
-            gate=FakeGate(),
+            context=context,
+            signals=FakeSignals(),
             now_seconds=time.time,
         )
 
-    def settle(self, queue: FakeQueue, items: Sequence[Item], facts: RunFacts = FACTS) -> list[str]:
-        return [str(one.word) for one in self.sender(queue, facts).settle("g-1", 1, items)]
+    def settle(
+        self, queue: FakeQueue, items: Sequence[Item], context: RunContext = CONTEXT
+    ) -> list[str]:
+        return [str(one.word) for one in self.sender(queue, context).settle("g-1", 1, items)]
 
     def leave_claim(self, *ids: str, age: float) -> None:
         claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
@@ -71,7 +73,7 @@ class Bench:
 
     def states(self, in_seconds: float = 0) -> dict[str, State]:
         attempts = Ledger(self.archive, "p-1").all_attempts()
-        return states_of(attempts, time.time() + in_seconds, FACTS.claim_ttl_seconds)
+        return states_of(attempts, time.time() + in_seconds, CONTEXT.claim_ttl_seconds)
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
     assert attempt.claim.message_ids == ("m-1", "m-2")
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
-    assert attempt.claim.ttl_seconds == FACTS.claim_ttl_seconds
+    assert attempt.claim.ttl_seconds == CONTEXT.claim_ttl_seconds
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
 
 
@@ -117,7 +119,7 @@ def test_second_run_sends_nothing(bench: Bench) -> None:
     bench.settle(FakeQueue(), [item("m-1")])
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1")], replace(FACTS, run_id="run-2")) == ["sent_before"]
+    assert bench.settle(queue, [item("m-1")], replace(CONTEXT, run_id="run-2")) == ["sent_before"]
     assert queue.calls == []
 
 
@@ -134,7 +136,7 @@ def test_refused_message_fails_and_is_sent_by_the_next_run(bench: Bench) -> None
     assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
     queue = FakeQueue()
 
-    again = replace(FACTS, run_id="run-2")
+    again = replace(CONTEXT, run_id="run-2")
     assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["sent_before", "sent"]
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
@@ -151,7 +153,7 @@ def test_lost_answer_is_in_doubt_and_not_sent_again(bench: Bench) -> None:
 def test_message_in_doubt_is_sent_when_told_so(bench: Bench) -> None:
     bench.settle(refusing("m-1", answer=InDoubt("x")), [item("m-1")])
 
-    told = replace(FACTS, send_in_doubt=True)
+    told = replace(CONTEXT, send_in_doubt=True)
 
     assert bench.settle(FakeQueue(), [item("m-1")], told) == ["sent"]
 
@@ -229,7 +231,7 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
 
     assert list(settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
-    assert sender.gate.stopped_by == "no room for g 1 1 run-1"
+    assert sender.signals.stopped_by == "no room for g 1 1 run-1"
 
 
 def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
@@ -240,10 +242,11 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1"))
 
-    words = [s.word for s in settle_all(sender, [("g", 1, [item("a")]), ("g", 2, [item("b")])])]
+    chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
+    words = [one.word for settled in settle_all(sender, chunks) for one in settled]
 
     assert words == [Outcome.IN_DOUBT]
-    assert sender.gate.stopped_by == "no room"
+    assert sender.signals.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": State.IN_DOUBT}
 
@@ -301,32 +304,23 @@ def test_fifo_copy_has_the_plans_deduplication_id(bench: Bench) -> None:
     assert queue.sent[0].message_group_id == "a"
 
 
-def test_no_chunk_begins_once_the_gate_is_closed(bench: Bench) -> None:
+def test_no_chunk_begins_once_the_run_is_stopped(bench: Bench) -> None:
     sender = bench.sender(FakeQueue())
     settled = settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)])
 
-    assert next(settled).word == "sent"
-    sender.gate.stop("there is no such queue")
+    assert [one.word for one in next(settled)] == ["sent"]
+    sender.signals.stop("there is no such queue")
     assert list(settled) == []
-
-
-def test_each_chunk_is_reported(bench: Bench) -> None:
-    sender = bench.sender(refusing("b"))
-
-    list(settle_all(sender, [("g", n, [item("abc"[n])]) for n in range(3)]))
-
-    assert isinstance(sender.gate, FakeGate)
-    assert sender.gate.counts == {"sent": 2, "failed": 1}
 
 
 def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -> None:
     asked: list[float] = []
 
-    def queue_until(until: float) -> FakeQueue:
-        asked.append(until - time.time())
+    def queue_until(until_seconds: float) -> FakeQueue:
+        asked.append(until_seconds - time.time())
         return FakeQueue()
 
     sender = replace(bench.sender(FakeQueue()), queue_until=queue_until)
     sender.settle("g-1", 1, [item("m-1")])
 
-    assert asked == [pytest.approx(0.7 * FACTS.claim_ttl_seconds, abs=30)]
+    assert asked == [pytest.approx(0.7 * CONTEXT.claim_ttl_seconds, abs=30)]

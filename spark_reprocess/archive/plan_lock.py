@@ -1,0 +1,352 @@
+"""The plan lock: at most one plan acts on an archive at a time; runs of one plan share it.
+
+The ledger's claims keep two runs of one plan apart, chunk by chunk. Two plans cut the same messages
+into different chunks, so no claim of one plan stops the other. An erase removes files that others
+read. So a redrive, a restore and an erase hold this lock. An analysis holds it, too, and conflicts
+with an erase alone: else a report could quote a message that was erased while it was written.
+
+Files, where the number counts up from 1:
+
+- ``locks/000007.json``: who holds the lock for what, and until when this lock counts as alive. Its
+  holder writes it anew every tenth of its life, and a last time, with ``ended``, on release.
+- ``locks/000007.end.json``: the lock was released. Later runs need not read 000007.json then.
+
+To take the lock, a run reads all locks that were not released. If one of them is alive and
+conflicts, the run is refused. Otherwise it creates the next number, if absent. If another run has
+created that number in the meantime, it reads that one file, and is refused or tries the number
+after it. So whoever creates a number has checked every smaller one; nobody has to look again
+afterwards. Of several that conflict and start together, the first to create a number gets the lock,
+and those that share take the numbers after it.
+
+A lock that is over never gets alive again: its holder does not renew it after its life. A process
+that dies, even right after it created its file, counts as alive until then. Takers compare the
+times in the files with their own clocks. If a clock is wrong and a lock is taken too early, the
+earlier holder and its tasks find a conflicting lock with a greater number, and stop.
+
+``turns/`` has the same content, written by older versions. Their runs are respected, too.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import require_version, timestamp
+from spark_reprocess.errors import ArchiveError, BusyError
+
+LOCK_SECONDS = 120.0
+"""The life of a lock without a renewal. Its run stops after half of that."""
+
+ANALYZE = "analyze"
+"""The claims of every analysis."""
+
+_LOCKS = "locks"
+_TURNS = "turns"
+_ERASE = "erase "
+_END = ".end.json"
+_NUMBER = re.compile(rf"{_LOCKS}/(\d+)\.(end\.)?json")
+_RENEWALS = 10
+"""How often a run renews its lock in the life of the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """A run that acts on an archive's messages.
+
+    Attributes:
+        claims: what its claims are filed under. Runs with the same value share the lock.
+        what: for people, ``plan p-1`` for one.
+    """
+
+    run_id: str
+    claims: str
+    what: str
+    who: str
+
+
+def erase_holder(erase_id: str, who: str) -> LockHolder:
+    """Return the holder for an erase. Its claims are its own, so it shares the lock with nobody."""
+    return LockHolder(erase_id, f"{_ERASE}{erase_id}", "an erase", who)
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """What a task needs to observe its run's lock. Picklable.
+
+    Attributes:
+        claims: of the holder.
+        lock_seconds: the life of the lock without a renewal.
+    """
+
+    number: int
+    claims: str
+    lock_seconds: float
+
+    @property
+    def path(self) -> str:
+        """The path of the file that the run renews."""
+        return _path(self.number)
+
+
+class PlanLock:
+    """A lock that is held. ``plan_lock`` makes, renews and releases it."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        holder: LockHolder,
+        lock_seconds: float,
+        now_seconds: Callable[[], float],
+    ) -> None:
+        """Take the lock.
+
+        Raises:
+            BusyError: a lock that conflicts is alive.
+            ArchiveError: the archive cannot be read or written.
+        """
+        self._archive = archive
+        self._holder = holder
+        self._lock_seconds = lock_seconds
+        self._now_seconds = now_seconds
+        self._since = self._renewed_at = now_seconds()
+        self._view = LockView(self._take(), holder.claims, lock_seconds)
+        self._newer = _NewerLocks(archive, self._view)
+        self._taken_by = ""
+
+    @property
+    def path(self) -> str:
+        """The path of the file that this run renews."""
+        return self._view.path
+
+    def view(self) -> LockView:
+        """Return what the run's tasks need to observe the lock."""
+        return self._view
+
+    def trouble(self) -> str:
+        """Say why the run must stop; empty while it may go on. Reads nothing."""
+        age = self._age()
+        if self._taken_by or age < self._lock_seconds / 2:
+            return self._taken_by
+        return (
+            f"{self.path} was not renewed for {age:.0f} s (the archive cannot be written, or this "
+            "machine slept), so another run may have begun"
+        )
+
+    def renew(self) -> None:
+        """Extend the lock's life from now, unless it is over or another run has taken the lock.
+
+        Raises:
+            ArchiveError: the archive cannot be read or written.
+        """
+        self._taken_by = self._newer.conflict()
+        now = self._now_seconds()
+        if self._taken_by or self._age() >= self._lock_seconds:
+            return
+        self._archive.write(self.path, self._content(now))
+        # A write that ended too late does not count: another run may have begun before its end.
+        if self._age() < self._lock_seconds:
+            self._renewed_at = now
+
+    def release(self) -> None:
+        """Let others take the lock. If that cannot be written, the lock's life ends by itself."""
+        now = self._now_seconds()
+        ended = {"version": 1, "ended": timestamp(now)}
+        with suppress(ArchiveError):
+            self._archive.write(self.path, self._content(now, **ended))
+            self._archive.write(_end_path(self.path), json.dumps(ended).encode())
+
+    def _take(self) -> int:
+        number, paths = _open_locks(self._archive)
+        for path in paths:
+            self._require_no_conflict(path)
+        while True:
+            number += 1
+            self._renewed_at = self._now_seconds()
+            if self._archive.create(_path(number), self._content(self._renewed_at)):
+                return number
+            self._require_no_conflict(_path(number))
+
+    def _require_no_conflict(self, path: str) -> None:
+        other = _parse(self._archive, path, self._archive.read(path))
+        if _conflict(other.holder, self._holder.claims) and other.is_alive(self._now_seconds()):
+            raise BusyError(
+                f"{other.holder.what} is being carried out by {other.holder.who} since "
+                f"{other.since} (run {other.holder.run_id}); it acts on the same messages, so this "
+                "run has to wait for its end. If it was killed, it counts as dead from "
+                f"{other.alive_until} on"
+            )
+
+    def _content(self, now: float, **more: object) -> bytes:
+        content = {
+            "version": 1,
+            **asdict(self._holder),
+            "since": timestamp(self._since),
+            "alive_until": timestamp(now + self._lock_seconds),
+            **more,
+        }
+        return json.dumps(content).encode()
+
+    def _age(self) -> float:
+        return self._now_seconds() - self._renewed_at
+
+
+@contextmanager
+def plan_lock(
+    archive: Archive,
+    holder: LockHolder,
+    lock_seconds: float = LOCK_SECONDS,
+    now_seconds: Callable[[], float] = time.time,
+) -> Iterator[PlanLock]:
+    """Hold the plan lock until the block ends. A thread renews it.
+
+    Raises:
+        BusyError: a run that conflicts holds it. The sentence says who does what, since when, and
+            from when on it counts as dead if it was killed. Nothing was written.
+        ArchiveError: the archive cannot be read or written.
+    """
+    lock = PlanLock(archive, holder, lock_seconds, now_seconds)
+    is_over = threading.Event()
+
+    def renew_until_over() -> None:
+        while not is_over.wait(lock_seconds / _RENEWALS):
+            # The next renewal may succeed. Until then the lock's age grows.
+            with suppress(ArchiveError):
+                lock.renew()
+
+    renewing = threading.Thread(target=renew_until_over, name="plan lock", daemon=True)
+    renewing.start()
+    try:
+        yield lock
+    finally:
+        is_over.set()
+        # A renewal that is written after the release would undo it.
+        renewing.join()
+        lock.release()
+
+
+class LockObserver:
+    """Tells a task whether its run still holds the lock. For one thread at a time."""
+
+    def __init__(
+        self, archive: Archive, view: LockView, now_seconds: Callable[[], float] = time.time
+    ) -> None:
+        """Count the lock as renewed at this moment."""
+        self._archive = archive
+        self._view = view
+        self._now_seconds = now_seconds
+        self._newer = _NewerLocks(archive, view)
+        self._content: bytes | None = None
+        self._renewed_at = now_seconds()
+
+    def trouble(self) -> str:
+        """Say why the task must stop; empty while it may go on. Costs two small reads.
+
+        The clocks of machines differ: the lock counts as renewed when this observer sees that the
+        file has changed. A read that fails shows no renewal.
+        """
+        reason = ""
+        with suppress(ArchiveError):
+            reason = self._look()
+        age = self._now_seconds() - self._renewed_at
+        if reason or age < self._view.lock_seconds / 2:
+            return reason
+        return f"the driver has not renewed {self._view.path} for {age:.0f} s"
+
+    def _look(self) -> str:
+        content = self._archive.read(self._view.path)
+        if reason := self._newer.conflict():
+            return reason
+        lock = _parse(self._archive, self._view.path, content)
+        if lock.is_ended:
+            return f"{self._view.path} says that the run has ended"
+        if content != self._content:
+            self._content, self._renewed_at = content, self._now_seconds()
+        return ""
+
+
+class _NewerLocks:
+    """The locks with greater numbers than a run's own."""
+
+    def __init__(self, archive: Archive, view: LockView) -> None:
+        self._archive = archive
+        self._view = view
+        self._next = view.number + 1
+
+    def conflict(self) -> str:
+        """Say which newer lock conflicts, alive or not; empty if none does.
+
+        Raises:
+            ArchiveError: one cannot be read.
+        """
+        while (content := self._archive.read(_path(self._next))) is not None:
+            newer = _parse(self._archive, _path(self._next), content)
+            if _conflict(newer.holder, self._view.claims):
+                return (
+                    f"another run has taken the lock ({newer.path}: {newer.holder.what} by "
+                    f"{newer.holder.who}), because this run seemed dead"
+                )
+            self._next += 1
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """What a file says. Times are ISO 8601, UTC."""
+
+    path: str
+    holder: LockHolder
+    since: str
+    alive_until: str
+    is_ended: bool
+
+    def is_alive(self, now_seconds: float) -> bool:
+        """Whether the holder may be acting."""
+        until = datetime.fromisoformat(self.alive_until).timestamp()
+        return not self.is_ended and now_seconds < until
+
+
+def _conflict(holder: LockHolder, claims: str) -> bool:
+    """Whether two holders must not act at the same time."""
+    both = {holder.claims, claims}
+    if ANALYZE in both:
+        return any(one.startswith(_ERASE) for one in both)
+    return len(both) > 1
+
+
+def _open_locks(archive: Archive) -> tuple[int, list[str]]:
+    """Return the greatest number that was taken, and the paths of what was not released."""
+    paths = archive.list(_LOCKS)
+    numbers = [int(found[1]) for path in paths if (found := _NUMBER.fullmatch(path))]
+    paths += archive.list(_TURNS)
+    ends = {path for path in paths if path.endswith(_END)}
+    opened = [path for path in paths if path not in ends and _end_path(path) not in ends]
+    return max(numbers, default=0), opened
+
+
+def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
+    try:
+        raw: dict[str, Any] = json.loads(content or b"")
+        require_version(archive, path, raw)
+        holder = LockHolder(**{one.name: raw[one.name] for one in fields(LockHolder)})
+        found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
+        found.is_alive(0)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
+            "changed it: if no run is going on, remove it"
+        ) from error
+    return found
+
+
+def _path(number: int) -> str:
+    return f"{_LOCKS}/{number:06d}.json"
+
+
+def _end_path(path: str) -> str:
+    return path.removesuffix(".json") + _END

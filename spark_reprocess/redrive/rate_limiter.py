@@ -1,0 +1,183 @@
+"""Limits how many messages a second reach SQS, however long each call takes.
+
+A message is *in flight* from the moment at which its call may begin until the call has ended; SQS
+receives it somewhere between. A call may begin only while the messages in flight, or whose call
+ended within the last ten seconds, are no more than the window holds. So no ten seconds by the
+server's clock ever see more: of the messages that reach SQS within them, take the one whose call
+began last. All others had not arrived before the ten seconds began, so their calls ended less than
+ten seconds before that call began, and were counted.
+
+Each task has a limiter of its own, with its share of the run's window.
+"""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+WINDOW_SECONDS = 10.0
+_TOLERANCE = 1.05
+"""What a window may hold of its rate. Slow calls use this room up."""
+
+_CATCH_UP_SECONDS = 0.5
+"""How much lateness is made up for. More would send in bursts after each pause."""
+
+MAX_CALL_MESSAGES = 10
+_CHECK_SECONDS = 1.0
+"""How often a call that waits asks whether it still may begin."""
+
+
+def window_messages(messages_per_second: float) -> int:
+    """Return what ten seconds may hold at a rate: 5 % more than the rate, rounded down, at least 1.
+
+    One limiter with a window of 1 sends a message in ten seconds, whatever the rate.
+    """
+    return max(1, math.floor(messages_per_second * WINDOW_SECONDS * _TOLERANCE + 1e-9))
+
+
+def share_window(window: int, messages: Sequence[int]) -> list[int]:
+    """Divide a window among tasks in proportion to their messages; each gets at least 1.
+
+    Args:
+        window: messages in ten seconds over all tasks, at least the number of tasks.
+        messages: of each task, at least 1.
+
+    Returns:
+        A window for each task, in order; their sum is *window*.
+    """
+    spare, total = window - len(messages), sum(messages)
+    quotas = [divmod(spare * one, total) for one in messages]
+    windows = [1 + whole for whole, _ in quotas]
+    # Largest remainders: what rounding down left goes to those that lost most by it.
+    by_remainder = sorted(range(len(messages)), key=lambda task: -quotas[task][1])
+    for task in by_remainder[: window - sum(windows)]:
+        windows[task] += 1
+    return windows
+
+
+def most_tasks(messages_per_second: float, chunk_messages: int, claim_ttl_seconds: float) -> int:
+    """Return how many tasks can share a rate; 0 where not even one keeps its claims in time.
+
+    Each has a chunk claimed, and all of them together must send theirs in half the life of a
+    claim. And each needs a window of at least one message in ten seconds.
+    """
+    chunks = messages_per_second * claim_ttl_seconds / (2 * chunk_messages)
+    return min(math.floor(chunks), window_messages(messages_per_second))
+
+
+class SlidingWindow:
+    """What may be in flight at a moment. Pure: times are seconds of one steady clock.
+
+    Attributes:
+        call_messages: the most messages for one call: a second's worth, 1 to 10.
+    """
+
+    def __init__(self, window: int) -> None:
+        """Allow *window* messages in ten seconds, at least 1."""
+        rate = window / WINDOW_SECONDS / _TOLERANCE
+        self._seconds_each = 1 / rate
+        self._window = window
+        self.call_messages = max(1, min(MAX_CALL_MESSAGES, math.floor(rate)))
+        self._next_at: float | None = None
+        self._in_flight = 0
+        self._ended: deque[tuple[float, int]] = deque()
+        self._recent = 0
+
+    def seconds_until(self, messages: int, now: float) -> float:
+        """Return how long a call of so many messages, at most *call_messages*, has to wait.
+
+        Infinite where time alone does not help: only the end of a call makes room.
+        """
+        self._forget(now)
+        missing = self._in_flight + self._recent + messages - self._window
+        room_at = -math.inf
+        for ended_at, ended in self._ended:
+            if missing <= 0:
+                break
+            missing -= ended
+            room_at = ended_at + WINDOW_SECONDS
+        due_at = now if self._next_at is None else self._next_at
+        return math.inf if missing > 0 else max(0.0, room_at - now, due_at - now)
+
+    def start(self, messages: int, now: float) -> None:
+        """Note that a call of so many messages begins."""
+        due = now if self._next_at is None else max(self._next_at, now - _CATCH_UP_SECONDS)
+        self._next_at = due + messages * self._seconds_each
+        self._in_flight += messages
+
+    def end(self, messages: int, now: float) -> None:
+        """Note that a call of so many messages has ended, in whatever way."""
+        self._in_flight -= messages
+        self._recent += messages
+        self._ended.append((now, messages))
+
+    def _forget(self, now: float) -> None:
+        while self._ended and self._ended[0][0] + WINDOW_SECONDS <= now:
+            self._recent -= self._ended.popleft()[1]
+
+
+class RateLimiter:
+    """Lets calls of one task begin, first come, first served. Thread-safe."""
+
+    def __init__(
+        self, window: int | None, now_seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Allow *window* messages in ten seconds; None for no limit."""
+        self._window = None if window is None else SlidingWindow(window)
+        self._now_seconds = now_seconds
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()
+
+    @property
+    def call_messages(self) -> int:
+        """The most messages for one call, 1 to 10."""
+        return MAX_CALL_MESSAGES if self._window is None else self._window.call_messages
+
+    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
+        """Wait until a call of so many messages may begin; return whether it may.
+
+        Args:
+            messages: at most *call_messages*.
+            may_wait: asked at least every second; a False ends the wait.
+
+        Returns:
+            True: the call is counted, and the caller calls ``release`` whatever comes of it.
+        """
+        if self._window is None:
+            return may_wait()
+        place = object()
+        with self._changed:
+            self._queue.append(place)
+        try:
+            while may_wait():
+                if self._begins(place, messages):
+                    return True
+            return False
+        finally:
+            with self._changed:
+                self._queue.remove(place)
+                self._changed.notify_all()
+
+    def release(self, messages: int) -> None:
+        """Say that a call has ended, in whatever way."""
+        if self._window is None:
+            return
+        with self._changed:
+            self._window.end(messages, self._now_seconds())
+            self._changed.notify_all()
+
+    def _begins(self, place: object, messages: int) -> bool:
+        """Count the call if it is the first in the queue and the window has room; else wait."""
+        if self._window is None:
+            return True
+        with self._changed:
+            seconds = _CHECK_SECONDS
+            if self._queue[0] is place:
+                now = self._now_seconds()
+                seconds = self._window.seconds_until(messages, now)
+                if seconds <= 0:
+                    self._window.start(messages, now)
+                    return True
+            self._changed.wait(min(seconds, _CHECK_SECONDS))
+            return False

@@ -1,0 +1,445 @@
+"""One Spark task of a redrive or restore: claim a chunk, send it, write what became of it.
+
+Nothing is sent before its claim is durable. So wherever the task dies, the ledger names every
+message that may be on its way. Only what SQS confirmed is called sent.
+"""
+
+import json
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from dlq_replay.garbage import search_rarely
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.sending import (
+    Confirmed,
+    InDoubt,
+    NotReached,
+    Queue,
+    Refused,
+    SendResult,
+    Shipment,
+    send_lanes,
+)
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import (
+    Attempt,
+    Claim,
+    Ledger,
+    Outcome,
+    Result,
+    State,
+    states_of,
+    timestamp,
+)
+from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
+from spark_reprocess.editing.errors import EditError
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.editor import CHANGES, Editor
+from spark_reprocess.redrive.error_classes import GlobalErrorDetector
+from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
+from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
+from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.selection import POSITION, WORK, Fate
+from spark_reprocess.redrive.stop_signals import Signals, StopSignals, stop_marker
+
+SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
+_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("group_id", pa.string()),
+    pa.field("word", pa.string()),
+    pa.field("detail", pa.string()),
+    pa.field("count", pa.int64()),
+    pa.field("examples", pa.list_(pa.string())),
+]
+_ARROW = pa.schema(_FIELDS)
+TASK = "task"
+"""A column: which task sends a row, counted from 0."""
+
+TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "fate", *POSITION, TASK)
+"""What ``SendTask.run`` needs of a row; the others stay where they are."""
+
+_EXAMPLES = 5
+_PROGRESS_SECONDS = 2.0
+
+# Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
+# answers are waited for until the second. When the life is over, others may take the messages for
+# lost.
+_CALLS_SHARE = 0.7
+_ANSWERS_SHARE = 0.8
+
+_SETTLED: dict[State, tuple[Outcome, Fate]] = {
+    State.SENT: (Outcome.SENT, Fate.SENT_BEFORE),
+    State.DISCARDED: (Outcome.DISCARDED, Fate.DISCARDED_BEFORE),
+    State.RESTORED: (Outcome.RESTORED, Fate.RESTORED_BEFORE),
+}
+_ARRIVED = (Outcome.SENT, Fate.SENT_BEFORE, Outcome.RESTORED, Fate.RESTORED_BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One message as it is to be sent; *fate* is ``send``, ``discard``, or why it is neither.
+
+    Attributes:
+        entry: the copy to send; None where nothing is to be sent.
+    """
+
+    group_id: str
+    fate: str
+    message: Message
+    entry: SendEntry | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The archived copy's id."""
+        return self.message.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one item: an ``Outcome`` or a ``Fate``, and why."""
+
+    item: Item
+    word: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class ChunkSender:
+    """Settles chunks, one after the other, in the order in which they are given.
+
+    Attributes:
+        queue_until: makes the queue for a chunk whose calls may begin until then, epoch seconds.
+    """
+
+    queue_until: Callable[[float], Queue]
+    executor: Executor
+    ledger: Ledger
+    context: RunContext
+    signals: Signals
+    now_seconds: Callable[[], float]
+    _blocked_groups: set[str] = field(default_factory=set)
+
+    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> list[Settled]:
+        """Send or discard the items of one chunk that are still open; say what became of each.
+
+        Items stand in the order in which they must arrive. On a FIFO queue the first message of a
+        group that is not confirmed blocks the group, here and in every later chunk. An error that
+        concerns more than this chunk stops the whole run.
+
+        Raises:
+            ArchiveError: the ledger cannot be read or written; nothing of the chunk was sent.
+        """
+        attempts = self.ledger.attempts(unit, chunk)
+        settled = self._settled_before(items, attempts)
+        work = [item for item in items if item.message_id not in settled]
+        if work:
+            number = len(attempts) + 1
+            # Others count the claim's age from this moment, so the deadlines below do too: writing
+            # the claim takes time, and may take long.
+            claimed_at = self.now_seconds()
+            if self.ledger.claim(unit, chunk, number, self._claim(work, claimed_at)):
+                done = self._act(unit, chunk, number, work, claimed_at)
+            else:
+                done = [Settled(item, Fate.BUSY) for item in work]
+            settled |= {one.item.message_id: one for one in done}
+        self._block_groups(settled.values())
+        return [settled[item.message_id] for item in items]
+
+    def _settled_before(
+        self, items: Sequence[Item], attempts: Sequence[Attempt]
+    ) -> dict[str, Settled]:
+        """What the ledger says now; another run may have acted since this one was resolved."""
+        now, ttl = self.now_seconds(), self.context.claim_ttl_seconds
+        if any(attempt.is_busy(now, ttl) for attempt in attempts):
+            return {item.message_id: Settled(item, Fate.BUSY) for item in items}
+        states = states_of(attempts, now, ttl)
+        ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
+        settled: dict[str, Settled] = {}
+        for item in items:
+            word = self._word(item, states.get(item.message_id), ours.get(item.message_id))
+            if word:
+                settled[item.message_id] = Settled(item, word)
+                self._block_groups([settled[item.message_id]])
+        return settled
+
+    def _word(self, item: Item, state: State | None, ours: State | None) -> str:
+        if item.fate not in WORK:
+            return Fate(item.fate)
+        if state in _SETTLED:
+            # Spark runs a lost task again: what its first attempt did counts as this run's.
+            now, before = _SETTLED[state]
+            return now if ours is state else before
+        if state is State.IN_DOUBT and not self.context.send_in_doubt:
+            return Fate.IN_DOUBT
+        if item.fate == Fate.SEND and self._group_of(item) in self._blocked_groups:
+            return Fate.WAITS
+        return ""
+
+    def _claim(self, work: Sequence[Item], claimed_at: float) -> Claim:
+        groups = sorted({item.group_id for item in work if item.fate == Fate.SEND})
+        edits = self.context.edits
+        return Claim(
+            run_id=self.context.run_id,
+            who=self.context.who,
+            reason=self.context.reason,
+            destination=self.context.destination,
+            time=timestamp(claimed_at),
+            message_ids=tuple(item.message_id for item in work),
+            ttl_seconds=self.context.claim_ttl_seconds,
+            edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
+            is_canary=self.context.is_canary,
+        )
+
+    def _act(
+        self, unit: str, chunk: int, number: int, work: Sequence[Item], claimed_at: float
+    ) -> list[Settled]:
+        answers = self._send([item for item in work if item.fate == Fate.SEND], claimed_at)
+        time = timestamp(self.now_seconds())
+        confirmed = self.context.confirmed
+        results = [
+            _result(item.message_id, answers.get(item.message_id), time, confirmed) for item in work
+        ]
+        try:
+            self.ledger.record(unit, chunk, number, results)
+        except ArchiveError as error:
+            self.signals.stop(str(error))
+            return [Settled(item, Outcome.IN_DOUBT, str(error)) for item in work]
+        return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
+
+    def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
+        ttl = self.context.claim_ttl_seconds
+        queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
+        answers_until = claimed_at + ttl * _ANSWERS_SHARE
+        lanes: dict[str, list[Shipment[str]]] = {}
+        for item in items:
+            entry = item.entry or self.context.entry(item.message)
+            shipment = Shipment(item.message_id, queue, entry)
+            lanes.setdefault(self._group_of(item), []).append(shipment)
+        return send_lanes(lanes.values(), self.executor, lambda: answers_until - self.now_seconds())
+
+    def _group_of(self, item: Item) -> str:
+        """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
+        group = item.message.message_group_id if self.context.to_fifo else None
+        return group if group is not None else item.message_id
+
+    def _block_groups(self, settled: Iterable[Settled]) -> None:
+        if self.context.to_fifo:
+            self._blocked_groups |= {
+                self._group_of(one.item)
+                for one in settled
+                if one.item.fate != Fate.DISCARD and one.word not in _ARRIVED
+            }
+
+
+Chunks = Iterable[tuple[str, int, Sequence[Item]]]
+
+
+def settle_all(sender: ChunkSender, chunks: Chunks) -> Iterator[list[Settled]]:
+    """Settle chunk after chunk until all are done or the task must stop.
+
+    What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
+    the whole run stops.
+    """
+    for unit, chunk, items in chunks:
+        if not sender.signals.look():
+            return
+        try:
+            settled = sender.settle(unit, chunk, items)
+        except ArchiveError as error:
+            sender.signals.stop(str(error))
+            return
+        yield settled
+
+
+@dataclass(frozen=True, slots=True)
+class SendTask:
+    """What each task carries; ``run`` is what Spark calls.
+
+    Attributes:
+        progress_folder: where each task writes how far it is; see ``read_progress``.
+        windows: of each task, the messages that it may send in ten seconds; None for no limit.
+    """
+
+    archive: Archive
+    context: RunContext
+    make_sender: ClientFactory
+    progress_folder: str
+    windows: Sequence[int] | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Settle the rows of one partition, sorted by unit, chunk and place; yield the counts.
+
+        What is not counted was not reached. A row with count 0 says why the task stopped. Never
+        raises for what SQS or the archive does.
+        """
+        search_rarely()
+        rows = (row for batch in batches for row in batch.to_pylist())
+        first = next(rows, None)
+        if first is None:
+            return
+        task, attempt = first[TASK], _attempt_number()
+        signals = StopSignals(
+            self.archive, stop_marker(self.context.plan_id, self.context.run_id), self.context.lock
+        )
+        counts = _Counts(self.archive, f"{self.progress_folder}/task-{task:05d}.json")
+        if self._may_start(signals, attempt):
+            window = None if self.windows is None else self.windows[task]
+            chunks = self._chunks(_prepended(first, rows))
+            with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
+                sender = self._sender(signals, RateLimiter(window), executor)
+                for settled in settle_all(sender, chunks):
+                    counts.add(settled)
+        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=_ARROW)
+
+    def _may_start(self, signals: Signals, attempt: int) -> bool:
+        if self.context.probe:
+            try:
+                self.context.probe.check(self.archive)
+            except ArchiveError as error:
+                # A claim on this machine's own disk would keep nobody else from sending.
+                signals.stop(str(error))
+        if attempt and self.windows is not None:
+            # What the attempt before this one sent last still counts against the rate.
+            signals.wait(WINDOW_SECONDS)
+        return not signals.stopped_by
+
+    def _sender(self, signals: Signals, limiter: RateLimiter, executor: Executor) -> ChunkSender:
+        url, is_fifo = self.context.destination, self.context.to_fifo
+        queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
+        return ChunkSender(
+            queue_until=lambda until: RateLimitedQueue(
+                queue,
+                signals,
+                limiter,
+                errors,
+                until,
+                time.time,
+                random.uniform,
+                is_fifo=is_fifo,
+            ),
+            executor=executor,
+            ledger=Ledger(self.archive, self.context.plan_id),
+            context=self.context,
+            signals=signals,
+            now_seconds=time.time,
+        )
+
+    def _chunks(self, rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, int, list[Item]]]:
+        editor = self.context.editor
+        for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
+            yield unit, chunk, [_item(row, self.context, editor) for row in of_chunk]
+
+
+def _attempt_number() -> int:
+    """Which attempt of Spark's at this task, counted from 0."""
+    context = TaskContext.get()
+    return context.attemptNumber() if context else 0
+
+
+def _prepended(first: dict[str, Any], rest: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield first
+    yield from rest
+
+
+def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
+    if row["fate"] != Fate.SEND:
+        return Item(row["group_id"], row["fate"], from_row(row))
+    try:
+        message = editor.message(row)
+    except EditError:
+        # Resolving the plan found no fault, so an expression gave another value now: leave it.
+        return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))
+    if not context.has_room(message):
+        return Item(row["group_id"], Fate.NO_ROOM, message)
+    return Item(row["group_id"], Fate.SEND, message, context.entry(message))
+
+
+class _Counts:
+    """What became of a task's messages, by group, word and detail."""
+
+    def __init__(self, archive: Archive, progress_file: str) -> None:
+        self._archive = archive
+        self._progress_file = progress_file
+        self._published_at = time.monotonic()
+        self._counts = Counter[tuple[str, str, str]]()
+        self._examples: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+
+    def add(self, settled: Iterable[Settled]) -> None:
+        """Count the messages of a chunk, and keep the ids of the first few."""
+        for one in settled:
+            key = (one.item.group_id, one.word, one.detail)
+            self._counts[key] += 1
+            if len(self._examples[key]) < _EXAMPLES:
+                self._examples[key].append(one.item.message_id)
+        if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._published_at = time.monotonic()
+        words = Counter[str]()
+        for (_, word, _), count in self._counts.items():
+            words[word] += count
+        # For the operator's eyes alone: an archive that cannot be written stops the next claim.
+        with suppress(ArchiveError):
+            self._archive.write(self._progress_file, json.dumps(words).encode())
+
+    def rows(self, stopped_by: str) -> list[dict[str, Any]]:
+        """Return a row for each group, word and detail, and one that says why the task stopped."""
+        stop = {"word": Fate.NOT_REACHED, "detail": stopped_by, "count": 0}
+        counted = [
+            {
+                "group_id": group_id,
+                "word": word,
+                "detail": detail,
+                "count": count,
+                "examples": self._examples[group_id, word, detail],
+            }
+            for (group_id, word, detail), count in self._counts.items()
+        ]
+        return [*counted, *([stop] if stopped_by else [])]
+
+
+def read_progress(archive: Archive, folder: str) -> Counter[str]:
+    """Add up what the tasks of a run have written of how far they are: messages by word.
+
+    A task writes every two seconds at most, so this lags behind.
+
+    Raises:
+        ArchiveError: the folder cannot be read.
+    """
+    counts = Counter[str]()
+    for path in archive.list(folder):
+        with suppress(ValueError):
+            counts.update(json.loads(archive.read(path) or b"{}"))
+    return counts
+
+
+def _result(message_id: str, answer: SendResult | None, time: str, confirmed: Outcome) -> Result:
+    match answer:
+        case None:
+            return Result(message_id, Outcome.DISCARDED, time)
+        case Confirmed(new_message_id):
+            return Result(message_id, confirmed, time, new_message_id)
+        case Refused(code):
+            return Result(message_id, Outcome.FAILED, time, detail=code)
+        case InDoubt(cause):
+            return Result(message_id, Outcome.IN_DOUBT, time, detail=cause)
+        case NotReached():
+            return Result(message_id, Outcome.FAILED, time, detail="not reached")
+
+
+def _settled(item: Item, result: Result, answers: Mapping[str, SendResult]) -> Settled:
+    if isinstance(answers.get(item.message_id), NotReached):
+        return Settled(item, Fate.NOT_REACHED)
+    return Settled(item, result.outcome, result.detail)

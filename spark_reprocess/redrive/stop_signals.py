@@ -1,0 +1,135 @@
+"""Why a task must stop: a stop marker in the archive, a plan lock that the driver does not renew.
+
+Tasks and driver share nothing but the archive. The driver, or a task that met an error which
+concerns all tasks, writes ``ledger/plan_id=<id>/stop-<run_id>``. Each task looks at the marker and
+at the plan lock before each claim, and before each call when its last look is over a second old.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import plan_folder
+from spark_reprocess.archive.plan_lock import LockObserver, LockView
+from spark_reprocess.errors import ArchiveError
+
+LOOK_SECONDS = 1.0
+"""The age from which a look is repeated before a call."""
+
+
+class Signals(Protocol):
+    """What a task asks before it claims or sends. Safe to share between threads."""
+
+    @property
+    def stopped_by(self) -> str:
+        """Why nothing more may be sent; empty while all is well. Once set, it stays."""
+
+    def look(self) -> bool:
+        """Look now; return whether the task may send."""
+
+    def may_go_on(self) -> bool:
+        """Look again if the last look is too old; return whether the task may send."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but no longer than the task may send."""
+
+    def stop(self, why: str) -> None:
+        """Stop this task, and all others of the run. The first reason is the one that counts."""
+
+
+def stop_marker(plan_id: str, run_id: str) -> str:
+    """Return the path of a run's stop marker."""
+    return f"{plan_folder(plan_id)}/stop-{run_id}"
+
+
+def write_stop_marker(archive: Archive, path: str, why: str) -> None:
+    """Ask all tasks of a run to stop, durably. The first reason stays.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    archive.create(path, json.dumps({"version": 1, "why": why}).encode())
+
+
+class StopSignals:
+    """The signals of one task, as its archive shows them."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        marker: str,
+        lock: LockView | None,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        """Observe the stop *marker*, and the plan lock unless there is none.
+
+        *now_seconds* goes on while the machine sleeps, so that a task looks before it goes on.
+        """
+        self._archive = archive
+        self._marker = marker
+        self._lock = lock and LockObserver(archive, lock, now_seconds)
+        self._now_seconds = now_seconds
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+        self._is_stopped = threading.Event()
+        self._stopped_by = ""
+
+    @property
+    def stopped_by(self) -> str:
+        """See ``Signals``."""
+        return self._stopped_by
+
+    def look(self) -> bool:
+        """See ``Signals``."""
+        with self._looking:
+            if not self._stopped_by:
+                why = self._trouble()
+                self._looked_at = self._now_seconds()
+                if why:
+                    self._set(why)
+        return not self._stopped_by
+
+    def may_go_on(self) -> bool:
+        """See ``Signals``."""
+        if self._stopped_by:
+            return False
+        age = self._now_seconds() - self._looked_at
+        return self.look() if not 0 <= age < LOOK_SECONDS else True
+
+    def wait(self, seconds: float) -> None:
+        """See ``Signals``."""
+        until = self._now_seconds() + seconds
+        while self.may_go_on() and (left := until - self._now_seconds()) > 0:
+            self._is_stopped.wait(min(left, LOOK_SECONDS))
+
+    def stop(self, why: str) -> None:
+        """See ``Signals``."""
+        self._set(why)
+        # Where the archive cannot be written, the other tasks meet the same error themselves.
+        with suppress(ArchiveError):
+            write_stop_marker(self._archive, self._marker, why)
+
+    def _set(self, why: str) -> None:
+        self._stopped_by = self._stopped_by or why
+        self._is_stopped.set()
+
+    def _trouble(self) -> str:
+        try:
+            marker = self._archive.read(self._marker)
+        except ArchiveError:
+            # No news. The lock cannot be read either, so that the task stops before long.
+            marker = None
+        if marker is not None:
+            return _reason(marker)
+        return self._lock.trouble() if self._lock else ""
+
+
+def _reason(marker: bytes) -> str:
+    try:
+        return str(json.loads(marker)["why"])
+    except (ValueError, KeyError, TypeError):
+        return "the run was stopped"

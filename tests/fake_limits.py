@@ -1,0 +1,55 @@
+"""Signals without an archive, and a limiter that lets every call begin at once."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class FakeSignals:
+    """Nothing stops the task until somebody calls ``stop``.
+
+    Attributes:
+        pauses: how long it was asked to wait.
+    """
+
+    stopped_by: str = ""
+    pauses: list[float] = field(default_factory=list)
+
+    def look(self) -> bool:
+        return not self.stopped_by
+
+    def may_go_on(self) -> bool:
+        return not self.stopped_by
+
+    def wait(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def stop(self, why: str) -> None:
+        self.stopped_by = self.stopped_by or why
+
+
+@dataclass
+class FakeLimiter:
+    """Counts calls.
+
+    Attributes:
+        calls: what was acquired, in order; messages.
+        in_flight: messages of calls that were not released.
+        most_calls: how many calls may begin.
+    """
+
+    call_messages: int = 10
+    calls: list[int] = field(default_factory=list)
+    in_flight: int = 0
+    most_calls: float = math.inf
+
+    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
+        if len(self.calls) >= self.most_calls or not may_wait():
+            return False
+        self.calls.append(messages)
+        self.in_flight += messages
+        return True
+
+    def release(self, messages: int) -> None:
+        self.in_flight -= messages

@@ -1,0 +1,230 @@
+"""What a redrive puts before a queue: every call is counted, and transient refusals go again."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import CallResult, Confirmed, InDoubt, NotReached, Refused, SendResult
+from spark_reprocess.redrive.error_classes import UNANSWERED_MESSAGES
+from spark_reprocess.redrive.rate_limited_queue import REPEATS
+from tests.answering_queues import (
+    LOST,
+    THROTTLED,
+    Answers,
+    Breaking,
+    FallsSilent,
+    entries,
+    limited,
+)
+from tests.fake_limits import FakeLimiter, FakeSignals
+
+
+@dataclass
+class SlowLimiter(FakeLimiter):
+    """Each call waits 90 s, as behind 45 others at 0.5 messages a second."""
+
+    now: float = 0.0
+
+    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
+        self.now += 90
+        return super().acquire(messages, may_wait)
+
+
+def test_every_call_is_acquired_and_released() -> None:
+    limiter = FakeLimiter()
+
+    results = limited(Answers(), limiter=limiter).send(entries(10))
+
+    assert results == [Confirmed(f"copy of {n}") for n in range(10)]
+    assert (limiter.calls, limiter.in_flight) == ([10], 0)
+
+
+def test_calls_are_no_larger_than_the_rate_allows() -> None:
+    limiter = FakeLimiter(call_messages=4)
+    answers = Answers()
+
+    assert len(limited(answers, limiter=limiter).send(entries(10))) == 10
+    assert answers.calls == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
+    assert limiter.calls == [4, 4, 2]
+
+
+def test_repeated_entries_count() -> None:
+    limiter = FakeLimiter()
+
+    limited(Answers(of={"1": [THROTTLED, THROTTLED]}), limiter=limiter).send(entries(3))
+
+    assert limiter.calls == [3, 1, 1]
+
+
+def test_calls_for_one_entry_each_count_too() -> None:
+    limiter = FakeLimiter()
+
+    results = limited(Answers(spoilt_by="1"), limiter=limiter).send(entries(3))
+
+    assert results == [
+        Confirmed("copy of 0"),
+        Refused("InvalidMessageContents"),
+        Confirmed("copy of 2"),
+    ]
+    assert limiter.calls == [3, 1, 1, 1]
+
+
+def test_stopped_task_sends_nothing() -> None:
+    answers = Answers()
+
+    assert limited(answers, FakeSignals("x")).send(entries(2)) == [NotReached()] * 2
+    assert answers.calls == []
+
+
+def test_stop_between_calls_lets_no_more_begin() -> None:
+    limiter = FakeLimiter(call_messages=1, most_calls=2)
+
+    results = limited(Answers(), limiter=limiter).send(entries(4))
+
+    assert [type(one) for one in results] == [Confirmed, Confirmed, NotReached, NotReached]
+
+
+def test_no_call_begins_once_the_claim_has_aged() -> None:
+    """The wait for the rate took the rest of the time."""
+    times = iter([99.0, 99.0, 99.0, 100.0])
+    limiter, answers = FakeLimiter(), Answers()
+    queue = limited(answers, limiter=limiter, now=lambda: next(times))
+
+    assert queue.send(entries(1)) == [NotReached()]
+    assert (answers.calls, limiter.in_flight) == ([], 0)
+
+
+def test_throttled_messages_go_again_after_a_growing_pause() -> None:
+    signals = FakeSignals()
+    answers = Answers(of={"1": [THROTTLED, THROTTLED]})
+
+    results = limited(answers, signals).send(entries(3))
+
+    assert all(isinstance(one, Confirmed) for one in results)
+    assert answers.calls == [["0", "1", "2"], ["1"], ["1"]]
+    assert signals.pauses == [0.2, 0.4]
+
+
+def test_repeats_end() -> None:
+    signals = FakeSignals()
+    answers = Answers(of={"0": [THROTTLED] * 99})
+
+    assert limited(answers, signals).send(entries(1)) == [THROTTLED]
+    assert len(answers.calls) == 1 + REPEATS
+    assert signals.pauses == [0.2, 0.4, 0.8, 1.6, 3.2]
+
+
+def test_what_is_refused_for_good_does_not_go_again() -> None:
+    answers = Answers(of={"0": [Refused("InvalidMessageContents")]})
+
+    limited(answers).send(entries(1))
+
+    assert len(answers.calls) == 1
+
+
+def test_standard_queue_is_not_asked_again_after_a_lost_answer() -> None:
+    answers = Answers(of={"0": [LOST]})
+
+    assert limited(answers).send(entries(1)) == [LOST]
+    assert len(answers.calls) == 1
+
+
+def test_fifo_queue_is_asked_again_because_it_knows_the_message() -> None:
+    answers = Answers(of={"0": [LOST, LOST]})
+
+    assert limited(answers, is_fifo=True).send(entries(1)) == [Confirmed("copy of 0")]
+
+
+def test_fifo_queue_is_not_asked_again_once_it_may_have_forgotten_the_message() -> None:
+    answers = Answers(of={"0": [LOST] * 9})
+    limiter = SlowLimiter()
+    queue = limited(answers, limiter=limiter, is_fifo=True, now=lambda: limiter.now)
+
+    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [LOST]
+    assert len(answers.calls) == 2
+
+
+def test_standard_queue_takes_its_time() -> None:
+    answers = Answers(of={"0": [THROTTLED] * 5})
+    limiter = SlowLimiter()
+    queue = limited(answers, limiter=limiter, now=lambda: limiter.now)
+
+    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [Confirmed("copy of 0")]
+
+
+@pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotReached()])
+def test_message_in_doubt_stays_so_unless_it_is_confirmed(second: SendResult) -> None:
+    answers = Answers(of={"0": [LOST, *[second] * 9]})
+
+    assert limited(answers, is_fifo=True).send(entries(1)) == [LOST]
+
+
+def test_stopped_run_does_not_try_again() -> None:
+    signals = FakeSignals()
+
+    class Stopping(Answers):
+        def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
+            signals.stop("interrupted")
+            return super().send_once(entries)
+
+    answers = Stopping(of={"0": [THROTTLED] * 9})
+
+    assert limited(answers, signals).send(entries(1)) == [THROTTLED]
+    assert len(answers.calls) == 1
+
+
+def test_queue_that_is_gone_stops_the_run_at_once() -> None:
+    gone = Refused("AWS.SimpleQueueService.NonExistentQueue", "there is no such queue")
+    signals, answers = FakeSignals(), Answers(of={"0": [gone]})
+    queue = limited(answers, signals)
+
+    assert queue.send(entries(1)) == [gone]
+    assert signals.stopped_by == "there is no such queue"
+    assert queue.send(entries(1)) == [NotReached()]
+    assert len(answers.calls) == 1
+
+
+def test_silence_puts_few_more_in_doubt_than_were_in_flight() -> None:
+    """Ten threads, and a queue that takes four calls and says nothing to any other."""
+    signals, queue = FakeSignals(), FallsSilent(answered_calls=4)
+    sender = limited(queue, signals)
+
+    with ThreadPoolExecutor(10) as threads:
+        results = [one for call in threads.map(sender.send, [entries(10)] * 100) for one in call]
+
+    assert "messages in a row were not taken" in signals.stopped_by
+    assert results.count(Confirmed("copy")) == 40
+    assert results.count(LOST) <= 10 * 10 + UNANSWERED_MESSAGES
+    assert len(results) == 1000
+
+
+def test_nobody_waits_for_an_answer_to_others_beyond_the_claims_age() -> None:
+    limiter, answers = FakeLimiter(), Answers(of={"0": [LOST]})
+    queue = limited(answers, limiter=limiter, now=lambda: 100.0)
+    queue.errors.reason_to_stop([LOST])
+
+    with queue.errors.one_at_a_time(0):
+        assert queue.send(entries(1)) == [NotReached()]
+    assert (answers.calls, limiter.calls) == ([], [])
+
+
+def test_bug_in_each_call_stops_the_run() -> None:
+    limiter, signals = FakeLimiter(), FakeSignals()
+    breaking = limited(Breaking(), signals, limiter)
+
+    results = [one for _ in range(10) for one in breaking.send(entries(10))]
+
+    assert results.count(InDoubt("RuntimeError in the call")) == 50
+    assert results.count(NotReached()) == 50
+    assert limiter.in_flight == 0
+
+
+def test_no_pause_begins_once_the_claim_has_aged() -> None:
+    times = iter([99.0, 99.0, 99.0, 99.0, *[100.0] * 9])
+    signals, answers = FakeSignals(), Answers(of={"0": [THROTTLED]})
+
+    assert limited(answers, signals, now=lambda: next(times)).send(entries(1)) == [THROTTLED]
+    assert signals.pauses == []

@@ -1,0 +1,189 @@
+"""What a task sees of its run in the archive: the stop marker and the plan lock."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.stop_signals import (
+    LOOK_SECONDS,
+    StopSignals,
+    stop_marker,
+    write_stop_marker,
+)
+
+MARKER = stop_marker("p-1", "r-1")
+LIFE = 60.0
+
+
+@dataclass
+class Clock:
+    now: float = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True)
+class Unreadable(LocalArchive):
+    def read(self, path: str) -> bytes | None:
+        raise ArchiveError(f"{path} cannot be read")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lock(archive: Archive, clock: Clock) -> Iterator[PlanLock]:
+    """Renewed by the tests alone: its thread's next turn comes when they are long over."""
+    holder = LockHolder("r-1", "p-1", "plan p-1", "me")
+    with plan_lock(archive, holder, LIFE, clock) as held:
+        yield held
+
+
+def test_task_goes_on_while_all_is_well(archive: Archive, lock: PlanLock, clock: Clock) -> None:
+    signals = StopSignals(archive, MARKER, lock.view(), clock)
+
+    for _ in range(10):
+        clock.now += LIFE / 3
+        lock.renew()
+        assert signals.may_go_on()
+    assert signals.stopped_by == ""
+
+
+def test_marker_stops_a_task_before_its_next_claim(archive: Archive) -> None:
+    signals = StopSignals(archive, MARKER, None)
+    assert signals.look()
+
+    write_stop_marker(archive, MARKER, "interrupted")
+
+    assert not signals.look()
+    assert signals.stopped_by == "interrupted"
+
+
+def test_marker_stops_a_task_between_calls_within_a_second(archive: Archive, clock: Clock) -> None:
+    signals = StopSignals(archive, MARKER, None, clock)
+    assert signals.look()
+    write_stop_marker(archive, MARKER, "interrupted")
+
+    clock.now += LOOK_SECONDS
+    assert not signals.may_go_on()
+
+
+def test_task_that_starts_after_the_stop_sends_nothing(archive: Archive) -> None:
+    write_stop_marker(archive, MARKER, "interrupted")
+
+    assert not StopSignals(archive, MARKER, None).may_go_on()
+
+
+def test_first_reason_to_stop_is_the_one_that_counts(archive: Archive) -> None:
+    write_stop_marker(archive, MARKER, "interrupted")
+    write_stop_marker(archive, MARKER, "and the queue is gone")
+    signals = StopSignals(archive, MARKER, None)
+
+    signals.look()
+    signals.stop("and the disk is full")
+
+    assert signals.stopped_by == "interrupted"
+
+
+def test_task_can_stop_all_others(archive: Archive) -> None:
+    one, other = StopSignals(archive, MARKER, None), StopSignals(archive, MARKER, None)
+
+    one.stop("the queue is gone")
+
+    assert not other.look()
+    assert one.stopped_by == other.stopped_by == "the queue is gone"
+
+
+def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:
+    signals = StopSignals(LocalArchive("/proc/no such folder"), MARKER, None)
+
+    signals.stop("the disk is full")
+
+    assert signals.stopped_by == "the disk is full"
+    assert not signals.may_go_on()
+
+
+def test_other_runs_markers_mean_nothing(archive: Archive) -> None:
+    write_stop_marker(archive, stop_marker("p-1", "r-2"), "interrupted")
+
+    assert StopSignals(archive, MARKER, None).look()
+
+
+def test_damaged_marker_stops_too(archive: Archive) -> None:
+    archive.write(MARKER, b"\xff")
+
+    assert not StopSignals(archive, MARKER, None).look()
+
+
+def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
+    archive: Archive, lock: PlanLock, clock: Clock
+) -> None:
+    signals = StopSignals(archive, MARKER, lock.view(), clock)
+    assert signals.may_go_on()
+
+    clock.now += LIFE / 2 + 1
+
+    assert not signals.may_go_on()
+    assert "has not renewed" in signals.stopped_by
+
+
+def test_task_that_was_frozen_stops_where_another_plan_has_the_lock(
+    archive: Archive, lock: PlanLock, clock: Clock
+) -> None:
+    """The driver was frozen with it, and both go on."""
+    signals = StopSignals(archive, MARKER, lock.view(), clock)
+    assert signals.may_go_on()
+    clock.now += LIFE + 1
+    with plan_lock(archive, LockHolder("r-2", "p-2", "plan p-2", "you"), LIFE, clock):
+        assert not signals.may_go_on()
+    assert "another run has taken the lock" in signals.stopped_by
+
+
+def test_run_that_has_ended_stops_a_task_that_is_left_over(archive: Archive, clock: Clock) -> None:
+    holder = LockHolder("r-1", "p-1", "plan p-1", "me")
+    with plan_lock(archive, holder, LIFE, clock) as held:
+        signals = StopSignals(archive, MARKER, held.view(), clock)
+        assert signals.look()
+
+    assert not signals.look()
+
+
+def test_archive_that_cannot_be_read_stops_a_task_in_time(
+    archive: Archive, lock: PlanLock, clock: Clock
+) -> None:
+    signals = StopSignals(Unreadable(archive.root), MARKER, lock.view(), clock)
+
+    assert signals.look()
+    clock.now += LIFE / 2 + 1
+    assert not signals.look()
+
+
+def test_stop_ends_a_wait(archive: Archive) -> None:
+    signals = StopSignals(archive, MARKER, None)
+    with ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(signals.wait, 3600.0)
+        signals.stop("interrupted")
+        waiting.result(60)
+
+
+def test_wait_ends_by_itself(archive: Archive, clock: Clock) -> None:
+    signals = StopSignals(archive, MARKER, None, clock)
+
+    signals.wait(0.0)
+
+    assert not signals.stopped_by
