@@ -29,7 +29,7 @@ Spark, SQS or disk.
 ``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``upkeep/`` *          the verbs ``status`` and ``show``
-``command_line/``      ``verbs/`` and their ``answers/``, exit codes, tables, sentences
+``command_line/``      one module per verb: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """
 

@@ -1,98 +1,162 @@
-"""The command line's arguments: which verb is meant, and its options."""
+"""Arguments that several verbs take, and the types of their values.
+
+The message of a type's fault names the rule that the value breaks.
+"""
 
 import argparse
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_reprocess.command_line.verb import Verb
-from spark_reprocess.command_line.verbs import (
-    analyze,
-    drain,
-    erase,
-    redrive,
-    restore,
-    run,
-    show,
-    status,
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+WHERE = (
+    "Spark SQL over the archive's columns, e.g. \"parked_reason = 'too_old'\"; docs/analysis.md "
+    "lists what it may contain"
 )
-
-VERBS = (
-    drain.VERB,
-    analyze.VERB,
-    redrive.VERB,
-    run.VERB,
-    restore.VERB,
-    erase.VERB,
-    status.VERB,
-    show.VERB,
-)
-
-_ABOUT = """\
-Brings order into a parked queue: move its messages into an archive, see what failed and why,
-and put the right ones back. The first three verbs are the three steps, in this order."""
-
-_PLACE = "the archive: s3://BUCKET/PREFIX, or a folder; on a cluster one that all machines share"
-
-_EXAMPLES = """\
-example, from a full parked queue to messages that are back in the main queue:
-
-  python -m spark_reprocess drain --archive ./archive \\
-      --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
-  python -m spark_reprocess analyze --archive ./archive
-  # edit the actions in the plan.yaml that it names, then look at the dry run:
-  python -m spark_reprocess redrive --archive ./archive --plan ./archive/reports/ID/plan.yaml \\
-      --to-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
-  # and do it:
-  python -m spark_reprocess redrive ... --execute --reason "address service is back"
-
-The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
-Region, credentials and endpoint are boto3's: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
-
-exit codes: 0 done; 1 Spark failed; 2 bad arguments or input; 3 stopped by the canary; 4 some
-messages could not be sent; 130 interrupted"""
+"""The help of ``--where``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What was typed."""
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return the type of whole numbers from *least* to *most*, both allowed."""
+    rule = f"of at least {least}" if most is None else f"from {least} to {most}"
 
-    verb: Verb
-    options: Any
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdecimal()
+        if not is_number or not least <= int(text) <= (math.inf if most is None else most):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number {rule}")
+        return int(text)
 
-    def run(self) -> int:
-        """Do it; return the exit code. Raises JobError."""
-        return self.verb.run(self.options)
-
-
-def parse(argv: list[str]) -> Command:
-    """Read *argv*; like argparse, exit with 2 on a fault and 0 after help."""
-    values = vars(_parser().parse_args(argv))
-    verb: Verb = values.pop("verb")
-    return Command(verb, verb.make_options(**values))
+    return read
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m spark_reprocess",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def sha256_hex(text: str) -> str:
+    """Read a SHA-256 in hex."""
+    if not _SHA256.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a SHA-256: 64 hex digits")
+    return text.lower()
+
+
+def since(text: str) -> datetime:
+    """Read a time in ISO 8601 (UTC unless it names a zone), or an age such as 7d."""
+    try:
+        if age := _AGE.fullmatch(text):
+            ago = timedelta(**{_UNITS[age["unit"]]: int(age["number"])})
+            return (datetime.now(UTC) - ago).replace(microsecond=0)
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be an age such as 45m, 12h, 7d or 2w, or a time such as "
+            "2026-11-01T09:30:00Z"
+        ) from error
+
+
+def positive_number(text: str) -> float:
+    """Read a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number above 0")
+    return number
+
+
+def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
+    """Add ``--claim-ttl``."""
+    parser.add_argument(
+        "--claim-ttl",
+        dest="claim_ttl_seconds",
+        type=whole_number(60, 43_200),
+        default=900,
+        metavar="S",
+        help="seconds after which an unfinished run's claim counts as dead, unless that run asked "
+        "for more (default: %(default)s)",
     )
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in VERBS:
-        _add(verbs, verb)
-    return parser
 
 
-def _add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: Verb) -> None:
-    parser = verbs.add_parser(
-        verb.name,
-        help=verb.line,
-        description=verb.about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_destination(parser: argparse.ArgumentParser) -> None:
+    """Add ``--main-queue-url`` and ``--to-queue-url``."""
+    parser.add_argument(
+        "--main-queue-url",
+        metavar="URL",
+        help="the main queue: takes the messages that came from it; those of other queues are left",
     )
-    parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
-    verb.add_arguments(parser)
-    parser.set_defaults(verb=verb)
+    parser.add_argument(
+        "--to-queue-url",
+        metavar="URL",
+        help="another destination, for all messages; those parked as foreign_source are left",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument(
+        "--json", dest="as_json", action="store_true", help="answer with one JSON object"
+    )
+
+
+def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
+    """Add ``--mask`` and ``--no-samples``.
+
+    Args:
+        parser: of the verb.
+        hides: help of ``--mask``: what a mask hides, and where.
+        without_samples: help of ``--no-samples``: what is shown without samples.
+    """
+    parser.add_argument(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="FIELD|REGEX",
+        help=f"{hides}; may be repeated",
+    )
+    parser.add_argument(
+        "--no-samples", dest="has_samples", action="store_false", help=without_samples
+    )
+
+
+def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
+    """Add ``--policy-sha256``."""
+    parser.add_argument(
+        "--policy-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a policy whose file has another SHA-256 (sha256sum FILE prints it)",
+    )
+
+
+def add_execution(parser: argparse.ArgumentParser, *, without: str = "nothing is sent") -> None:
+    """Add ``--reason`` and ``--execute``; *without* is what a dry run does not do, for the help."""
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute"
+    )
+    parser.add_argument("--execute", action="store_true", help=f"do it; without this {without}")
+
+
+def add_sending(parser: argparse.ArgumentParser) -> None:
+    """Add ``--max-rate``, ``--in-doubt`` and ``--claim-ttl``."""
+    parser.add_argument(
+        "--max-rate",
+        type=positive_number,
+        metavar="R",
+        help="at most R messages a second (default: as fast as it goes)",
+    )
+    parser.add_argument(
+        "--in-doubt",
+        choices=("report", "send"),
+        default="report",
+        help="what to do with messages that may have been sent (default: %(default)s)",
+    )
+    add_claim_ttl(parser)
+
+
+def take_in_doubt(values: dict[str, Any]) -> bool:
+    """Take ``--in-doubt`` out of *values*; return whether to send messages in doubt."""
+    return bool(values.pop("in_doubt") == "send")

@@ -1,6 +1,6 @@
-"""What is written to the terminal: lines, and tables.
+"""Prints lines, fields, tables and patches.
 
-Tables are drawn with rich where somebody looks, and aligned plain lines in a pipe.
+On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 """
 
 import sys
@@ -15,20 +15,20 @@ from rich.text import Text
 _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
-def say(text: str) -> None:
-    """Write a line of the answer."""
-    _write(text, sys.stdout)
+def print_line(text: str) -> None:
+    """Print a line of the answer."""
+    _print_to(text, sys.stdout)
 
 
-def complain(text: str) -> None:
-    """Write a line about what is wrong."""
-    _write(f"spark_reprocess: {text}", sys.stderr)
+def print_error(text: str) -> None:
+    """Print a line to standard error."""
+    _print_to(f"spark_reprocess: {text}", sys.stderr)
 
 
-def harmless(text: str) -> str:
-    """Spell out what could make a terminal do something, or hide what stands there.
+def escape_unprintable(text: str) -> str:
+    """Escape control characters and all else that is not printable, but line breaks and tabs.
 
-    Texts of strangers end up on the screen; line breaks and tabs stay.
+    Texts of messages are printed, and a terminal would act on control characters in them.
     """
     if text.isprintable():
         return text
@@ -36,19 +36,19 @@ def harmless(text: str) -> str:
 
 
 def print_heading(text: str) -> None:
-    """Write the heading of a part of the answer."""
+    """Print the heading of a part of the answer."""
     if sys.stdout.isatty():
-        Console(file=sys.stdout).print(Text(harmless(text), style="bold"), soft_wrap=True)
+        Console(file=sys.stdout).print(Text(escape_unprintable(text), style="bold"), soft_wrap=True)
     else:
-        say(text)
+        print_line(text)
 
 
 def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
-    """Write names and what they stand for, aligned; what is empty is left out.
+    """Print names and values in two columns. A field with an empty value is left out.
 
-    Of a text of several lines the second and later ones stand below its name.
+    The second and later lines of a value are indented below its name.
     """
-    shown = [(name, harmless(value)) for name, value in fields if value]
+    shown = [(name, escape_unprintable(value)) for name, value in fields if value]
     width = max((len(name) for name, _ in shown), default=0)
     console = Console(file=sys.stdout) if sys.stdout.isatty() else None
     for name, value in shown:
@@ -56,29 +56,29 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
         if console:
             console.print(Text(head, style="dim"), Text(text), sep="", soft_wrap=True)
         else:
-            say(f"{head}{text}")
+            print_line(f"{head}{text}")
 
 
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO | None = None
 ) -> None:
-    """Print rows under their headings; numbers to the right. Nothing in a cell is interpreted."""
+    """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is."""
     stream = sys.stdout if out is None else out
-    cells = [[_spell(value) for value in row] for row in rows]
+    cells = [[_format(value) for value in row] for row in rows]
     numeric = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
     ]
     if stream.isatty():
-        _draw(columns, cells, numeric, stream)
+        _print_framed(columns, cells, numeric, stream)
     else:
-        _align(columns, cells, numeric, stream)
+        _print_aligned(columns, cells, numeric, stream)
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:
-    """Print the lines of a patch: what goes red, what comes green, where somebody looks."""
+    """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
     if not sys.stdout.isatty():
         for line in lines:
-            say(line)
+            print_line(line)
         return
     console = Console(file=sys.stdout)
     for line in lines:
@@ -87,11 +87,11 @@ def print_diff(lines: Sequence[str], indent: int = 0) -> None:
         )
 
 
-def _spell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else harmless(str(value))
+def _format(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else escape_unprintable(str(value))
 
 
-def _draw(
+def _print_framed(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     numeric: Sequence[bool],
@@ -107,7 +107,7 @@ def _draw(
     Console(file=stream).print(table)
 
 
-def _align(
+def _print_aligned(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     numeric: Sequence[bool],
@@ -120,8 +120,8 @@ def _align(
             cell.rjust(width) if is_number else cell.ljust(width)
             for cell, width, is_number in zip(line, widths, numeric, strict=True)
         ]
-        _write("  ".join(parts).rstrip(), stream)
+        _print_to("  ".join(parts).rstrip(), stream)
 
 
-def _write(line: str, stream: TextIO) -> None:
-    print(harmless(line), file=stream)
+def _print_to(line: str, stream: TextIO) -> None:
+    print(escape_unprintable(line), file=stream)

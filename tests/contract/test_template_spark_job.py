@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.command_line.arguments import parse
-from spark_reprocess.command_line.verbs import run
+from spark_reprocess.command_line import run
+from spark_reprocess.command_line.cli import parse
 from spark_reprocess.glue_job import DECIDED_BY_THE_STACK, OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (

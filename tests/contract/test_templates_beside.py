@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.command_line.arguments import parse
+from spark_reprocess.command_line.cli import parse
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, TEMPLATE, as_list, grants_of, statements_of
 from tests.contract.translation import faults_of

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
-from spark_reprocess.command_line.arguments import parse
-from spark_reprocess.command_line.cli import main
+from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.run.run_values import RunOptions

@@ -3,8 +3,8 @@ import io
 import pytest
 
 from spark_reprocess.command_line.terminal import (
-    complain,
-    harmless,
+    escape_unprintable,
+    print_error,
     print_fields,
     print_heading,
     print_table,
@@ -54,7 +54,7 @@ def test_table_without_rows_has_its_headings() -> None:
 
 
 def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("no")
+    print_error("no")
 
     assert capsys.readouterr().err == "spark_reprocess: no\n"
 
@@ -65,7 +65,7 @@ def test_nothing_on_the_screen_can_drive_the_terminal(
     hostile = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
     out = Terminal()
 
-    complain(hostile)
+    print_error(hostile)
     print_table(("failure",), [(hostile,)], out)
 
     shown = capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_nothing_on_the_screen_can_drive_the_terminal(
 
 
 def test_texts_that_people_write_stay_as_they_are() -> None:
-    assert harmless("Grüße, 注文\n\t✓ 👍") == "Grüße, 注文\n\t✓ 👍"
+    assert escape_unprintable("Grüße, 注文\n\t✓ 👍") == "Grüße, 注文\n\t✓ 👍"
 
 
 def test_fields_are_aligned_and_empty_ones_left_out(capsys: pytest.CaptureFixture[str]) -> None:

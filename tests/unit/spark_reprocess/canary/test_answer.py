@@ -5,7 +5,7 @@ import pytest
 from spark_reprocess.canary.sampling import Drawn
 from spark_reprocess.canary.share import NONE
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
-from spark_reprocess.command_line.answers.canary import print_drawn, print_verdict, stopped_sentence
+from spark_reprocess.command_line.canary import print_drawn, print_verdict, stopped_sentence
 from spark_reprocess.queue_counts import QueueCounts
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}

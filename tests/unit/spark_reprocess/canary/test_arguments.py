@@ -2,7 +2,7 @@ import pytest
 
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.share import Share
-from spark_reprocess.command_line.arguments import parse
+from spark_reprocess.command_line.cli import parse
 from spark_reprocess.errors import InputError
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p", "--to-queue-url", "u"]

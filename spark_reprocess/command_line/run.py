@@ -1,4 +1,4 @@
-"""``run``: what a schedule starts."""
+"""``run``: drain, analyze, apply a policy, redrive; for a schedule."""
 
 import argparse
 import os
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 import boto3
 
 from dlq_replay.addresses import QueueAddress
+from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.clients import region_of
-from spark_reprocess.command_line.answers.run import print_run
-from spark_reprocess.command_line.argument_types import above_zero
-from spark_reprocess.command_line.canary_arguments import add_canary, take_canary
-from spark_reprocess.command_line.shared_arguments import (
+from spark_reprocess.command_line.analyze import print_analysis
+from spark_reprocess.command_line.arguments import (
     add_destination,
     add_execution,
     add_masks,
     add_policy_sha256,
+    positive_number,
 )
-from spark_reprocess.command_line.terminal import complain
+from spark_reprocess.command_line.canary import add_canary, take_canary
+from spark_reprocess.command_line.drain import print_drain
+from spark_reprocess.command_line.redrive import print_redrive
+from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
@@ -28,11 +31,13 @@ from spark_reprocess.command_line.verb import (
     start_spark,
 )
 from spark_reprocess.measures import publish_undecided
+from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _ABOUT = """\
 What a schedule starts: drains the parked queue, analyses what is undecided, lets the policy fill in
@@ -68,11 +73,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy_sha256(parser)
     add(
         "--time-budget-seconds",
-        type=above_zero,
+        type=positive_number,
         metavar="S",
         help="stop receiving from the parked queue after S seconds",
     )
-    add("--max-rate", type=above_zero, metavar="R", help="redrive at most R messages a second")
+    add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
     add_masks(
         parser,
         "hide what it matches in the report (see analyze --help)",
@@ -98,9 +103,9 @@ def _run(options: RunOptions) -> int:
     )
     print_run(summary)
     if summary.postponed:
-        complain(f"nothing was redriven, the next run does it: {summary.postponed}")
+        print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
     for warning in summary.warnings:
-        complain(warning)
+        print_error(warning)
     return _exit_code(summary)
 
 
@@ -115,6 +120,7 @@ def _publish(options: RunOptions, undecided: Undecided) -> str | None:
 
 
 def _exit_code(summary: RunSummary) -> int:
+    """Return the canary's code before others; that of a drain that SQS ended early comes last."""
     redriven = summary.redriven
     if redriven and redriven.canary and redriven.canary.stopped_groups:
         return STOPPED_BY_CANARY
@@ -125,7 +131,38 @@ def _exit_code(summary: RunSummary) -> int:
     return BAD_INPUT if summary.drained.stopped_by else DONE
 
 
+def print_run(summary: RunSummary) -> None:
+    """Print the answer of each step, then one line for the whole run."""
+    print_drain(summary.drained)
+    if summary.findings:
+        print_analysis(summary.findings)
+    if summary.redriven:
+        print_redrive(summary.redriven)
+    if summary.policy_sha256:
+        print_line(f"policy: SHA-256 {summary.policy_sha256}")
+    totals = ", ".join(_totals(summary))
+    print_line(f"run {summary.run_id}: {totals}; {_format_undecided(summary.undecided)}")
+
+
+def _totals(summary: RunSummary) -> list[str]:
+    totals = [f"{summary.drained.archived:,} archived"]
+    redriven = summary.redriven
+    if redriven is None:
+        return totals
+    if redriven.executed:
+        sent, discarded = redriven.count(Outcome.SENT), redriven.count(Outcome.DISCARDED)
+        return [*totals, f"{sent:,} sent", f"{discarded:,} discarded"]
+    sent, discarded = redriven.count(Fate.SEND), redriven.count(Fate.DISCARD)
+    return [*totals, f"{sent:,} would be sent", f"{discarded:,} discarded"]
+
+
+def _format_undecided(undecided: Undecided) -> str:
+    if not undecided.messages:
+        return "nothing is undecided"
+    hours = undecided.oldest_seconds / 3600
+    return f"{undecided.messages:,} are undecided, the oldest for {hours:,.1f} h"
+
+
 VERB = Verb(
     "run", "drain, analyze, apply a policy, redrive", _ABOUT, _add_arguments, _make_options, _run
 )
-"""Exit codes: the canary's before the rest, and a drain that SQS ended early last."""

@@ -1,5 +1,6 @@
-"""The answer of ``show``. A body is in it only where it was asked for."""
+"""``show``: what happened to one message. Bodies are printed only where the user asks for them."""
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -7,10 +8,50 @@ from dataclasses import asdict
 from datetime import datetime
 
 from spark_reprocess.archive.ledger import Outcome
-from spark_reprocess.command_line.terminal import print_fields, print_heading, say
+from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
+from spark_reprocess.command_line.terminal import print_fields, print_heading, print_line
+from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.figures import counted, second
 from spark_reprocess.report.json_layout import laid_out, looks_like_json
 from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, LedgerEntry
+from spark_reprocess.upkeep.show import ShowOptions, show
+
+_ABOUT = """\
+Tells the whole history of one dead letter: every archived copy of it, why each was parked, and each
+run that sent or discarded one: who, with whose credentials, why, when, where to, and under which
+new id.
+
+The id may be that of an archived copy, of the first copy, or of a copy that a redrive sent.
+No body and no attribute's value is shown unless you ask for it. Reads only; needs no Spark."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("message_id", metavar="MESSAGE_ID", help="SQS's id of a copy")
+    add(
+        "--body",
+        dest="has_body",
+        action="store_true",
+        help="show bodies and attributes, with e-mail addresses, card numbers and tokens masked",
+    )
+    add(
+        "--unmasked",
+        dest="is_unmasked",
+        action="store_true",
+        help="show bodies and attributes as they are",
+    )
+    add_claim_ttl(parser)
+    add_json(parser)
+
+
+def _run(options: ShowOptions) -> int:
+    history = show(options)
+    if options.as_json:
+        print_line(history_json(history))
+    else:
+        print_history(history)
+    return DONE
+
 
 _OUTCOMES: dict[str | None, str] = {
     Outcome.FAILED: "not sent",
@@ -22,21 +63,21 @@ Fields = Iterator[tuple[str, str]]
 
 
 def print_history(history: DeadLetterHistory) -> None:
-    """Tell what happened to a dead letter, copy by copy, in the order of time (UTC)."""
+    """Print each archived copy of a dead letter and what runs did with it, oldest first, in UTC."""
     count = len(history.copies)
     copies = "1 archived copy" if count == 1 else f"{count} archived copies"
-    say(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
+    print_line(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
     for copy in history.copies:
-        say("")
+        print_line("")
         print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
         print_fields([*_fields(copy)])
         for entry in copy.entries:
-            print_heading(f"  {_short(entry.claimed_at)}  {_outcome(entry)}")
+            print_heading(f"  {_format_time(entry.claimed_at)}  {_format_outcome(entry)}")
             print_fields([*_entry_fields(entry)], indent="    ")
 
 
 def history_json(history: DeadLetterHistory) -> str:
-    """Spell it for machines: the fields of ``DeadLetterHistory``, times in ISO 8601."""
+    """Format a history as JSON: the fields of ``DeadLetterHistory``, times in ISO 8601."""
     return json.dumps({"version": 1, **asdict(history)}, indent=1, default=datetime.isoformat)
 
 
@@ -44,7 +85,7 @@ def _fields(copy: ArchivedCopy) -> Fields:
     yield "parked", ", ".join(filter(None, (second(copy.sent_at), copy.parked_reason or "by SQS")))
     yield "came from", copy.source_arn or ""
     yield "error", ": ".join(filter(None, (copy.error_type, copy.error_message)))
-    yield "replays", _replays(copy)
+    yield "replays", _format_replays(copy)
     yield "first seen", second(copy.first_seen_at)
     yield "put back by", f"plan {copy.redriven_by}, before this copy" if copy.redriven_by else ""
     yield "group", copy.message_group_id or ""
@@ -58,22 +99,22 @@ def _fields(copy: ArchivedCopy) -> Fields:
     values = copy.values or {}
     lines = [f"{n} ({data_type}): {values[n]}" for n, data_type in copy.attributes.items()]
     yield "attributes", "\n".join([f"{len(lines)}", *lines])
-    yield "body", f"{copy.body_bytes:,} bytes\n{_readable(copy.body)}"
+    yield "body", f"{copy.body_bytes:,} bytes\n{_indented(copy.body)}"
 
 
-def _readable(body: str) -> str:
-    """Where somebody looks, JSON stands over lines; in a pipe a body stays as it is."""
+def _indented(body: str) -> str:
+    """On a terminal JSON is indented; in a pipe a body stays as it is."""
     return laid_out(body) if sys.stdout.isatty() and looks_like_json(body) else body
 
 
-def _replays(copy: ArchivedCopy) -> str:
+def _format_replays(copy: ArchivedCopy) -> str:
     count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
     times = copy.receive_count
     received = "" if times is None else f"; received {counted(times, 'time')}"
     return f"{count}{received}"
 
 
-def _outcome(entry: LedgerEntry) -> str:
+def _format_outcome(entry: LedgerEntry) -> str:
     word = _OUTCOMES.get(entry.outcome, entry.outcome or "")
     sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
     detail = f" ({entry.detail})" if entry.detail else ""
@@ -89,8 +130,11 @@ def _entry_fields(entry: LedgerEntry) -> Fields:
     yield "to", entry.destination
     yield "plan", f"{entry.plan_id}, run {entry.run_id}"
     yield "edit", entry.edit
-    yield "settled", _short(entry.settled_at)
+    yield "settled", _format_time(entry.settled_at)
 
 
-def _short(time: str) -> str:
+def _format_time(time: str) -> str:
     return second(datetime.fromisoformat(time)) if time else ""
+
+
+VERB = Verb("show", "what happened to one message", _ABOUT, _add_arguments, ShowOptions, _run)

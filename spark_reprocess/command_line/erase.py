@@ -3,14 +3,15 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from spark_reprocess.command_line.answers.erase import print_erase
-from spark_reprocess.command_line.argument_types import WHERE
-from spark_reprocess.command_line.shared_arguments import add_execution
+from spark_reprocess.command_line.arguments import WHERE, add_execution
+from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
-from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
+from spark_reprocess.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 _ABOUT = """\
 Erases messages from the archive, because a person's data must go: every archived copy with the
@@ -55,6 +56,45 @@ def _make_options(*, ids: list[str], **values: object) -> EraseOptions:
 def _run(options: EraseOptions) -> int:
     print_erase(erase(start_spark(), options, progress=progress_here()))
     return DONE
+
+
+def print_erase(summary: EraseSummary) -> None:
+    """Print what was erased, or would be, and which copies an erasure does not reach."""
+    for one in summary.unknown_ids:
+        print_line(f"nothing in the archive has the id {one}")
+    for one in summary.resumed:
+        print_line(f"erasure {one} was begun by an earlier run and not ended; this run ends it")
+    print_table(
+        ("messages", "drains", "reports that may quote them"),
+        [(summary.messages, len(summary.drains), len(summary.reports))],
+    )
+    for folder in summary.reports:
+        print_line(f"  {folder}: its plan.yaml stays, without the titles of their groups")
+    for folder in summary.kept_conditions:
+        print_line(
+            f"  {folder}: its plan keeps its condition; remove it if it says whom it is about"
+        )
+    if summary.deleted_files:
+        files = counted(len(summary.deleted_files), "deleted file")
+        print_line(f"{files} of which the bucket keeps a version with such a message")
+    if summary.failures is not None:
+        print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
+    if summary.is_empty:
+        print_line("nothing to erase")
+        return
+    if not summary.erase_id and not summary.rows:
+        print_line(
+            "dry run: nothing was erased. To do it, add --execute --reason 'why'; neither the "
+            "reason nor the ids should say whom it is about: both are kept"
+        )
+        return
+    print_line(f"erased {summary.rows:,} rows{f', {summary.erase_id}' if summary.erase_id else ''}")
+    print_line(
+        "not reached: copies that are still in a queue (drain and erase again), copies that lost "
+        "their context (find them with --where), reports and plans that lie elsewhere, backups of "
+        "the archive, and what operators wrote into plans' edits"
+        + ("" if summary.failures is not None else "; and the failure table: give --failure-table")
+    )
 
 
 VERB = Verb(

@@ -1,5 +1,6 @@
-"""The answer of ``status``."""
+"""``status``: counts of messages in the archive and in the parked queue."""
 
+import argparse
 import json
 import shlex
 from collections.abc import Iterator
@@ -7,11 +8,35 @@ from dataclasses import asdict
 from datetime import datetime
 
 from spark_reprocess.archive.ledger import DECIDED, State
-from spark_reprocess.command_line.answers import COMMAND
-from spark_reprocess.command_line.terminal import print_table, say
+from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
+from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
 from spark_reprocess.figures import duration, minute
 from spark_reprocess.upkeep.history import UNDECIDED
-from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus
+from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus, StatusOptions, status
+
+_ABOUT = """\
+Counts what is in the archive and, if you name it, in the parked queue: messages by what was decided
+about them, by drain and by plan; the oldest that nobody decided about; what is in doubt.
+Reads only."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parked-queue-url", metavar="URL", help="also ask SQS what it counts in this queue"
+    )
+    add_claim_ttl(parser)
+    add_json(parser)
+
+
+def _run(options: StatusOptions) -> int:
+    found = status(start_spark(), options, progress=progress_here())
+    if options.as_json:
+        print_line(status_json(found))
+    else:
+        print_status(found)
+    return DONE
+
 
 _DECIDED = {state.value: state for state in DECIDED}
 _WORDS = {**_DECIDED, "in doubt": State.IN_DOUBT, "busy": State.BUSY}
@@ -22,33 +47,35 @@ _COLUMNS = {
     "busy": State.BUSY,
 }
 _LATEST = 20
-"""Drains and plans that are listed; of more, the latest."""
+"""Drains and plans that are listed at most: the latest ones."""
 
 
 def print_status(status: ArchiveStatus) -> None:
-    """Say what is where, and what to do next."""
-    say(f"archive {status.archive} at {minute(status.at)} UTC")
+    """Print the counts, and the next command."""
+    print_line(f"archive {status.archive} at {minute(status.at)} UTC")
     if status.queue:
         queue = status.queue
-        say(
+        print_line(
             f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
             f"{queue.delayed:,} delayed"
         )
     print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
     if status.oldest_undecided_at:
         ago = duration((status.at - status.oldest_undecided_at).total_seconds())
-        say(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
+        print_line(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")
     if status.waiting:
         most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
-        say(f"{status.waiting:,} wait behind an earlier message of their message group: {most}")
+        print_line(
+            f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
+        )
     _print_drains(status)
     _print_plans(status)
     for line in _next_steps(status):
-        say(line)
+        print_line(line)
 
 
 def status_json(status: ArchiveStatus) -> str:
-    """Spell it for machines: the fields of ``ArchiveStatus``, times in ISO 8601."""
+    """Format a status as JSON: the fields of ``ArchiveStatus``, times in ISO 8601."""
     return json.dumps({"version": 1, **asdict(status)}, indent=1, default=datetime.isoformat)
 
 
@@ -58,7 +85,7 @@ def _print_drains(status: ArchiveStatus) -> None:
             ("drain", "messages", UNDECIDED),
             [(one.drain_id, one.messages, one.undecided) for one in status.drains[-_LATEST:]],
         )
-        _say_left_out(len(status.drains), "drains")
+        _print_left_out(len(status.drains), "drains")
 
 
 def _print_plans(status: ArchiveStatus) -> None:
@@ -70,12 +97,12 @@ def _print_plans(status: ArchiveStatus) -> None:
                 for plan in status.plans[-_LATEST:]
             ],
         )
-        _say_left_out(len(status.plans), "plans")
+        _print_left_out(len(status.plans), "plans")
 
 
-def _say_left_out(count: int, what: str) -> None:
+def _print_left_out(count: int, what: str) -> None:
     if count > _LATEST:
-        say(f"and {count - _LATEST:,} older {what}; --json lists all")
+        print_line(f"and {count - _LATEST:,} older {what}; --json lists all")
 
 
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:
@@ -88,8 +115,11 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
         if examples:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
-            yield f"  look at one: {COMMAND} show --archive {place} {examples[0]}"
+            yield f"  look at one: {PROGRAM} show --archive {place} {examples[0]}"
     if status.queue and status.queue.visible:
-        yield f"next: {COMMAND} drain --archive {place} --parked-queue-url URL"
+        yield f"next: {PROGRAM} drain --archive {place} --parked-queue-url URL"
     elif status.count(UNDECIDED):
-        yield f"next: {COMMAND} analyze --archive {place}"
+        yield f"next: {PROGRAM} analyze --archive {place}"
+
+
+VERB = Verb("status", "what is where", _ABOUT, _add_arguments, StatusOptions, _run)

@@ -1,0 +1,166 @@
+"""``analyze``: archive to report and plan."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
+from spark_reprocess.analysis.mask import shorten
+from spark_reprocess.analysis.policy_actions import load_policy
+from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
+from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted, percent
+from spark_reprocess.findings import Findings, GroupFinding, claim_words, lead_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_ABOUT = """\
+Groups the archive's undecided messages by what failed, says of each group what sets it apart, and
+writes report.html (one page that needs nothing else), summary.json and groups.parquet for machines,
+and plan.yaml, in which every group's action is "leave" unless a rule of a policy says otherwise.
+Touches no queue. Prints titles and leads on a terminal only: elsewhere, in the log of a scheduled
+job, it prints group ids, counts and the report's address. docs/analysis.md says how groups and
+leads come about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The options, and the policy, which can only be read once Spark runs."""
+
+    options: AnalyzeOptions
+    policy: str | None
+    policy_sha256: str | None
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", metavar="FOLDER", help="the report's folder (default: FOLDER/reports/ID)")
+    add("--where", metavar="SQL", help=WHERE)
+    add(
+        "--since",
+        type=since,
+        metavar="AGE|TIME",
+        help="only messages that were parked since then: 45m, 12h, 7d, 2w, or a time such as "
+        "2026-11-01T09:30:00Z; the plan keeps the time",
+    )
+    add(
+        "--policy",
+        metavar="FILE",
+        help="rules that fill in the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
+    )
+    add_policy_sha256(parser)
+    add_masks(
+        parser,
+        "hide a field with all that is below it (body.customer.name, attribute.tenant), or what a "
+        "regular expression matches, in samples, titles and leads; besides e-mail addresses, card, "
+        "phone and account numbers, tokens and fields named like secrets. Masks cannot know names, "
+        "addresses and free text",
+        "show no value of any message: no samples, no words of text bodies in titles; keys, values "
+        "that name a kind of message (type, action) and recorded errors stay",
+    )
+
+
+def _make_options(*, masks: list[str], **values: object) -> _Request:
+    make: Callable[..., AnalyzeOptions] = AnalyzeOptions
+    policy, sha256 = (
+        None if value is None else str(value)
+        for value in (values.pop("policy"), values.pop("policy_sha256"))
+    )
+    if sha256 and not policy:
+        raise InputError("--policy-sha256 needs --policy: the file that has this hash")
+    return _Request(make(masks=tuple(masks), **values), policy, sha256)
+
+
+def _run(request: _Request) -> int:
+    spark, options = start_spark(), request.options
+    if request.policy:
+        policy = load_policy(spark, request.policy, GROUPS_SCHEMA, request.policy_sha256)
+        options = replace(options, policy=policy)
+    print_analysis(analyze(spark, options, progress=progress_here()))
+    return DONE
+
+
+_COLUMNS = ("group", "count", "share", "trend")
+_GROUPS_IN_A_LOG = 30
+_GROUPS_ON_A_TERMINAL = 12
+_TITLE_ON_A_TERMINAL = 100
+"""Characters: two lines in a table of 100 columns. The report has the whole title."""
+_TREND_CHARACTERS = 12
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def print_analysis(findings: Findings) -> None:
+    """Print the largest groups, the report's address and the next command.
+
+    Titles and leads quote messages, so they are printed on a terminal only. Elsewhere, as in the
+    log of a scheduled job, the answer has ids and counts.
+    """
+    listed = len(findings.groups)
+    groups = listed + findings.unlisted_groups
+    print_line(
+        f"{counted(findings.messages, 'message')}, {findings.decided:,} decided before, "
+        f"{findings.undecided:,} undecided in {counted(groups, 'group')}"
+    )
+    folder = findings.plan_path.removesuffix("/plan.yaml")
+    if not findings.groups:
+        print_line(f"nothing is left to decide; report: {folder}")
+        return
+    is_terminal = sys.stdout.isatty()
+    shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
+    print_table(
+        (*_COLUMNS, "what failed, and what sets it apart") if is_terminal else _COLUMNS,
+        [_with_title_and_lead(group) if is_terminal else _counts(group) for group in shown],
+    )
+    if groups > len(shown):
+        rest = findings.undecided - sum(group.count for group in shown)
+        where = f"the report lists {listed:,}" if listed < groups else "all are in the report"
+        more = counted(groups - len(shown), "smaller group")
+        print_line(f"… and {more} with {counted(rest, 'message')}; {where}")
+    print_line(f"report: {folder}/report.html")
+    print_line(f"next: edit the actions in {findings.plan_path}, then look at what would happen:")
+    print_line(
+        f"  {PROGRAM} redrive --archive {shlex.quote(findings.archive)} "
+        f"--plan {shlex.quote(findings.plan_path)} --to-queue-url URL"
+    )
+
+
+def _counts(group: GroupFinding) -> tuple[object, ...]:
+    trend = f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip()
+    return (group.group_id, group.count, percent(group.share), trend)
+
+
+def _with_title_and_lead(group: GroupFinding) -> tuple[object, ...]:
+    title = shorten(group.title, _TITLE_ON_A_TERMINAL)
+    return (*_counts(group), "\n".join([title, *_lead_lines(group)]))
+
+
+def _lead_lines(group: GroupFinding) -> list[str]:
+    if not group.leads:
+        return []
+    lead, *_ = group.leads
+    lines = [f"↳ {lead_words(lead)}"]
+    if lead.synonyms:
+        first, *more = lead.synonyms
+        rest = f" and {len(more)} more" if more else ""
+        lines.append(f"  same messages: {claim_words(first)}{rest}")
+    return lines
+
+
+def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> str:
+    """Draw arrivals as a row of bars, the highest at full height; a space where none arrived."""
+    if not any(arrivals):
+        return ""
+    per_bar = -(-len(arrivals) // characters)
+    sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
+    highest = max(sums)
+    return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
+
+
+VERB = Verb("analyze", "archive to report and plan", _ABOUT, _add_arguments, _make_options, _run)

@@ -1,0 +1,95 @@
+"""``drain``: parked queue to archive."""
+
+import argparse
+import shlex
+
+from spark_reprocess.command_line.arguments import positive_number, whole_number
+from spark_reprocess.command_line.terminal import print_error, print_line, print_table
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    PROGRAM,
+    Verb,
+    progress_here,
+    start_spark,
+)
+from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
+from spark_reprocess.figures import counted, duration, rate
+from spark_reprocess.queue_counts import QueueCounts
+
+_ABOUT = """\
+Moves messages from the parked queue into the archive. Each is written durably before it is
+deleted; killed at any point, the archive has duplicates at worst, which every read removes.
+Run it again at any time to fetch what came since."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--parked-queue-url", required=True, metavar="URL", help="the queue to empty")
+    add("--limit", type=whole_number(1), metavar="N", help="take at most N messages")
+    add(
+        "--time-budget-seconds",
+        type=positive_number,
+        metavar="S",
+        help="stop receiving after S seconds; what was received is still archived and deleted",
+    )
+    add(
+        "--tasks",
+        type=whole_number(1),
+        metavar="N",
+        help="loops side by side (default: Spark's cores)",
+    )
+    add(
+        "--wait-seconds",
+        type=whole_number(0, 20),
+        default=2,
+        metavar="S",
+        help="length of a long poll, 0 to 20; three empty ones, and no message that SQS counts as "
+        "visible, end a task (default: %(default)s)",
+    )
+
+
+def _run(options: DrainOptions) -> int:
+    summary = drain(start_spark(), options, progress=progress_here())
+    print_drain(summary)
+    for fault in summary.stopped_by:
+        print_error(
+            f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+            "run the same command again"
+        )
+    return BAD_INPUT if summary.stopped_by else DONE
+
+
+def print_drain(summary: DrainSummary) -> None:
+    """Print the counts, what is still in the queue, and the next command."""
+    speed = summary.archived / summary.seconds if summary.seconds else 0
+    print_table(
+        ("received", "archived", "deleted", "left"),
+        [(summary.received, summary.archived, summary.deleted, summary.left)],
+    )
+    print_line(f"drain {summary.drain_id}: {duration(summary.seconds)}, {rate(speed)} messages/s")
+    if summary.left:
+        print_line(
+            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
+            "again, and reading the archive counts them once"
+        )
+    if summary.unreadable:
+        receives = counted(summary.unreadable, "receive")
+        print_line(f"{receives} brought no readable message; left in the queue:")
+        for fault in summary.faults[:10]:
+            print_line(f"  {fault}")
+    if summary.rest and summary.rest.total:
+        print_line(_format_rest(summary.rest))
+    if summary.archived:
+        print_line(f"next: {PROGRAM} analyze --archive {shlex.quote(summary.archive)}")
+
+
+def _format_rest(rest: QueueCounts) -> str:
+    return (
+        f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
+        f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); what is in "
+        "flight is with somebody else or comes back after its visibility timeout: run again then"
+    )
+
+
+VERB = Verb("drain", "parked queue to archive", _ABOUT, _add_arguments, DrainOptions, _run)

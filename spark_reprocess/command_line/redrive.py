@@ -1,0 +1,284 @@
+"""``redrive``: plan to queue."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.command_line.arguments import (
+    WHERE,
+    add_destination,
+    add_execution,
+    add_masks,
+    add_sending,
+    take_in_doubt,
+    whole_number,
+)
+from spark_reprocess.command_line.canary import (
+    add_canary,
+    print_drawn,
+    print_verdict,
+    stopped_sentence,
+    take_canary,
+)
+from spark_reprocess.command_line.terminal import print_diff, print_error, print_line, print_table
+from spark_reprocess.command_line.verb import (
+    DONE,
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    STOPPED_BY_CANARY,
+    Verb,
+    progress_here,
+    start_spark,
+)
+from spark_reprocess.figures import duration
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import Problem, RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.spark import interrupts
+
+_ABOUT = """\
+Does what plan.yaml says, to exactly the messages that it froze: sends groups with action
+"redrive" to the queue, records groups with action "discard". A dry run unless --execute is given.
+Repeat it at will: what was sent is never sent again, and what may have been sent (an answer that
+was lost, a run that was killed) is named and left alone unless you say --in-doubt send.
+
+A group of the plan may say how its messages change on the way: `edit`, a JSON Patch (RFC 6902) on
+JSON bodies, and `set_attributes`, Spark SQL for attributes. The dry run shows a few of them before
+and after. Messages that an edit does not fit are left, counted and named.
+
+With --canary a sample of every group goes ahead, marked so that a failure comes straight back to
+the parked queue. After a wait in which all failures must have come back, the rest follows of the
+groups of which no more came back than may; the others are stopped, and so are those of which
+nobody can know. Exit 3 says that a group was stopped. If your consumer extends the visibility of
+its messages, as the consumer kit's heartbeat does, give --consumer-max-seconds.
+
+Each message goes back to the queue that it came from: --main-queue-url says which one that is for
+messages that do not name it. Messages of other main queues are left, counted and named, neither
+sent nor discarded. --to-queue-url names another destination for all. Messages that were parked as
+foreign_source, or may have been, are left even then, unless --include-foreign says that the
+destination is theirs, or their own record does.
+
+To a FIFO queue a message waits behind any earlier message of its message group that is neither
+sent nor discarded nor restored, whether the plan has it or not. --allow-reordering sends it all the
+same, in this run."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--plan", required=True, metavar="FILE", help="the plan.yaml that analyze wrote")
+    add_destination(parser)
+    add(
+        "--parked-queue-url",
+        metavar="URL",
+        help="act only on messages of this parked queue; needed where the plan has messages of "
+        "several, and with --canary, which empties it meanwhile",
+    )
+    add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
+    add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
+    add_sending(parser)
+    add_canary(parser)
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that came from another queue, or may have; needs --to-queue-url",
+    )
+    add(
+        "--allow-reordering",
+        action="store_true",
+        help="FIFO: send messages although an earlier one of their message group stays behind",
+    )
+    add("--keep-counter", action="store_true", help="keep each message's true replay count")
+    add_masks(
+        parser,
+        "hide a field, or what a regular expression matches, in the dry run's previews of edits",
+        "preview no edit on any message",
+    )
+    add_execution(parser)
+
+
+def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
+    canary, send_in_doubt = take_canary(values), take_in_doubt(values)
+    return RedriveOptions(masks=tuple(masks), canary=canary, send_in_doubt=send_in_doubt, **values)
+
+
+def _run(options: RedriveOptions) -> int:
+    summary = redrive(start_spark(), options, progress=progress_here())
+    print_redrive(summary)
+    exit_code = exit_code_of(summary)
+    if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
+        print_error(stopped_sentence(summary.canary))
+        return STOPPED_BY_CANARY
+    return exit_code
+
+
+_LEFT = (
+    Fate.LEAVE,
+    Fate.NOT_SELECTED,
+    Fate.OVER_LIMIT,
+    Fate.SPLIT_GROUP,
+    Fate.OTHER_PARKED_QUEUE,
+    Fate.FOREIGN,
+    Fate.UNKNOWN_SOURCE,
+    Fate.NO_GROUP,
+    Fate.EDIT_FAILED,
+    Fate.NO_ROOM,
+)
+
+_PROBLEMS: dict[str, str] = {
+    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; act on them in a "
+    "run of their own, with its --parked-queue-url and destination",
+    Fate.FOREIGN: "left: they came from another main queue; send them there with --to-queue-url, "
+    "and --include-foreign where the queue is not recorded",
+    Fate.UNKNOWN_SOURCE: "left: nothing records which queue they came from, and other queues use "
+    "the same dead-letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
+    "destination is theirs, add --to-queue-url and --include-foreign",
+    Fate.NO_ROOM: "left for a person: they have no room for the replay count and the context "
+    "beside their own attributes, so nothing would show that they were redriven before",
+    Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
+    Fate.EDIT_FAILED: "left: the plan's edit does not fit them",
+    Fate.SPLIT_GROUP: "left: --where takes only a part of their message group, which goes whole or "
+    "not at all on a FIFO queue",
+    Fate.IN_DOUBT: "in doubt: they may have been sent and no answer came; look for them, then "
+    "send them again with --in-doubt send",
+    Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "
+    "or its claims are older than --claim-ttl",
+    Fate.WAITS: "waiting behind an earlier message of their message group that stays; decide "
+    "about that one, or run again with --allow-reordering",
+    Outcome.FAILED: "failed: not sent; run again to retry",
+    Fate.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
+}
+
+
+def exit_code_of(summary: RedriveSummary) -> int:
+    """Print why a run stopped early, if it did, and return its exit code."""
+    if summary.stopped_by:
+        print_error(
+            f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
+            "again to go on"
+        )
+    if summary.stopped_by == interrupts.INTERRUPTED:
+        return INTERRUPTED
+    return NOT_ALL_SENT if summary.is_unfinished else DONE
+
+
+def print_redrive(summary: RedriveSummary) -> None:
+    """Print what happened to each group, or would, and why messages were left.
+
+    Titles quote messages, so they are printed on a terminal only.
+    """
+    words = _columns(summary)
+    is_terminal = sys.stdout.isatty()
+    rows = [
+        (
+            group.group_id,
+            f"{group.action}, edited" if group.is_edited else group.action,
+            *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
+            *([group.title] if is_terminal else []),
+        )
+        for group in summary.groups
+    ]
+    print_table(("group", "action", *words, *(["failure"] if is_terminal else [])), rows)
+    _print_edits(summary)
+    if summary.canary:
+        print_verdict(summary.canary)
+    for problem in summary.problems:
+        print_line(problem_sentence(problem))
+    for note in summary.notes:
+        print_line(f"note: {note}")
+    if summary.drawn:
+        print_drawn(summary.drawn)
+    print_line(_format_result(summary))
+
+
+def _print_edits(summary: RedriveSummary) -> None:
+    """Print the samples of messages before and after the plan's edits; they are masked already."""
+    counts = {group.group_id: group.counts.get(Fate.SEND, 0) for group in summary.groups}
+    for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
+        shown = list(samples)
+        print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
+        for sample in shown:
+            _print_edit(sample)
+
+
+def _print_edit(sample: EditSample) -> None:
+    print_line(f"  message {sample.message_id}")
+    print_diff([f"  {line}" for line in sample.lines], indent=2)
+
+
+def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
+    work = {"sent": (Outcome.SENT,)} if summary.executed else {"to send": (Fate.SEND,)}
+    others: dict[str, tuple[str, ...]] = {
+        "discarded": (Outcome.DISCARDED,),
+        "to discard": (Fate.DISCARD,),
+        "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
+        "left": _LEFT,
+        "in doubt": (Outcome.IN_DOUBT,),
+        "busy": (Fate.BUSY, Fate.WAITS),
+        "failed": (Outcome.FAILED,),
+        "not reached": (Fate.NOT_REACHED,),
+        "stopped": (Fate.STOPPED,),
+    }
+    # Columns that are all 0 are left out, so that a terminal has room for the failures.
+    return work | {name: words for name, words in others.items() if summary.count(*words)}
+
+
+def _format_result(summary: RedriveSummary) -> str:
+    if summary.executed:
+        return f"plan {summary.plan_id}, run {summary.run_id}: {_format_done(summary)}"
+    if all(group.action == Action.LEAVE for group in summary.groups):
+        return "dry run: the plan leaves every group; edit its actions first"
+    return (
+        f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
+        f"{summary.destination}{_format_duration(summary)}{_format_discarded(summary)}; to do it, "
+        "add --execute --reason 'why'"
+    )
+
+
+def _format_done(summary: RedriveSummary) -> str:
+    sent, discarded = summary.count(Outcome.SENT), summary.count(Outcome.DISCARDED)
+    done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
+    has_more = summary.problems or summary.stopped_by or summary.canary
+    if sent or discarded or has_more or summary.count(Fate.NOT_SELECTED):
+        return done
+    return f"{done}; nothing was left to do"
+
+
+def _format_discarded(summary: RedriveSummary) -> str:
+    count = summary.count(Fate.DISCARD)
+    return f", {count:,} would be discarded" if count else ""
+
+
+def _format_duration(summary: RedriveSummary) -> str:
+    if summary.max_rate is None:
+        return " as fast as it goes (--max-rate R spares the consumer)"
+    seconds = summary.count(Fate.SEND) / summary.max_rate
+    return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
+
+
+def problem_sentence(problem: Problem, sentences: Mapping[str, str] | None = None) -> str:
+    """Format how many messages a problem concerns, and which.
+
+    Args:
+        problem: to format.
+        sentences: by disposition, instead of those of ``redrive``.
+    """
+    sentence = {**_PROBLEMS, **(sentences or {})}[problem.word]
+    more = ", …" if problem.count > len(problem.examples) else ""
+    detail = f" [{problem.detail}]" if problem.detail else ""
+    ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
+    return f"{problem.count:,} {sentence}{detail}{ids}"
+
+
+VERB = Verb(
+    "redrive",
+    "plan to queue (dry run by default)",
+    _ABOUT,
+    _add_arguments,
+    _make_options,
+    _run,
+)

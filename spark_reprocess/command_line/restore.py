@@ -1,0 +1,105 @@
+"""``restore``: archive to parked queue."""
+
+import argparse
+from typing import Any
+
+from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.command_line.arguments import (
+    WHERE,
+    add_execution,
+    add_sending,
+    take_in_doubt,
+    whole_number,
+)
+from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence
+from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.redrive.redrive_values import RedriveSummary
+from spark_reprocess.redrive.selection import Fate
+from spark_reprocess.restore.restore import RestoreOptions, restore
+
+_ABOUT = """\
+Puts archived messages back into the parked queue, with body, attributes, counter and context as
+they were archived. What was sent, discarded or restored before stays away (a discard is undone
+with --include-discarded). A dry run unless --execute is given. Repeat it at will: the ledger knows
+what went back. A restored message is decided; the next drain brings it again under another id."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--parked-queue-url", required=True, metavar="URL", help="the queue to fill")
+    add("--where", metavar="SQL", help=f"only these: {WHERE}")
+    add("--limit", type=whole_number(1), metavar="N", help="restore at most N messages in this run")
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that were drained from another parked queue",
+    )
+    add("--include-discarded", action="store_true", help="also what was discarded")
+    add_sending(parser)
+    add_execution(parser)
+
+
+def _make_options(**values: Any) -> RestoreOptions:  # noqa: ANN401 - argparse's
+    return RestoreOptions(send_in_doubt=take_in_doubt(values), **values)
+
+
+def _run(options: RestoreOptions) -> int:
+    summary = restore(start_spark(), options, progress=progress_here())
+    print_restore(summary)
+    return exit_code_of(summary)
+
+
+_PROBLEMS: dict[str, str] = {
+    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; where this one is "
+    "to have them, add --include-foreign",
+    Fate.WAITS: "waiting behind an earlier message of their message group that stays",
+}
+
+
+def print_restore(summary: RedriveSummary) -> None:
+    """Print, for each drain, what was restored to the parked queue, or would be."""
+    words = _columns(summary)
+    rows = [
+        (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
+        for drain in summary.groups
+    ]
+    print_table(("drain", *words), rows)
+    for problem in summary.problems:
+        print_line(problem_sentence(problem, _PROBLEMS))
+    if summary.executed:
+        count = summary.count(Outcome.RESTORED)
+        print_line(
+            f"{summary.plan_id}, run {summary.run_id}: restored {count:,} to {summary.destination}"
+        )
+        return
+    print_line(
+        f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
+        f"{summary.destination}; to do it, add --execute --reason 'why'"
+    )
+
+
+def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
+    work = {"restored": (Outcome.RESTORED,)} if summary.executed else {"to restore": (Fate.SEND,)}
+    others: dict[str, tuple[str, ...]] = {
+        "decided before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
+        "left": (
+            *(Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.NO_GROUP),
+            *(Fate.SPLIT_GROUP, Fate.OTHER_PARKED_QUEUE),
+        ),
+        "in doubt": (Outcome.IN_DOUBT,),
+        "busy": (Fate.BUSY, Fate.WAITS),
+        "failed": (Outcome.FAILED,),
+        "not reached": (Fate.NOT_REACHED,),
+    }
+    return {**work, **{name: words for name, words in others.items() if summary.count(*words)}}
+
+
+VERB = Verb(
+    "restore",
+    "archive to parked queue (dry run by default)",
+    _ABOUT,
+    _add_arguments,
+    _make_options,
+    _run,
+)

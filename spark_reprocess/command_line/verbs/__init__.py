@@ -1,1 +1,0 @@
-"""The verbs, a module each: its arguments, and what runs it."""
