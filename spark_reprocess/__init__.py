@@ -13,8 +13,7 @@ Spark, SQS or disk.
 ``spark/`` *           the session, the operator's SQL conditions, what Spark raises, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each; as frames: ``reading``, ``ledger_states``
-``drain/`` *           the verb: one task's loop (``drain_task``), when a queue counts as empty
-                       (``emptiness``), the tasks together
+``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           what an analysis found, as values
 ``report/``            the page that shows it

@@ -1,4 +1,4 @@
-"""The verb ``drain``: Spark runs the tasks that move a parked queue into the archive."""
+"""The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,18 +22,17 @@ from spark_reprocess.clients import (
     require_queue_url,
     sqs_client,
 )
-from spark_reprocess.drain.drain_task import DrainTask
-from spark_reprocess.drain.drain_values import CHUNK_MESSAGES, DrainCounts, DrainRules
+from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, Progress, silent
 from spark_reprocess.queue_counts import QueueCounts
 
 IN_FLIGHT_MESSAGES = 60_000
-"""Half of what SQS lets be in flight per queue (SQS Developer Guide, message quotas): all tasks
-together hold two chunks each, the one that comes in and the one that is being deleted."""
+"""Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
+task holds two chunks, the one that it receives and the one that it deletes."""
 
 _PROBE_LIFE_SECONDS = 7 * 86_400.0
-"""Longer than any drain: a probe that is older was left by one that was killed."""
+"""Longer than any drain. An older probe was left by a drain that was killed."""
 
 _COUNTS = pa.schema(
     [
@@ -49,15 +48,16 @@ _SPARK_COUNTS = """
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """What to drain, where to, and how far.
+    """What to drain, and how much of it.
 
     Attributes:
         parked_queue_url: the queue to empty.
         archive: a folder or S3 prefix; created if there is none.
-        tasks: how many loops run side by side, None for Spark's default parallelism. A FIFO queue
-            gets one, so that its order is kept.
-        limit: messages to take in all, at least 1; None for all.
-        time_budget_seconds: when to stop receiving; what was received is still settled.
+        tasks: loops in parallel, None for Spark's default parallelism. A FIFO queue gets one, so
+            that its order is kept.
+        limit: messages to take in total, at least 1; None for all.
+        time_budget_seconds: when to stop receiving; received messages are still written and
+            deleted.
         wait_seconds: of one long poll, 0 to 20.
         visibility_timeout_seconds: how long a received message stays hidden from others.
     """
@@ -73,10 +73,10 @@ class DrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainSummary:
-    """What all tasks did together; the counts are those of ``DrainCounts``.
+    """Result of all tasks; the counts are those of ``DrainCounts``.
 
     Attributes:
-        rest: what SQS counts in the queue afterwards; None where it does not say.
+        rest: SQS's counts of the queue afterwards; None if SQS did not answer.
     """
 
     drain_id: str
@@ -99,10 +99,10 @@ def drain(
     make_client: ClientFactory = sqs_client,
     progress: Progress = silent,
 ) -> DrainSummary:
-    """Move the queue's messages into the archive, each written durably before it is deleted.
+    """Move the queue's messages into the archive. Each is written durably before it is deleted.
 
-    A task that does not see the archive in which the driver writes receives nothing and says so in
-    ``stopped_by``. Killed at any point it leaves duplicate rows at worst, which every read removes.
+    A task that does not see the driver's archive receives nothing and says so in ``stopped_by``.
+    A drain that is killed leaves duplicate rows at worst, which every read removes.
 
     Raises:
         InputError: the queue or the archive cannot be used as given. Nothing was received.
@@ -123,7 +123,7 @@ def drain(
             make_client=make_client,
         )
         with progress("draining", _status(work, options, QueueCounts.of(queue))):
-            # One action, once: each evaluation of this frame receives and deletes.
+            # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))
             rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
     counts = [DrainCounts(**row.asDict()) for row in rows]
@@ -133,7 +133,7 @@ def drain(
 
 @dataclass(frozen=True, slots=True)
 class DrainWork:
-    """What each task takes along; ``run`` is what Spark calls."""
+    """What Spark sends to each task; Spark calls ``run``."""
 
     archive: Archive
     probe: Probe
@@ -143,7 +143,7 @@ class DrainWork:
     make_client: ClientFactory
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Drain with each task whose number comes in; yield its counts."""
+        """Run the task of each number in *batches*; yield its counts."""
         search_rarely()
         for batch in batches:
             counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
@@ -151,7 +151,7 @@ class DrainWork:
 
     def _run_task(self, index: int) -> DrainCounts:
         try:
-            # In this order: to check whether a folder can be written creates it.
+            # In this order: the check for a writable folder creates the folder.
             self.probe.check(self.archive)
             self.archive.check_writable()
             rules = self.rules_left(index)
@@ -169,7 +169,7 @@ class DrainWork:
             ).run()
 
     def rules_left(self, index: int) -> DrainRules:
-        """The task's rules; what a former attempt at it has taken counts towards its limit."""
+        """Return the task's rules, its limit less what an earlier attempt of the task has taken."""
         rules = self.rules[index]
         if rules.limit is None:
             return rules

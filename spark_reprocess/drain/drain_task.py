@@ -1,39 +1,183 @@
-"""One drain task's loop: receive a chunk, write it durably, only then delete it.
+"""One drain task: receive a chunk of messages, write it durably, only then delete it.
 
-Pure but for what it is given. Wherever it stops, each message is in the queue, in the archive, or
-in both; never in neither.
+No I/O but through the arguments. Wherever a task stops, each message is in the queue, in the
+archive, or in both; never in neither.
 """
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import MAX_RECEIVE
 from spark_reprocess.archive.dead_letter_schema import Row, to_row
-from spark_reprocess.drain.chunk import Chunk, Receipt
-from spark_reprocess.drain.drain_values import CHUNK_SECONDS, DrainCounts, DrainRules
-from spark_reprocess.drain.emptiness import Emptiness
 from spark_reprocess.errors import ArchiveError
 
+CHUNK_MESSAGES = 2000
+CHUNK_SECONDS = 10.0
+CHUNK_BYTES = 16 * 1024 * 1024
+"""Bodies and attributes of one chunk; the memory of a task is a small multiple of it."""
+
+EMPTY_POLLS = 3
+"""After so many empty answers in a row the task asks SQS how many messages it counts."""
+
+LAST_POLL = 12
+"""So many empty answers in a row end the task, whatever SQS counts. On a FIFO queue messages can be
+visible and still not be received, while others of their group are in flight elsewhere."""
+
 RECEIVE_TRIES = 3
-"""A receive that fails so often in a row ends the task; the client has repeated each before."""
+"""A receive that fails so often in a row ends the task; botocore has retried each before."""
 
 _NAMED_FAULTS = 10
 
 Received = list[Message | MalformedMessageError]
 
 
+@dataclass(frozen=True, slots=True)
+class DrainRules:
+    """The limits of a task.
+
+    Attributes:
+        is_fifo: one receive at a time, each with an attempt id, and the next chunk only after the
+            deletions: SQS returns no more of a message group while a part of it is in flight.
+        wait_seconds: of one long poll, 0 to 20.
+        visibility_timeout_seconds: how long a received message stays hidden; must cover a chunk,
+            its write and its deletes, or messages are received twice.
+        chunk_messages: size of a full chunk; receives in progress may add to it.
+        chunk_bytes: the same, in bytes of bodies and attributes.
+        receives: calls in progress at once.
+        limit: messages to take, None for all.
+        until_seconds: epoch seconds after which nothing more is received, None for never.
+    """
+
+    is_fifo: bool = False
+    wait_seconds: int = 2
+    visibility_timeout_seconds: int = 300
+    chunk_messages: int = CHUNK_MESSAGES
+    chunk_bytes: int = CHUNK_BYTES
+    receives: int = 1
+    limit: int | None = None
+    until_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class DrainCounts:
+    """Result of a task.
+
+    Attributes:
+        received: messages that could be read, each receive counted.
+        archived: rows written durably.
+        deleted: messages that SQS confirmed as deleted, all of them archived.
+        left: archived, but the deletion was not confirmed: SQS returns them again, and reading
+            the archive removes the second row.
+        unreadable: receives of messages that could not be parsed; they stay in the queue.
+        faults: what was wrong with the first few of those.
+        stopped_by: why the task ended early; None if the queue was empty or a limit was reached.
+    """
+
+    received: int = 0
+    archived: int = 0
+    deleted: int = 0
+    left: int = 0
+    unreadable: int = 0
+    faults: list[str] = field(default_factory=list)
+    stopped_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is needed to delete a message whose row is written."""
+
+    message_id: str
+    receipt_handle: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The messages between two writes. If one is received twice, its later receipt is kept."""
+
+    size_bytes: int = 0
+    _rows: dict[str, Row] = field(default_factory=dict)
+    _receipts: dict[str, Receipt] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, message: Message, row: Row) -> bool:
+        """Add a message; return whether it is new."""
+        is_new = message.message_id not in self._rows
+        if is_new:
+            self._rows[message.message_id] = row
+            self.size_bytes += size_bytes(message.body, message.attributes)
+        self._receipts[message.message_id] = Receipt(message.message_id, message.receipt_handle)
+        return is_new
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows, in the order of receipt."""
+        return list(self._rows.values())
+
+    def receipts(self, at_most: int) -> list[Sequence[Receipt]]:
+        """Return the receipts in batches of *at_most*."""
+        receipts = list(self._receipts.values())
+        return [receipts[start : start + at_most] for start in range(0, len(receipts), at_most)]
+
+
+@dataclass(slots=True)
+class EmptyQueueDetector:
+    """Decides from the answers of one task when its queue is empty.
+
+    An empty answer does not show it: a short poll asks only some of SQS's servers, and messages may
+    be delayed. So it takes several empty answers in a row, and SQS's own count of visible messages.
+    That count is approximate and may lag by a minute
+    (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-resources-required-process-messages.html),
+    so ``LAST_POLL`` empty answers in a row suffice without it.
+
+    Attributes:
+        count_visible: asks SQS how many messages are visible; None if SQS does not answer.
+    """
+
+    count_visible: Callable[[], int | None]
+    _empty_polls: int = 0
+    _is_empty: bool = False
+
+    def record(self, messages: int) -> None:
+        """Take the number of messages in an answer."""
+        self._empty_polls = 0 if messages else self._empty_polls + 1
+        if self._empty_polls >= LAST_POLL:
+            self._is_empty = True
+        elif self._empty_polls and self._empty_polls % EMPTY_POLLS == 0:
+            self._is_empty = self.count_visible() == 0
+        else:
+            self._is_empty = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the queue counts as empty."""
+        return self._is_empty
+
+    @property
+    def was_empty(self) -> bool:
+        """Whether the last answer was empty."""
+        return self._empty_polls > 0
+
+    def wait_seconds(self, wanted: int) -> int:
+        """Return the length of the next poll. One of 1 s or more asks all of SQS's servers."""
+        return wanted if self._empty_polls < EMPTY_POLLS else max(1, wanted)
+
+
 class ParkedQueue(Protocol):
-    """What a drain needs of a queue, from several threads. ``dlq_replay.sqs.SqsQueue`` is one."""
+    """The queue that is drained, used by several threads; ``dlq_replay.sqs.SqsQueue``."""
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The queue's URL."""
 
     def receive(
         self,
@@ -50,7 +194,7 @@ class ParkedQueue(Protocol):
 
 
 class DrainTask:
-    """The loop of one task over one queue."""
+    """The loop of one task."""
 
     def __init__(
         self,
@@ -61,21 +205,21 @@ class DrainTask:
         count_visible: Callable[[], int | None],
         now_seconds: Callable[[], float],
     ) -> None:
-        """Take what the loop needs.
+        """Set up the loop.
 
         Args:
-            queue: what to empty.
+            queue: the queue to empty.
             write: returns only once its rows are durable; raises ArchiveError.
-            rules: how.
+            rules: limits.
             executor: runs receives and deletes.
-            count_visible: see ``Emptiness``.
-            now_seconds: the time of day.
+            count_visible: see ``EmptyQueueDetector``.
+            now_seconds: the time of day, epoch seconds.
         """
         self._queue = queue
         self._write = write
         self._rules = rules
         self._executor = executor
-        self._emptiness = Emptiness(count_visible)
+        self._detector = EmptyQueueDetector(count_visible)
         self._now_seconds = now_seconds
         self._counts = DrainCounts()
         self._taken = 0
@@ -96,35 +240,35 @@ class DrainTask:
         until = self._rules.until_seconds
         return (
             self._counts.stopped_by is not None
-            or self._emptiness.is_empty
+            or self._detector.is_empty
             or self._rules.limit == self._taken
             or (until is not None and self._now_seconds() >= until)
         )
 
     def _gather(self) -> Chunk:
-        """Receive until the chunk is full or old, or nothing more comes."""
+        """Receive until the chunk is full, ``CHUNK_SECONDS`` are over, or the task ends."""
         chunk = Chunk()
         full_at = self._now_seconds() + CHUNK_SECONDS
-        flights: dict[Future[Received | QueueError], int] = {}
+        calls: dict[Future[Received | QueueError], int] = {}
         while True:
-            while self._wants_more(chunk, len(flights), full_at):
+            while self._wants_more(chunk, len(calls), full_at):
                 room = self._room()
                 self._reserved += room
-                flights[self._executor.submit(self._receive, room, self._wait(chunk))] = room
-            if not flights:
+                calls[self._executor.submit(self._receive, room, self._wait(chunk))] = room
+            if not calls:
                 return chunk
-            for landed in wait(flights, return_when=FIRST_COMPLETED).done:
-                self._reserved -= flights.pop(landed)
-                self._take(landed.result(), chunk)
+            for ended in wait(calls, return_when=FIRST_COMPLETED).done:
+                self._reserved -= calls.pop(ended)
+                self._take(ended.result(), chunk)
 
-    def _wants_more(self, chunk: Chunk, flights: int, full_at: float) -> bool:
-        if flights == self._rules.receives or self._is_over() or self._room() == 0:
+    def _wants_more(self, chunk: Chunk, calls: int, full_at: float) -> bool:
+        if calls == self._rules.receives or self._is_over() or self._room() == 0:
             return False
-        if chunk and self._rules.is_fifo and self._emptiness.was_empty:
+        if chunk and self._rules.is_fifo and self._detector.was_empty:
             return False
         answer_bytes = self._largest_answer_bytes
         each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
-        expected_bytes = chunk.size_bytes + flights * each
+        expected_bytes = chunk.size_bytes + calls * each
         return (
             len(chunk) < self._rules.chunk_messages
             and expected_bytes < self._rules.chunk_bytes
@@ -139,9 +283,9 @@ class DrainTask:
 
     def _wait(self, chunk: Chunk) -> int:
         if len(chunk) and self._rules.is_fifo:
-            # What is in the chunk may be all that can be had until it is deleted.
+            # SQS may return nothing more until the messages of this chunk are deleted.
             return 0
-        wanted = self._emptiness.wait_seconds(self._rules.wait_seconds)
+        wanted = self._detector.wait_seconds(self._rules.wait_seconds)
         until = self._rules.until_seconds
         return wanted if until is None else min(wanted, max(0, int(until - self._now_seconds())))
 
@@ -164,7 +308,7 @@ class DrainTask:
         if isinstance(received, QueueError):
             self._counts.stopped_by = str(received)
             return
-        self._emptiness.saw(len(received))
+        self._detector.record(len(received))
         before = chunk.size_bytes
         for message, row in self._readable(received):
             self._counts.received += 1
@@ -184,14 +328,14 @@ class DrainTask:
                     self._counts.faults.append(str(error))
 
     def _settle(self, chunk: Chunk) -> bool:
-        """Write, then delete. Return False where the write failed: then nothing is deleted."""
+        """Write, then delete. Return False if the write failed; then nothing is deleted."""
         try:
             self._write(chunk.rows)
         except ArchiveError as error:
             self._counts.stopped_by = str(error)
             return False
         self._counts.archived += len(chunk)
-        # Of the chunk before; they went on while this one came in.
+        # Deletions of the chunk before ran while this one was received.
         self._await_deletions()
         for batch in chunk.receipts(MAX_RECEIVE):
             self._deletions.append(self._executor.submit(self._delete, batch))

@@ -25,7 +25,7 @@ from spark_reprocess.archive.probe import Probe
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
-from spark_reprocess.drain.drain_values import DrainRules
+from spark_reprocess.drain.drain_task import DrainRules
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.failures import SPARK_FAILURES

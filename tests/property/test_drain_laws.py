@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.drain.chunk import Chunk
-from spark_reprocess.drain.drain_task import DrainTask, Received
-from spark_reprocess.drain.drain_values import DrainCounts, DrainRules
+from spark_reprocess.drain.drain_task import Chunk, DrainCounts, DrainRules, DrainTask, Received
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.queue_counts import QueueCounts
 from tests.inline_executor import InlineExecutor

@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import Row
-from spark_reprocess.drain.chunk import Receipt
-from spark_reprocess.drain.drain_task import DrainTask
-from spark_reprocess.drain.drain_values import CHUNK_SECONDS, DrainCounts, DrainRules
-from spark_reprocess.drain.emptiness import EMPTY_POLLS, LAST_POLL
+from spark_reprocess.drain.drain_task import (
+    CHUNK_SECONDS,
+    EMPTY_POLLS,
+    LAST_POLL,
+    DrainCounts,
+    DrainRules,
+    DrainTask,
+    Receipt,
+)
 from spark_reprocess.errors import ArchiveError
 from tests.builders import message, text
 from tests.inline_executor import InlineExecutor
