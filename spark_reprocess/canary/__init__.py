@@ -1,5 +1,5 @@
-"""A sample of a redrive goes first; what comes of it decides whether the rest follows.
+"""The canary: a sample of a redrive is sent first, and its failures decide about the rest.
 
-Read ``share``, ``sampling``, ``vigil`` and ``verdict``, which are pure, then ``watch``, the loop,
-and ``live``, which looks at real queues.
+``options``, ``sample``, ``observation_window`` and ``verdict`` do no I/O; ``watch`` is the loop,
+``preflight`` checks the queues, and ``probe`` reads them.
 """

@@ -1,38 +1,88 @@
-"""What is asked of a canary, and whether it can be told at all. Pure."""
+"""The options of a canary, and how long to wait for its failures. No I/O."""
 
+import math
+import re
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Self
 
-from spark_reprocess.canary.share import NONE, Share
-from spark_reprocess.canary.vigil import COUNTS_LAG_SECONDS, MARGIN_SECONDS, Redelivery
-from spark_reprocess.canary.watch import GRACE_SECONDS
+from spark_reprocess.canary.observation_window import (
+    COUNTS_LAG_SECONDS,
+    GRACE_SECONDS,
+    MARGIN_SECONDS,
+    Redelivery,
+)
 from spark_reprocess.errors import InputError
 
-_LEAST_LOOKS = 10
-"""In a wait that is shorter than usual."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%")
+_WHOLE = 100
 
-_MOST_LOOKS = 30
-"""In a longer one, as far as ``_MOST_SECONDS_APART`` lets it. On a queue with live traffic any look
-may show a message that is received a moment later, and two such looks restart the wait."""
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number of messages of at least 0, or a percentage from 0 to 100."""
+
+    number: Decimal
+    is_percent: bool
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read ``20`` or ``2.5%``.
+
+        Raises:
+            ValueError: *text* is neither; the message names the rule.
+        """
+        if _NUMBER.fullmatch(text):
+            return cls(Decimal(text), is_percent=False)
+        match = _PERCENT.fullmatch(text)
+        if match is None or Decimal(match[1]) > _WHOLE:
+            raise ValueError("must be a whole number, or a percentage from 0% to 100%")
+        return cls(Decimal(match[1]), is_percent=True)
+
+    def at_least(self, total: int) -> int:
+        """Return the number of *total*, rounded up; at most *total*."""
+        return min(total, math.ceil(self._exactly(total)))
+
+    def at_most(self, total: int) -> int:
+        """Return the number of *total*, rounded down; at most *total*."""
+        return min(total, math.floor(self._exactly(total)))
+
+    def _exactly(self, total: int) -> Decimal:
+        return self.number * total / _WHOLE if self.is_percent else self.number
+
+    def __str__(self) -> str:
+        return f"{self.number}%" if self.is_percent else str(self.number)
+
+
+NONE = Share(Decimal(0), is_percent=False)
+
+_LEAST_READINGS = 10
+"""Readings of the main queue in a short wait."""
+
+_MOST_READINGS = 30
+"""In a long wait, where ``_MOST_SECONDS_APART`` allows it. On a queue with live traffic any reading
+may show a message that is received a moment later, and two such readings restart the wait."""
 
 _MOST_SECONDS_APART = 30.0
-"""So that a backlog that lasts for ``MARGIN_SECONDS`` is seen at two looks."""
+"""So that two readings show a backlog that lasts for ``MARGIN_SECONDS``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryOptions:
-    """How large a canary is and what is made of it.
+    """How large a canary is, how long it is observed, and how many may return.
 
     Attributes:
         size: messages to send ahead, over all groups; each group gets at least one.
         parked_queue_url: where failures come back.
-        wait_seconds: how long to wait for them, None for the least that tells anything.
-        max_return: how many, or what share, of a group's canaries may come back.
-        is_wait_forced: take *wait_seconds* though a failure may take longer to come back, and
-            no more than that instead of ``COUNTS_LAG_SECONDS``.
+        wait_seconds: how long to wait for them, None for the shortest wait that suffices.
+        max_return: number or share of a group's canaries that may come back.
+        is_wait_forced: use *wait_seconds* although a failure may take longer to come back, and also
+            instead of ``COUNTS_LAG_SECONDS`` if it is less.
         consumer_max_seconds: the longest that the consumer keeps one message hidden, None for the
             queue's visibility timeout.
-        poll_seconds: between two looks, unless the wait asks for another pace.
-        grace_seconds: see ``watch.GRACE_SECONDS``.
+        poll_seconds: between two readings of the main queue; see ``reading_interval_seconds``.
+        grace_seconds: see ``GRACE_SECONDS``.
     """
 
     size: Share
@@ -44,17 +94,17 @@ class CanaryOptions:
     poll_seconds: float = 5.0
     grace_seconds: float = GRACE_SECONDS
 
-    def looks_apart_seconds(self, wait_seconds: float) -> float:
-        """Between two looks in a wait of *wait_seconds*.
+    def reading_interval_seconds(self, wait_seconds: float) -> float:
+        """Return the time between two readings in a wait of *wait_seconds*.
 
-        Less than ``poll_seconds`` where the wait is short, more where it is long.
+        Less than ``poll_seconds`` if the wait is short, more if it is long.
         """
-        least = min(self.poll_seconds, wait_seconds / _LEAST_LOOKS)
-        return max(least, min(_MOST_SECONDS_APART, wait_seconds / _MOST_LOOKS))
+        least = min(self.poll_seconds, wait_seconds / _LEAST_READINGS)
+        return max(least, min(_MOST_SECONDS_APART, wait_seconds / _MOST_READINGS))
 
-    def first_look_seconds(self, redelivery: Redelivery) -> float:
-        """Return the seconds after the send before which SQS's counts say nothing about it."""
-        seconds = redelivery.first_look_seconds
+    def stale_seconds(self, redelivery: Redelivery) -> float:
+        """Return for how long after the send SQS's counts are ignored."""
+        seconds = redelivery.stale_seconds
         if self.is_wait_forced and self.wait_seconds is not None:
             return seconds - max(0.0, COUNTS_LAG_SECONDS - self.wait_seconds)
         return seconds
@@ -64,11 +114,11 @@ class CanaryOptions:
 
         Args:
             redelivery: of the destination.
-            failures_in_a_row: how many failures have to show before a group has failed, where
-                they can only come one behind the other.
+            failures_in_a_row: how many failures a failed group needs, if they can only come one
+                after the other.
 
         Raises:
-            InputError: failures could not show, or not within ``wait_seconds``.
+            InputError: failures could not come back, or not within ``wait_seconds``.
         """
         if self.is_wait_forced and self.wait_seconds is not None:
             return self.wait_seconds

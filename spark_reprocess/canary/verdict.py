@@ -1,15 +1,15 @@
-"""What a canary says of each group. Pure."""
+"""The verdict of a canary on each group. No I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from spark_reprocess.canary.share import Share
+from spark_reprocess.canary.options import Share
 from spark_reprocess.queue_counts import QueueCounts
 
 
 class Verdict(StrEnum):
-    """Whether the rest of a group may follow; unknown stops like failure."""
+    """Whether the rest of a group may be sent; unknown stops the group as failed does."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -23,10 +23,10 @@ class GroupVerdict:
     Attributes:
         sent: canaries of which SQS confirmed that it has them.
         returned: canaries that came back to the parked queue.
-        allowed: how many of them may.
-        why: what is not known; empty for the other verdicts.
-        failures: of those that came back, by first id, the type of the recorded error; empty where
-            none was recorded.
+        allowed: how many may come back.
+        why: why the verdict is unknown; empty for the other verdicts.
+        failures: the canaries that came back, by first id: the type of the recorded error, empty
+            if none was recorded.
     """
 
     group_id: str
@@ -40,12 +40,12 @@ class GroupVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CanaryReport:
-    """A whole canary.
+    """The verdicts on all groups.
 
     Attributes:
-        waited_seconds: from its last send to the verdict.
-        archived: messages that came into the archive while it was waited for, of any kind.
-        main_queue: its counts at the last look, None where there was none.
+        waited_seconds: from the last send to the verdict.
+        archived: messages of any kind that were drained into the archive meanwhile.
+        main_queue: its counts at the last reading, None if there was none.
     """
 
     groups: tuple[GroupVerdict, ...]
@@ -55,7 +55,7 @@ class CanaryReport:
 
     @property
     def stopped_groups(self) -> tuple[str, ...]:
-        """The groups whose rest must not follow."""
+        """The groups whose rest must not be sent."""
         return tuple(one.group_id for one in self.groups if one.verdict is not Verdict.PASSED)
 
 
@@ -74,7 +74,7 @@ def joined(reports: Sequence[CanaryReport]) -> CanaryReport | None:
 def with_failures(
     groups: Iterable[GroupVerdict], failures: Mapping[str, Mapping[str, str]]
 ) -> tuple[GroupVerdict, ...]:
-    """Add which canaries came back, by group id and first id, with the type of their error."""
+    """Add *failures*, by group id and first id the error types of canaries that came back."""
     return tuple(replace(one, failures=failures.get(one.group_id, {})) for one in groups)
 
 
@@ -90,9 +90,9 @@ def judge(
     Args:
         sent: by group id, how many canaries SQS confirmed.
         returned: by group id, how many came back.
-        max_return: how many, or what share, of a group's canaries may come back.
-        unknown: why the wait told nothing; empty where it did. Failures that were seen count
-            all the same.
+        max_return: number or share of a group's canaries that may come back.
+        unknown: why the wait gave no answer; empty if it did. Failures that were seen count in
+            either case.
         never_sent: groups without a canary, and why.
     """
     judged = [

@@ -1,61 +1,61 @@
-"""The loop that waits for canaries to come back: look, fetch, look again. Pure but for its eyes.
+"""The loop that waits for canaries to come back. No I/O but through its probe.
 
-Whoever dies here loses nothing: the canaries stand in the ledger as sent, and those that fail are
-parked like any other message. The next run takes a new canary of what is left.
+A driver that dies here loses nothing: the ledger has the canaries as sent, and those that fail are
+parked like any other message. The next run sends a new canary of what is left.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_reprocess.canary.share import Share
+from spark_reprocess.canary.observation_window import (
+    GRACE_SECONDS,
+    MOST_RESTARTS,
+    ObservationWindow,
+)
+from spark_reprocess.canary.options import Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.vigil import MOST_RESTARTS, Vigil
 from spark_reprocess.figures import duration
 from spark_reprocess.queue_counts import QueueCounts
 
-GRACE_SECONDS = 120.0
-"""How long, after the wait, dead letters that are under way may take to be parked."""
-
-_READS_IN_A_LOOK = 3
-_READS_APART_SHARE = 0.2
-"""Of the time between two looks. A message that nobody receives is in every count, one of live
-traffic is in few: a look shows a backlog only where each of its reads does."""
+_COUNTS_PER_READING = 3
+_COUNTS_APART_SHARE = 0.2
+"""Of the time between two readings. A message that no consumer receives is in every count, one of
+live traffic is in few: a reading shows a backlog only if each of its counts does."""
 
 _NOT_PARKED = "dead letters wait in the DLQ, perhaps canaries; is its replay function running?"
 
 
-class Eyes(Protocol):
-    """What can be seen of the canaries. None is a queue that could not be asked just now."""
+class Probe(Protocol):
+    """Reads queues and archive. None means that SQS did not answer."""
 
     def main(self) -> QueueCounts | None:
-        """The main queue."""
+        """Return the counts of the main queue."""
 
     def dead_letters_waiting(self) -> int | None:
-        """Dead letters that nobody has decided about yet: a canary may be among them."""
+        """Return how many dead letters are undecided: canaries may be among them."""
 
     def parked(self) -> QueueCounts | None:
-        """The parked queue."""
+        """Return the counts of the parked queue."""
 
     def fetch(self) -> str:
-        """Bring the parked queue into the archive; say why that failed, or nothing."""
+        """Drain the parked queue into the archive; return why that failed, empty if it did not."""
 
     def returned(self) -> Mapping[str, str]:
-        """The messages that came back with this plan's id since ``remember``, by first id.
+        """Return messages that came back with this plan's id since the baseline, by first id.
 
-        With each the type of the error that its consumer recorded, empty where it recorded none.
+        The value is the type of the error that the consumer recorded, empty if it recorded none.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the wait brought.
+class Observation:
+    """Result of the wait.
 
     Attributes:
-        failures: by group id and first id, the canaries that came back, with the type of each
-            one's error.
-        unknown: why the wait tells nothing about those that did not; empty where it does.
-        main_queue: its counts at the last look, None where it could not be asked.
+        failures: the canaries that came back, by group id and first id: the type of the error.
+        unknown: why the others may have failed, too; empty if they did not.
+        main_queue: its counts at the last reading, None if SQS did not answer.
     """
 
     failures: Mapping[str, Mapping[str, str]]
@@ -64,7 +64,7 @@ class Seen:
 
     @property
     def returned(self) -> dict[str, int]:
-        """By group id, how many canaries came back."""
+        """Canaries that came back, by group id."""
         return {group_id: len(of_group) for group_id, of_group in self.failures.items()}
 
 
@@ -75,16 +75,16 @@ class Watch:
     Attributes:
         canaries: by first id, the group of each canary that may have been sent.
         sent: by group id, how many of them SQS confirmed.
-        now_seconds: on a clock that nobody sets: the waits must not be cut short.
+        now_seconds: a monotonic clock: setting the time of day must not shorten the wait.
         pause: sleeps so many seconds, or less.
-        stopped: why the waiting must end now, empty while it may go on.
+        stopped: why the wait must end now, empty while it may go on.
     """
 
     canaries: Mapping[str, str]
     sent: Mapping[str, int]
     max_return: Share
-    vigil: Vigil
-    eyes: Eyes
+    window: ObservationWindow
+    probe: Probe
     now_seconds: Callable[[], float]
     pause: Callable[[float], object]
     stopped: Callable[[], str]
@@ -94,61 +94,61 @@ class Watch:
     _main: QueueCounts | None = None
     _trouble: str = ""
 
-    def run(self) -> Seen:
-        """Wait until every group has failed, the time is over, or something is in the way."""
+    def run(self) -> Observation:
+        """Wait until every group has failed, the wait is over, or it must end."""
         unknown = self._wait() or self._settle()
-        return self._seen(unknown)
+        return self._observation(unknown)
 
     def status(self) -> str:
-        """What to show while it goes on."""
+        """Return the progress line."""
         counts = self._main
-        held = (
+        backlog = (
             f"main queue: {counts.visible:,} waiting, {counts.in_flight:,} in flight"
             if counts
             else "main queue cannot be asked"
         )
-        left = duration(self.vigil.seconds_left(self.now_seconds()))
+        left = duration(self.window.seconds_left(self.now_seconds()))
         phase = (
             f"at most {left} until its backlog is gone"
-            if self.vigil.started_at is None
+            if self.window.started_at is None
             else f"verdict in {left}"
         )
         total = sum(self.sent.values())
-        return f"{held}; {phase}; {len(self._returned):,} of {total:,} came back"
+        return f"{backlog}; {phase}; {len(self._returned):,} of {total:,} came back"
 
     def _wait(self) -> str:
         while not (why := self.stopped()):
-            self._main = self._look_at_main()
+            self._main = self._read_main_queue()
             now = self.now_seconds()
-            self.vigil.see(now, self._main)
+            self.window.record(now, self._main)
             self._fetch()
-            if self._is_decided() or self.vigil.is_over(now):
+            if self._is_decided() or self.window.is_over(now):
                 return ""
-            if self.vigil.has_given_up(now):
+            if self.window.has_given_up(now):
                 return self._backlog_sentence()
             self.pause(self.poll_seconds)
         return why
 
-    def _look_at_main(self) -> QueueCounts | None:
-        counts = self.eyes.main()
-        for _ in range(_READS_IN_A_LOOK - 1):
+    def _read_main_queue(self) -> QueueCounts | None:
+        counts = self.probe.main()
+        for _ in range(_COUNTS_PER_READING - 1):
             if counts is not None and not counts.visible:
                 break
-            self.pause(self.poll_seconds * _READS_APART_SHARE)
-            counts = self.eyes.main() or counts
+            self.pause(self.poll_seconds * _COUNTS_APART_SHARE)
+            counts = self.probe.main() or counts
         return counts
 
     def _settle(self) -> str:
-        """Look until nothing that might be a canary is on its way; the DLQ first, as they come."""
+        """Wait until no canary can be on its way: the DLQ first, then the parked queue."""
         until = self.now_seconds() + self.grace_seconds
         has_seen_no_dead_letters = False
         while not self._is_decided():
-            has_seen_no_dead_letters |= self.eyes.dead_letters_waiting() == 0
+            has_seen_no_dead_letters |= self.probe.dead_letters_waiting() == 0
             self._fetch(is_last=True)
-            parked = self.eyes.parked()
+            parked = self.probe.parked()
             is_empty = parked is not None and parked.total == 0 and not self._trouble
             if has_seen_no_dead_letters and is_empty:
-                self._look()
+                self._count_returned()
                 return ""
             if why := self.stopped():
                 return why
@@ -158,34 +158,34 @@ class Watch:
         return ""
 
     def _fetch(self, *, is_last: bool = False) -> None:
-        parked = self.eyes.parked()
+        parked = self.probe.parked()
         if parked is None or not (parked.visible or is_last):
             return
-        self._trouble = self.eyes.fetch()
-        self._look()
+        self._trouble = self.probe.fetch()
+        self._count_returned()
 
-    def _look(self) -> None:
-        found = self.eyes.returned()
+    def _count_returned(self) -> None:
+        found = self.probe.returned()
         self._returned |= {one: found[one] for one in found.keys() & self.canaries.keys()}
 
-    def _seen(self, unknown: str = "") -> Seen:
+    def _observation(self, unknown: str = "") -> Observation:
         failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
         for first_id, error in sorted(self._returned.items()):
             failures[self.canaries[first_id]][first_id] = error
-        return Seen(failures, unknown, self._main)
+        return Observation(failures, unknown, self._main)
 
     def _is_decided(self) -> bool:
-        verdicts = judge(self.sent, self._seen().returned, self.max_return)
+        verdicts = judge(self.sent, self._observation().returned, self.max_return)
         return all(one.verdict is Verdict.FAILED for one in verdicts)
 
     def _backlog_sentence(self) -> str:
         if self._main is None:
             return "the main queue could not be asked for its backlog"
-        restarts = self.vigil.restarts
+        restarts = self.window.restarts
         what = (
             f"came back {restarts:,} times"
             if restarts > MOST_RESTARTS
-            else f"was not gone within {duration(self.vigil.wait_seconds)}"
+            else f"was not gone within {duration(self.window.wait_seconds)}"
         )
         return (
             f"the main queue's backlog {what}: "

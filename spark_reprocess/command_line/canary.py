@@ -3,9 +3,8 @@
 import argparse
 from typing import Any
 
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sampling import Drawn
-from spark_reprocess.canary.share import NONE, Share
+from spark_reprocess.canary.options import NONE, CanaryOptions, Share
+from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_line, print_table
@@ -112,23 +111,23 @@ _NAMED_GROUPS = 5
 _NAMED_MESSAGES = 5
 
 
-def print_drawn(drawn: Drawn) -> None:
+def print_sample(sample: CanarySample) -> None:
     """Print which canary a run would send, or which one is recommended."""
-    groups = [f"{group_id} {count:,}" for group_id, count in drawn.counts.items()]
+    groups = [f"{group_id} {count:,}" for group_id, count in sample.counts.items()]
     shown = ", ".join(groups[:_NAMED_GROUPS]) + (", …" if len(groups) > _NAMED_GROUPS else "")
-    if drawn.is_recommended:
+    if sample.is_recommended:
         print_line(
-            f"recommended: --canary {drawn.total} --parked-queue-url URL sends {drawn.total:,} "
+            f"recommended: --canary {sample.total} --parked-queue-url URL sends {sample.total:,} "
             f"messages ahead ({shown}) and the rest only of groups of which none comes back"
         )
     else:
-        print_line(f"canary: {drawn.total:,} messages would go ahead ({shown})")
+        print_line(f"canary: {sample.total:,} messages would go ahead ({shown})")
     print_line(
-        f"  its verdict takes {duration(drawn.wait_seconds)} from when the main queue's backlog is "
-        f"gone, which shows {duration(drawn.first_look_seconds)} after the send at the earliest"
+        f"  its verdict takes {duration(sample.wait_seconds)} from when the main queue's backlog "
+        f"is gone, which shows {duration(sample.stale_seconds)} after the send at the earliest"
     )
-    if drawn.without:
-        print_line(f"  no canary, and so stopped: {', '.join(drawn.without)}")
+    if sample.without:
+        print_line(f"  no canary, and so stopped: {', '.join(sample.without)}")
 
 
 def print_verdict(report: CanaryReport) -> None:

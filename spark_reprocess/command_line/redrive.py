@@ -18,7 +18,7 @@ from spark_reprocess.command_line.arguments import (
 )
 from spark_reprocess.command_line.canary import (
     add_canary,
-    print_drawn,
+    print_sample,
     print_verdict,
     stopped_sentence,
     take_canary,
@@ -191,7 +191,7 @@ def print_redrive(summary: RedriveSummary) -> None:
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.drawn:
-        print_drawn(summary.drawn)
+        print_sample(summary.drawn)
     print_line(_format_result(summary))
 
 

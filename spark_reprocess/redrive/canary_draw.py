@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.canary.observation_window import Redelivery
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sampling import Drawn, allocate
-from spark_reprocess.canary.vigil import Redelivery
+from spark_reprocess.canary.sample import CanarySample, allocate
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import Fate, has_room, with_waiting
 
@@ -21,7 +21,7 @@ _UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
 class Sample:
     """A canary's messages: *rows* are those of the plan's fates, with ``first_id``. Persisted."""
 
-    drawn: Drawn
+    drawn: CanarySample
     rows: DataFrame
 
 
@@ -61,8 +61,8 @@ def drawn_sample(
         allowed = max((options.max_return.at_most(count) for count in counts.values()), default=0)
         wait_seconds = options.wait(redelivery, allowed + 1 if context.to_fifo else 1)
         without = tuple(sorted(to_send.keys() - counts.keys()))
-        first_look_seconds = options.first_look_seconds(redelivery)
-        yield Sample(Drawn(counts, without, first_look_seconds, wait_seconds), rows)
+        stale_seconds = options.stale_seconds(redelivery)
+        yield Sample(CanarySample(counts, without, stale_seconds, wait_seconds), rows)
     finally:
         rows.unpersist()
 

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pyspark.sql import DataFrame
 
 from spark_reprocess.archive.ledger import LEDGER, Ledger, Outcome, timestamp
-from spark_reprocess.canary.live import LiveEyes
+from spark_reprocess.canary.observation_window import ObservationWindow
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.preflight import Preflight
+from spark_reprocess.canary.probe import QueueProbe
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
-from spark_reprocess.canary.vigil import Vigil
-from spark_reprocess.canary.watch import Seen, Watch
+from spark_reprocess.canary.watch import Observation, Watch
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.redrive.canary_draw import Sample
 from spark_reprocess.redrive.execution import Executor
@@ -71,7 +71,7 @@ class CanaryRun:
     context: RunContext
     planned_drains: Sequence[str]
     options: CanaryOptions
-    surroundings: Surroundings
+    preflight: Preflight
     name: str
     make_client: ClientFactory
 
@@ -81,15 +81,15 @@ class CanaryRun:
         Raises:
             ArchiveError: the archive cannot be read, or the verdict cannot be written.
         """
-        eyes = LiveEyes(
+        probe = QueueProbe(
             sample.rows.sparkSession,
             self.executor.archive,
-            self.surroundings.queues,
+            self.preflight.queues,
             self.context.plan_id,
             self.planned_drains,
             self.make_client,
         )
-        eyes.remember()
+        probe.take_baseline()
         planned = [Tally(one, Fate.SEND, count) for one, count in sample.drawn.counts.items()]
         context = replace(self.context, is_canary=True)
         executed = self.executor.execute(sample.rows, planned, context, f"canary-{self.name}")
@@ -100,24 +100,28 @@ class CanaryRun:
         }
         sent_at = time.monotonic()
         if executed.stopped_by:
-            seen = Seen({}, executed.stopped_by)
+            seen = Observation({}, executed.stopped_by)
         else:
             drawn = sample.drawn
-            vigil = Vigil(sent_at, drawn.first_look_seconds, drawn.wait_seconds)
-            seen = self._watched(settled, sent, vigil, eyes)
+            window = ObservationWindow(sent_at, drawn.stale_seconds, drawn.wait_seconds)
+            seen = self._watched(settled, sent, window, probe)
         missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.drawn.without]
         groups = judge(sent, seen.returned, self.options.max_return, seen.unknown, missing)
         groups = with_failures(groups, seen.failures)
         waited_seconds = time.monotonic() - sent_at
-        report = CanaryReport(groups, waited_seconds, eyes.archived, seen.main_queue)
+        report = CanaryReport(groups, waited_seconds, probe.archived, seen.main_queue)
         self._record(report)
         stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")
         outcomes = tuple(tally for tally in executed.outcomes if tally.word in list(Outcome))
         return Flight(report, tuple(pick.message_id for pick in settled), outcomes, stopped_by)
 
     def _watched(
-        self, settled: Mapping[Pick, Outcome], sent: Mapping[str, int], vigil: Vigil, eyes: LiveEyes
-    ) -> Seen:
+        self,
+        settled: Mapping[Pick, Outcome],
+        sent: Mapping[str, int],
+        window: ObservationWindow,
+        probe: QueueProbe,
+    ) -> Observation:
         reasons: list[str] = []
         is_stopping = threading.Event()
 
@@ -129,12 +133,12 @@ class CanaryRun:
             canaries={p.first_id: p.group_id for p, o in settled.items() if o in _MAY_RETURN},
             sent=sent,
             max_return=self.options.max_return,
-            vigil=vigil,
-            eyes=eyes,
+            window=window,
+            probe=probe,
             now_seconds=time.monotonic,
             pause=is_stopping.wait,
             stopped=lambda: reasons[0] if reasons else "",
-            poll_seconds=self.options.looks_apart_seconds(vigil.wait_seconds),
+            poll_seconds=self.options.reading_interval_seconds(window.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
         with asking_to_stop(stop), self.executor.progress("canary", watch.status):

@@ -19,10 +19,10 @@ from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.canary.sampling import Drawn, combined, recommended
-from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.observation_window import Redelivery
+from spark_reprocess.canary.preflight import Preflight
+from spark_reprocess.canary.sample import CanarySample, combined, recommended
 from spark_reprocess.canary.verdict import joined
-from spark_reprocess.canary.vigil import Redelivery
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -71,7 +71,7 @@ def redrive(
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = _context(plan, options, destinations, queues.room_bytes)
-    preflight = _Preflight(options, destinations, make_client)
+    preflight = _Preflights(options, destinations, make_client)
     preflight.check([options.destination])
     with ExitStack() as stack:
         lock = None
@@ -110,7 +110,7 @@ def _send(
     sender: Sender,
     context: RunContext,
     planned: Mapping[str, Sequence[Tally]],
-    preflights: Mapping[str, Surroundings],
+    preflights: Mapping[str, Preflight],
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow."""
     sent: dict[str, Sent] = {}
@@ -163,15 +163,15 @@ def _by_destination(
 
 
 @dataclass(frozen=True, slots=True)
-class _Preflight:
+class _Preflights:
     """Checks, once for each destination, that failures of a canary would show."""
 
     options: RedriveOptions
     destinations: Mapping[str, Attributes]
     make_client: ClientFactory
-    _checked: dict[str, Surroundings] = field(default_factory=dict)
+    _checked: dict[str, Preflight] = field(default_factory=dict)
 
-    def check(self, urls: Iterable[str]) -> Mapping[str, Surroundings]:
+    def check(self, urls: Iterable[str]) -> Mapping[str, Preflight]:
         """Check these destinations; return all that were checked. Empty without a canary.
 
         Raises:
@@ -181,7 +181,7 @@ class _Preflight:
         for url in urls:
             if canary and url not in self._checked:
                 attributes = self.destinations[url]
-                self._checked[url] = Surroundings.check(canary, url, attributes, self.make_client)
+                self._checked[url] = Preflight.check(canary, url, attributes, self.make_client)
         return self._checked
 
 
@@ -191,9 +191,9 @@ def _drawn(
     context: RunContext,
     options: RedriveOptions,
     destinations: Mapping[str, Attributes],
-) -> Drawn | None:
+) -> CanarySample | None:
     """Return the canary that would go ahead, or is recommended, over all destinations."""
-    found: list[Drawn] = []
+    found: list[CanarySample] = []
     for url, tallies in planned.items():
         redelivery, to_send = Redelivery.of(destinations[url]), to_send_by_group(tallies)
         if options.canary is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sampling import Drawn
+from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -173,7 +173,7 @@ class RedriveSummary:
     stopped_by: str = ""
     samples: tuple[EditSample, ...] = ()
     notes: tuple[str, ...] = ()
-    drawn: Drawn | None = None
+    drawn: CanarySample | None = None
     canary: CanaryReport | None = None
     max_rate: float | None = None
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.surroundings import Surroundings
+from spark_reprocess.canary.preflight import Preflight
 from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.plan.plan import Plan
@@ -57,7 +57,7 @@ class Sender:
     make_client: ClientFactory
 
     def send(
-        self, planned: Sequence[Tally], context: RunContext, preflight: Surroundings | None
+        self, planned: Sequence[Tally], context: RunContext, preflight: Preflight | None
     ) -> Sent:
         """Settle the messages for the context's destination that make work.
 
@@ -96,7 +96,7 @@ class Sender:
         rows: DataFrame,
         planned: Sequence[Tally],
         context: RunContext,
-        preflight: Surroundings,
+        preflight: Preflight,
         options: CanaryOptions,
     ) -> Sent:
         run = CanaryRun(

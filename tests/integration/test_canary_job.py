@@ -19,8 +19,7 @@ from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger
 from spark_reprocess.archive.message_store import read_archive, write_messages
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.share import Share
+from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.canary.verdict import Verdict
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.share import NONE, Share
+from spark_reprocess.canary.observation_window import MOST_RESTARTS, ObservationWindow, Redelivery
+from spark_reprocess.canary.options import NONE, CanaryOptions, Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.vigil import MOST_RESTARTS, Redelivery, Vigil
 from spark_reprocess.canary.watch import Watch
 from spark_reprocess.queue_counts import QueueCounts
 
@@ -122,24 +121,26 @@ class World:
         self.now += seconds
 
     def verdict(
-        self, consumer_max_seconds: int | None = None, make_vigil: type[Vigil] = Vigil
+        self,
+        consumer_max_seconds: int | None = None,
+        make_window: type[ObservationWindow] = ObservationWindow,
     ) -> Verdict:
         options = CanaryOptions(Share.of("1"), "url", consumer_max_seconds=consumer_max_seconds)
         wait_seconds = options.wait(self.redelivery)
-        first_look_seconds = options.first_look_seconds(self.redelivery)
+        stale_seconds = options.stale_seconds(self.redelivery)
         seen = Watch(
             {"first": "g"},
             {"g": 1},
             NONE,
-            make_vigil(0.0, first_look_seconds, wait_seconds),
+            make_window(0.0, stale_seconds, wait_seconds),
             self,
             lambda: self.now,
             self.sleep,
             lambda: "",
-            poll_seconds=options.looks_apart_seconds(wait_seconds),
+            poll_seconds=options.reading_interval_seconds(wait_seconds),
         ).run()
         # Each time it waits for the backlog to be gone, then for failures; there is an end.
-        assert self.now < first_look_seconds + (MOST_RESTARTS + 2) * 2 * (wait_seconds + 60)
+        assert self.now < stale_seconds + (MOST_RESTARTS + 2) * 2 * (wait_seconds + 60)
         (judged,) = judge({"g": 1}, seen.returned, NONE, seen.unknown)
         return judged.verdict
 
@@ -206,7 +207,7 @@ def test_canary_that_a_heartbeat_hides_never_passes_before_it_is_done(
 
 
 def live_traffic(chance: random.Random, per_second: int) -> Callable[[float], bool]:
-    """Messages at random, each received within 40 ms: one look in five sees one."""
+    """Messages at random, each received within 40 ms: one reading in five shows one."""
     taken: dict[int, list[tuple[float, float]]] = {}
 
     def is_waiting(now: float) -> bool:
@@ -238,38 +239,38 @@ def test_canary_behind_a_backlog_passes_once_it_is_handled(seed: int, backlog: f
     assert world.verdict() is Verdict.PASSED
 
 
-class BelievesEveryLook(Vigil):
+class BelievesEveryReading(ObservationWindow):
     """Starts the wait on counts that are older than the canary."""
 
-    def see(self, now: float, main: QueueCounts | None) -> None:
-        self.first_look_seconds = 0.0
-        super().see(now, main)
+    def record(self, now: float, main: QueueCounts | None) -> None:
+        self.stale_seconds = 0.0
+        super().record(now, main)
 
 
-class LooksNoMore(Vigil):
-    """Does not look at the main queue again once the wait has begun."""
+class ReadsNoMore(ObservationWindow):
+    """Does not read the main queue again once the wait has begun."""
 
-    def see(self, now: float, main: QueueCounts | None) -> None:
+    def record(self, now: float, main: QueueCounts | None) -> None:
         if self.started_at is None:
-            super().see(now, main)
+            super().record(now, main)
 
 
-class EndsOnABacklog(Vigil):
-    """Ends with the time, whatever the last look shows."""
+class EndsOnABacklog(ObservationWindow):
+    """Ends with the time, whatever the last reading shows."""
 
     def is_over(self, now: float) -> bool:
         return self.started_at is not None and self.seconds_left(now) == 0
 
 
-class WaitsForOneReceive(Vigil):
+class WaitsForOneReceive(ObservationWindow):
     """Waits as if the first failure had to show."""
 
     def seconds_left(self, now: float) -> float:
         return max(0.0, super().seconds_left(now) - VISIBILITY_SECONDS * (MAX_RECEIVES - 1))
 
 
-class LooksOnce(BelievesEveryLook, LooksNoMore):
-    """Believes the first two looks."""
+class LooksOnce(BelievesEveryReading, ReadsNoMore):
+    """Believes the first two readings."""
 
 
 RECEIVE = Receive(1.0, 30.0)
@@ -280,13 +281,13 @@ LATE = Receive(100.0, 30.0)
     ("broken", "receives", "is_stopped"),
     [
         (LooksOnce, [], True),
-        (LooksNoMore, [LATE], True),
+        (ReadsNoMore, [LATE], True),
         (EndsOnABacklog, [LATE, RECEIVE, RECEIVE], True),
         (WaitsForOneReceive, [LATE, RECEIVE, RECEIVE], False),
     ],
 )
 def test_laws_catch_a_broken_wait(
-    broken: type[Vigil], receives: list[Receive], is_stopped: bool
+    broken: type[ObservationWindow], receives: list[Receive], is_stopped: bool
 ) -> None:
     worlds = [
         World(
@@ -299,4 +300,4 @@ def test_laws_catch_a_broken_wait(
         for seed in range(300)
     ]
 
-    assert Verdict.PASSED in {world.verdict(make_vigil=broken) for world in worlds}
+    assert Verdict.PASSED in {world.verdict(make_window=broken) for world in worlds}

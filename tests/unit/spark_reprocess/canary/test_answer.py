@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from spark_reprocess.canary.sampling import Drawn
-from spark_reprocess.canary.share import NONE
+from spark_reprocess.canary.options import NONE
+from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
-from spark_reprocess.command_line.canary import print_drawn, print_verdict, stopped_sentence
+from spark_reprocess.command_line.canary import print_sample, print_verdict, stopped_sentence
 from spark_reprocess.queue_counts import QueueCounts
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
@@ -38,7 +38,7 @@ def test_counts_of_the_main_queue_stand_beside_the_verdict(
 
 
 def test_dry_run_says_how_long_the_verdict_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    print_drawn(Drawn({"g-1": 3}, (), 105, 960))
+    print_sample(CanarySample({"g-1": 3}, (), 105, 960))
 
     assert (
         "its verdict takes 16 min from when the main queue's backlog is gone, which shows "

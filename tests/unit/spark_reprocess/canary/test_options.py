@@ -1,10 +1,9 @@
 import pytest
 
-from spark_reprocess.canary.live import queue_url_beside
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sampling import Drawn, recommended
-from spark_reprocess.canary.share import Share
-from spark_reprocess.canary.vigil import Redelivery
+from spark_reprocess.canary.observation_window import Redelivery
+from spark_reprocess.canary.options import CanaryOptions, Share
+from spark_reprocess.canary.probe import queue_url_beside
+from spark_reprocess.canary.sample import CanarySample, recommended
 from spark_reprocess.errors import InputError
 
 REDELIVERY = Redelivery(30, 3, "arn:aws:sqs:eu-west-1:123456789012:dlq")
@@ -63,12 +62,12 @@ def test_wait_is_long_enough_for_a_consumer_that_extends_visibility() -> None:
         (1000, True, 0, 60),
     ],
 )
-def test_looks_count_from_a_minute_after_the_send_unless_the_wait_is_forced(
+def test_readings_count_from_a_minute_after_the_send_unless_the_wait_is_forced(
     asked: float | None, forced: bool, delay: int, seconds: float
 ) -> None:
     redelivery = Redelivery(30, 3, "arn", delay)
 
-    assert options(asked, forced=forced).first_look_seconds(redelivery) == seconds
+    assert options(asked, forced=forced).stale_seconds(redelivery) == seconds
 
 
 def test_queue_that_keeps_its_failures_needs_a_forced_wait() -> None:
@@ -80,10 +79,10 @@ def test_queue_that_keeps_its_failures_needs_a_forced_wait() -> None:
 @pytest.mark.parametrize(
     ("wait", "apart"), [(12, 1.2), (50, 5), (150, 5), (300, 10), (900, 30), (9000, 30)]
 )
-def test_looks_are_neither_few_in_a_short_wait_nor_many_in_a_long_one(
+def test_readings_are_neither_few_in_a_short_wait_nor_many_in_a_long_one(
     wait: float, apart: float
 ) -> None:
-    assert options().looks_apart_seconds(wait) == pytest.approx(apart)
+    assert options().reading_interval_seconds(wait) == pytest.approx(apart)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_looks_are_neither_few_in_a_short_wait_nor_many_in_a_long_one(
         "http://localhost:4566/queue/eu-west-1/123456789012/main",
     ],
 )
-def test_dlq_is_looked_for_beside_the_destination(url: str) -> None:
+def test_dlq_is_found_beside_the_destination(url: str) -> None:
     arn = "arn:aws:sqs:eu-west-1:123456789012:dlq"
 
     assert queue_url_beside(url, arn) == url.replace("/main", "/dlq")
@@ -101,7 +100,7 @@ def test_dlq_is_looked_for_beside_the_destination(url: str) -> None:
 
 
 def test_recommended_canary_is_marked_as_such() -> None:
-    assert recommended({"a": 1000, "b": 3}, REDELIVERY) == Drawn(
+    assert recommended({"a": 1000, "b": 3}, REDELIVERY) == CanarySample(
         {"a": 9, "b": 1}, (), 60, 150, is_recommended=True
     )
     assert recommended({"a": 1, "b": 1}, REDELIVERY) is None

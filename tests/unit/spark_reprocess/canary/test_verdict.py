@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.canary.share import NONE, Share
+from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.verdict import CanaryReport, Verdict, judge
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_reprocess.canary.share import NONE, Share
+from spark_reprocess.canary.observation_window import ObservationWindow
+from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.vigil import Vigil
-from spark_reprocess.canary.watch import Seen, Watch
+from spark_reprocess.canary.watch import Observation, Watch
 from spark_reprocess.queue_counts import QueueCounts
 
 CANARIES = {"f-1": "g", "f-2": "g", "f-3": "h"}
@@ -56,7 +56,7 @@ class World:
             CANARIES,
             SENT,
             max_return,
-            Vigil(0.0, 60.0, 150.0),
+            ObservationWindow(0.0, 60.0, 150.0),
             self,
             lambda: self.now,
             self.sleep,
@@ -67,7 +67,7 @@ class World:
         self.now += seconds
 
 
-def verdicts(seen: Seen, max_return: Share = NONE) -> dict[str, Verdict]:
+def verdicts(seen: Observation, max_return: Share = NONE) -> dict[str, Verdict]:
     groups = judge(SENT, seen.returned, max_return, seen.unknown)
     return {one.group_id: one.verdict for one in groups}
 

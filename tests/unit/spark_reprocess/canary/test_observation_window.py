@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.canary.vigil import Redelivery, Vigil
+from spark_reprocess.canary.observation_window import ObservationWindow, Redelivery
 from spark_reprocess.queue_counts import QueueCounts
 
 POLICY = '{"maxReceiveCount":%s,"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:dlq"}'
@@ -12,19 +12,19 @@ POLICY = '{"maxReceiveCount":%s,"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:d
 CLEAR = 0, 99
 BACKLOG = 3, 0
 NO_ANSWER = None
-Look = tuple[int, int] | None
+Reading = tuple[int, int] | None
 
 
-def vigil(*looks: tuple[float, Look]) -> Vigil:
-    """Sent at 1,000; looks count from 1,060 on; waits 100 s."""
-    one = Vigil(1000.0, 60.0, 100.0)
-    for now, depth in looks:
-        one.see(now, None if depth is None else QueueCounts(*depth, 0))
+def window(*readings: tuple[float, Reading]) -> ObservationWindow:
+    """Sent at 1,000; readings count from 1,060 on; waits 100 s."""
+    one = ObservationWindow(1000.0, 60.0, 100.0)
+    for now, depth in readings:
+        one.record(now, None if depth is None else QueueCounts(*depth, 0))
     return one
 
 
 @pytest.mark.parametrize(
-    ("looks", "start"),
+    ("readings", "start"),
     [
         ([], None),
         # Counts that lag by a minute may be older than the canaries.
@@ -35,7 +35,7 @@ def vigil(*looks: tuple[float, Look]) -> Vigil:
         ([(1060, BACKLOG), (1065, CLEAR), (1070, CLEAR)], 1070),
         # A message that is received a moment later is no backlog.
         ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, CLEAR), (1080, BACKLOG)], 1065),
-        # A backlog that lasts two looks restarts the wait, and so do two looks without an answer.
+        # A backlog of two readings restarts the wait, and so do two without an answer.
         ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG)], None),
         ([(1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, NO_ANSWER)], None),
         (
@@ -48,13 +48,13 @@ def vigil(*looks: tuple[float, Look]) -> Vigil:
     ],
 )
 def test_clock_starts_when_the_backlog_is_gone(
-    looks: list[tuple[float, Look]], start: float | None
+    readings: list[tuple[float, Reading]], start: float | None
 ) -> None:
-    assert vigil(*looks).started_at == start
+    assert window(*readings).started_at == start
 
 
 def test_wait_counts_from_the_start_of_the_clock() -> None:
-    one = vigil((1060, CLEAR), (1065, CLEAR))
+    one = window((1060, CLEAR), (1065, CLEAR))
 
     assert one.seconds_left(1100) == 65
     assert not one.is_over(1164.9)
@@ -63,16 +63,16 @@ def test_wait_counts_from_the_start_of_the_clock() -> None:
 
 
 @pytest.mark.parametrize("last", [BACKLOG, NO_ANSWER])
-def test_wait_does_not_end_while_messages_may_wait_to_be_received(last: Look) -> None:
-    one = vigil((1060, CLEAR), (1065, CLEAR), (1165, last))
+def test_wait_does_not_end_while_messages_may_wait_to_be_received(last: Reading) -> None:
+    one = window((1060, CLEAR), (1065, CLEAR), (1165, last))
     assert not one.is_over(1165)
 
-    one.see(1170, QueueCounts(*CLEAR, 0))
+    one.record(1170, QueueCounts(*CLEAR, 0))
     assert one.is_over(1170)
 
 
 def test_backlog_that_never_goes_is_given_up() -> None:
-    one = vigil((1060, BACKLOG))
+    one = window((1060, BACKLOG))
 
     assert not one.has_given_up(1159.9)
     assert one.has_given_up(1160)
@@ -80,32 +80,34 @@ def test_backlog_that_never_goes_is_given_up() -> None:
 
 
 def test_backlog_that_comes_back_and_stays_is_given_up() -> None:
-    one = vigil((1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG))
+    one = window((1060, CLEAR), (1065, CLEAR), (1070, BACKLOG), (1075, BACKLOG))
 
     assert not one.has_given_up(1174.9)
     assert one.has_given_up(1175)
 
 
 def test_backlog_that_comes_back_for_the_fourth_time_is_given_up() -> None:
-    one = vigil()
+    one = window()
     for number in range(4):
         assert not one.has_given_up(1060 + 20 * number)
         for step, depth in enumerate((CLEAR, CLEAR, BACKLOG, BACKLOG)):
-            one.see(1060 + 20 * number + 5 * step, QueueCounts(*depth, 0))
+            one.record(1060 + 20 * number + 5 * step, QueueCounts(*depth, 0))
 
     assert one.restarts == 4
     assert one.has_given_up(1135)
 
 
 @given(st.lists(st.sampled_from([CLEAR, BACKLOG, NO_ANSWER]), max_size=80))
-def test_verdict_comes_only_after_a_whole_wait_without_a_lasting_backlog(looks: list[Look]) -> None:
-    one = vigil()
-    for index, depth in enumerate(looks):
+def test_verdict_comes_only_after_a_whole_wait_without_a_lasting_backlog(
+    readings: list[Reading],
+) -> None:
+    one = window()
+    for index, depth in enumerate(readings):
         now = 1000.0 + 5 * index
-        one.see(now, None if depth is None else QueueCounts(*depth, 0))
+        one.record(now, None if depth is None else QueueCounts(*depth, 0))
         assert not (one.is_over(now) and one.has_given_up(now))
         if one.is_over(now):
-            waited = [look == CLEAR for look in looks[index - 21 : index + 1]]
+            waited = [reading == CLEAR for reading in readings[index - 21 : index + 1]]
             assert len(waited) == 22
             assert now - 21 * 5 >= 1060
             assert waited[0]
@@ -144,7 +146,7 @@ def test_queue_without_a_redrive_policy_has_no_dlq(attributes: dict[str, str]) -
 
 
 @pytest.mark.parametrize(("attributes", "seconds"), [({}, 60), ({"DelaySeconds": "45"}, 105)])
-def test_first_look_counts_when_counts_lag_no_more_and_the_queue_delays_no_more(
+def test_first_reading_counts_when_counts_lag_no_more_and_the_queue_delays_no_more(
     attributes: dict[str, str], seconds: int
 ) -> None:
-    assert Redelivery.of(attributes).first_look_seconds == seconds
+    assert Redelivery.of(attributes).stale_seconds == seconds

@@ -1,15 +1,14 @@
-"""The eyes of a canary's watch on real queues and a real archive.
+"""Reads the queues and the archive for ``watch``.
 
-What came back is counted in the archive, not by looking at the parked queue: a look without a
-deletion counts as a receive, hides messages from others, and on a queue of any size never sees all
-of them. So the parked queue is drained, which is what the archive is for, and each message's own
-context says which plan sent it.
+Returned canaries are counted in the archive, not in the parked queue: a receive without a deletion
+hides messages from others, adds to the receive count, and does not return all messages of a large
+queue. So the parked queue is drained, and the context of each message names the plan that sent it.
 
-An earlier return of the same message with the same plan, as after a canary that was in doubt, is
-told apart by its message id, not by the time: the clocks of SQS, of this driver and of another
-operator's may differ by any amount. What the archive and the parked queue hold before the send is
-none of this canary's. A copy that was still on its way to the parked queue then counts as a return:
-that stops its group, which is safe, and the next canary knows the copy.
+An earlier return of the same message by the same plan, as after a canary in doubt, is recognised by
+its message id, not by time: the clocks of SQS, of this driver and of other operators' machines may
+differ. Copies that the archive or the parked queue held before the send are not counted. A copy
+that was on its way to the parked queue then counts as a return. That stops its group, which is
+safe, and the next canary does not count it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,12 +29,12 @@ from spark_reprocess.errors import JobError
 from spark_reprocess.queue_counts import QueueCounts
 
 _MANY_MESSAGES = 2000
-"""From here on a drain is worth several tasks."""
+"""Above this number a drain is faster with several tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedQueues:
-    """URLs; *dead_letters* is None where failures are parked without a queue between."""
+    """URLs; *dead_letters* is None where the main queue's DLQ is the parked queue itself."""
 
     main: str
     dead_letters: str | None
@@ -43,12 +42,12 @@ class WatchedQueues:
 
 
 @dataclass(slots=True)
-class LiveEyes:
-    """Satisfies ``watch.Eyes``.
+class QueueProbe:
+    """Implements ``watch.Probe`` with SQS and the archive.
 
     Attributes:
-        planned_drains: drains of what the plan froze; they hold no copy with its id.
-        archived: how many messages of any kind were fetched so far.
+        planned_drains: the drains of the plan's messages; no copy in them was sent by the plan.
+        archived: messages of any kind that were fetched so far.
     """
 
     spark: SparkSession
@@ -58,31 +57,31 @@ class LiveEyes:
     planned_drains: Collection[str]
     make_client: ClientFactory
     archived: int = 0
-    _files: frozenset[str] = frozenset()
-    _earlier: frozenset[str] = frozenset()
+    _baseline_files: frozenset[str] = frozenset()
+    _baseline_ids: frozenset[str] = frozenset()
 
-    def remember(self) -> None:
-        """Take note of what is there already; call it before the first canary is sent.
+    def take_baseline(self) -> None:
+        """Record which copies are there already; call it before the first canary is sent.
 
         Raises:
             ArchiveError: the archive cannot be read.
         """
         parked = self.parked()
         if parked is None or parked.total:
-            # Where it fails, what is parked may count as returned: see above.
+            # If this fails, parked copies may count as returned: see above.
             self.fetch()
-        self._files = frozenset(self.archive.list(MESSAGES))
+        self._baseline_files = frozenset(self.archive.list(MESSAGES))
         drains = sorted(set(drain_ids(self.archive)) - set(self.planned_drains))
         if drains:
             ids = self._of_plan(drains).select("message_id").collect()
-            self._earlier = frozenset(row["message_id"] for row in ids)
+            self._baseline_ids = frozenset(row["message_id"] for row in ids)
 
     def main(self) -> QueueCounts | None:
-        """See ``Eyes``."""
+        """See ``Probe``."""
         return self._counts(self.queues.main)
 
     def dead_letters_waiting(self) -> int | None:
-        """See ``Eyes``. On FIFO those in flight are held, and have been decided about."""
+        """See ``Probe``. On a FIFO queue messages in flight are held: they are decided."""
         url = self.queues.dead_letters
         if url is None:
             return 0
@@ -93,11 +92,11 @@ class LiveEyes:
         return counts.visible + (0 if is_fifo else counts.in_flight)
 
     def parked(self) -> QueueCounts | None:
-        """See ``Eyes``."""
+        """See ``Probe``."""
         return self._counts(self.queues.parked)
 
     def fetch(self) -> str:
-        """See ``Eyes``."""
+        """See ``Probe``."""
         counts = self.parked()
         tasks = None if counts is None or counts.visible > _MANY_MESSAGES else 1
         options = DrainOptions(self.queues.parked, self.archive.root, tasks=tasks, wait_seconds=1)
@@ -109,14 +108,14 @@ class LiveEyes:
         return "; ".join(summary.stopped_by)
 
     def returned(self) -> Mapping[str, str]:
-        """See ``Eyes``."""
-        new = frozenset(self.archive.list(MESSAGES)) - self._files
+        """See ``Probe``."""
+        new = frozenset(self.archive.list(MESSAGES)) - self._baseline_files
         drains = sorted({drain_of(path) for path in new if path.endswith(".parquet")})
         if not drains:
             return {}
         errors: dict[str, str] = {}
         for row in self._of_plan(drains).collect():
-            if row["message_id"] not in self._earlier:
+            if row["message_id"] not in self._baseline_ids:
                 first_id = row["first_id"]
                 errors[first_id] = max(row["error_type"] or "", errors.get(first_id, ""))
         return errors
@@ -134,7 +133,7 @@ class LiveEyes:
 
 
 def queue_url_beside(url: str, arn: str) -> str | None:
-    """Return the URL of the queue *arn* in the Region of the queue at *url*; None for no ARN."""
+    """Return the URL of the queue *arn*, in the Region of the queue at *url*; None for no ARN."""
     if not arn:
         return None
     address = QueueAddress.from_arn(arn)

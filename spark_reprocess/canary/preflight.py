@@ -1,23 +1,23 @@
-"""The queues around a canary: whether a failure there could be told at all."""
+"""Preflight check of a canary: whether its queues can show a failure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from spark_reprocess.canary.live import WatchedQueues, queue_url_beside
+from spark_reprocess.canary.observation_window import Redelivery
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.vigil import Redelivery
+from spark_reprocess.canary.probe import WatchedQueues, queue_url_beside
 from spark_reprocess.clients import ClientFactory, require_queue
 from spark_reprocess.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where a canary flies.
+class Preflight:
+    """The queues of a canary that passed the check.
 
     Attributes:
         redelivery: of the destination.
-        queues: what is watched.
+        queues: to watch.
     """
 
     redelivery: Redelivery
@@ -31,13 +31,13 @@ class Surroundings:
         attributes: Mapping[str, str],
         make_client: ClientFactory,
     ) -> Self:
-        """Look at every queue that will have to be watched.
+        """Check every queue that has to be watched.
 
         Args:
             options: of the canary.
             destination: the URL of the main queue.
             attributes: its attributes.
-            make_client: for the questions.
+            make_client: for calls to SQS.
 
         Raises:
             InputError: one cannot be watched, is the wrong one, or would never show a failure.
@@ -52,6 +52,6 @@ class Surroundings:
         if dead_letters == parked:
             dead_letters = None
         if dead_letters is not None:
-            # Where it cannot be looked at, canaries that nobody parks would count as good.
+            # If its counts cannot be read, canaries that were not parked would count as good.
             require_queue("--canary, the destination's DLQ", dead_letters, make_client)
         return cls(redelivery, WatchedQueues(destination, dead_letters, parked))
