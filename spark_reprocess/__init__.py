@@ -27,7 +27,7 @@ Spark, SQS or disk.
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
-``upkeep/`` *          the verbs ``status`` and ``show``
+``inspect/`` *         the verbs ``status`` and ``show``
 ``command_line/``      one module per verb: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """

@@ -12,9 +12,14 @@ from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import print_fields, print_heading, print_line
 from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.figures import counted, second
+from spark_reprocess.inspect.show import (
+    ArchivedCopy,
+    DeadLetterHistory,
+    LedgerEntry,
+    ShowOptions,
+    show,
+)
 from spark_reprocess.report.json_layout import laid_out, looks_like_json
-from spark_reprocess.upkeep.history import ArchivedCopy, DeadLetterHistory, LedgerEntry
-from spark_reprocess.upkeep.show import ShowOptions, show
 
 _ABOUT = """\
 Tells the whole history of one dead letter: every archived copy of it, why each was parked, and each

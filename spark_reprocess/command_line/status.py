@@ -12,8 +12,8 @@ from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
 from spark_reprocess.figures import duration, minute
-from spark_reprocess.upkeep.history import UNDECIDED
-from spark_reprocess.upkeep.status import EXAMPLES, ArchiveStatus, StatusOptions, status
+from spark_reprocess.inspect import UNDECIDED
+from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
 Counts what is in the archive and, if you name it, in the parked queue: messages by what was decided

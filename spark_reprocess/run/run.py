@@ -20,6 +20,8 @@ from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import BusyError
 from spark_reprocess.findings import Findings
+from spark_reprocess.inspect import UNDECIDED
+from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
@@ -31,8 +33,6 @@ from spark_reprocess.run.run_values import (
     RunSummary,
     Undecided,
 )
-from spark_reprocess.upkeep.history import UNDECIDED
-from spark_reprocess.upkeep.status import StatusOptions, status
 
 STATUS_FILE = "status.json"
 """Below the archive's root: what waits since the last run; ids and numbers only."""

@@ -14,9 +14,9 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.upkeep.show import ShowOptions, show
 from tests.integration.conftest import MakeQueue
 
 if TYPE_CHECKING:

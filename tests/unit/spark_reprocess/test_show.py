@@ -14,7 +14,7 @@ from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, times
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.upkeep.show import ShowOptions, show
+from spark_reprocess.inspect.show import ShowOptions, show
 from tests.builders import NOW, context, counter, message, queue_url, text
 
 Capture = pytest.CaptureFixture[str]

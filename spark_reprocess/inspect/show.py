@@ -1,30 +1,60 @@
-"""What happened to one dead letter, as far as an archive tells it: frozen values. Pure."""
+"""The verb ``show``: the history of one dead letter, read from the archive without Spark."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from spark_reprocess.actor import Caller
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Outcome, states_of
-from spark_reprocess.archive.lookup import FoundAttempt, FoundRow
-from spark_reprocess.archive.run_records import RunRecord
+from spark_reprocess.archive.lookup import (
+    FoundAttempt,
+    FoundRow,
+    find_attempts,
+    find_rows,
+    find_sender,
+)
+from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.run_records import RunRecord, run_records
+from spark_reprocess.errors import InputError
+from spark_reprocess.inspect import UNDECIDED
 
-UNDECIDED = "undecided"
+
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    """Which message to show, and how much of it.
+
+    Attributes:
+        message_id: of an archived copy, of the first copy, or of a copy that a redrive sent.
+        has_body: whether to return bodies and attribute values, masked.
+        is_unmasked: whether to return them unmasked.
+        claim_ttl_seconds: how long a claim without a result counts as busy.
+        as_json: whether the command line answers with JSON.
+    """
+
+    archive: str
+    message_id: str
+    has_body: bool = False
+    is_unmasked: bool = False
+    claim_ttl_seconds: float = 900
+    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What one run did with a copy, or meant to.
+    """A claim of one run on a copy, and its result.
 
     Attributes:
-        claimed_at: when the run announced it; ISO 8601, UTC, as *settled_at*.
-        edit: digest of the edit with which it was sent, empty without one.
+        claimed_at: when the run claimed it; ISO 8601, UTC, like *settled_at*.
+        edit: digest of the edit with which it was sent, empty without an edit.
         outcome: an ``Outcome``; None while no result is written.
         settled_at: empty without an outcome.
-        detail: SQS's error code, or what hid the answer.
-        is_canary: whether it went ahead of the others, to see whether it fails.
-        caller_arn: see ``Caller``, as for the next two. All three are empty for a run of a version
-            that did not record them.
+        detail: SQS's error code, or why no answer came.
+        is_canary: whether it was sent as a canary.
+        caller_arn: see ``Caller``, as for the next two. Versions that did not record them leave all
+            three empty.
     """
 
     plan_id: str
@@ -45,7 +75,7 @@ class LedgerEntry:
 
     @property
     def caller(self) -> Caller:
-        """Whose credentials the run acted with."""
+        """The credentials of the run."""
         return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
 
 
@@ -55,11 +85,11 @@ class ArchivedCopy:
 
     Attributes:
         state: a ``State`` of the ledgers, or ``undecided``.
-        drain_ids: every drain that brought a row of it; more than one where a drain was cut short.
-        redriven_by: the plan that had put its predecessor back.
+        drain_ids: every drain with a row of it; more than one if a drain was interrupted.
+        redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         attributes: data type by name.
-        body: None unless it was asked for.
-        values: the attributes' values, likewise; bytes as hex digits.
+        body: None unless requested.
+        values: values of the attributes, bytes as hex digits; None unless requested.
     """
 
     message_id: str
@@ -90,8 +120,8 @@ class DeadLetterHistory:
     """All archived copies of one dead letter, in the order in which they were parked.
 
     Attributes:
-        asked_id: what was asked for.
-        first_ids: of the copies; more than one only where a first id could not be told.
+        asked_id: the id in the options.
+        first_ids: of the copies; more than one only if a copy has lost its context.
     """
 
     asked_id: str
@@ -99,7 +129,55 @@ class DeadLetterHistory:
     copies: tuple[ArchivedCopy, ...]
 
 
-def history_of(
+def show(options: ShowOptions) -> DeadLetterHistory:
+    """Find every archived copy of a dead letter, and every run that claimed one.
+
+    Recorded error messages are masked unless *is_unmasked*: consumers put payloads into them.
+
+    Raises:
+        InputError: the archive does not know the id.
+        ArchiveError: the archive cannot be read.
+    """
+    archive = open_archive(options.archive)
+    rows = _rows_of_dead_letter(archive, options.message_id)
+    attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
+    runs = run_records(archive, {(one.name.plan_id, one.attempt.claim.run_id) for one in attempts})
+    now, ttl = time.time(), options.claim_ttl_seconds
+    history = _history_of(options.message_id, rows, attempts, runs, now, ttl)
+    mask = str if options.is_unmasked else compile_masks(()).text
+    shows_body = options.has_body or options.is_unmasked
+    copies = tuple(_shown(copy, mask, shows_body) for copy in history.copies)
+    return replace(history, copies=copies)
+
+
+def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
+    rows = find_rows(archive, [asked_id])
+    if not rows and (sender := find_sender(archive, asked_id)):
+        rows = find_rows(archive, [sender])
+    if not rows:
+        raise InputError(
+            f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
+            f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
+            "may still be in a queue: drain the parked queue, then ask again"
+        )
+    first_ids = {found.row["first_id"] for found in rows}
+    # Other copies of the same dead letter have the same first id.
+    return find_rows(archive, first_ids | {found.row["message_id"] for found in rows})
+
+
+def _shown(copy: ArchivedCopy, mask: Callable[[str], str], shows_body: bool) -> ArchivedCopy:
+    error = copy.error_message
+    return replace(
+        copy,
+        error_message=None if error is None else mask(error),
+        body=mask(copy.body or "") if shows_body else None,
+        values={name: mask(value) for name, value in (copy.values or {}).items()}
+        if shows_body
+        else None,
+    )
+
+
+def _history_of(
     asked_id: str,
     rows: Sequence[FoundRow],
     attempts: Sequence[FoundAttempt],
@@ -107,7 +185,7 @@ def history_of(
     now_seconds: float,
     claim_ttl_seconds: float,
 ) -> DeadLetterHistory:
-    """Put together what was found. Bodies and attributes' values are in it."""
+    """Combine rows, attempts and runs. The result has bodies and attribute values."""
     by_id: dict[str, list[FoundRow]] = {}
     for found in rows:
         by_id.setdefault(found.row["message_id"], []).append(found)
@@ -163,7 +241,7 @@ def _entry(message_id: str, found: FoundAttempt, run: RunRecord | None) -> Ledge
     claim = attempt.claim
     result = next((one for one in attempt.results or () if one.message_id == message_id), None)
     is_settled = attempt.results is not None
-    # A result that leaves a message out says nothing of it: it may have been sent.
+    # A result without the message leaves open whether it was sent.
     outcome = result.outcome if result else Outcome.IN_DOUBT if is_settled else None
     return LedgerEntry(
         plan_id=name.plan_id,

@@ -1,4 +1,4 @@
-"""The verb ``status``: what is in the parked queue and in the archive, and what nobody decided."""
+"""The verb ``status``: counts of messages in the parked queue and in the archive."""
 
 import time
 from collections import Counter
@@ -15,17 +15,18 @@ from spark_reprocess.archive.ledger_states import claimed_messages, states_by_pl
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows
 from spark_reprocess.clients import ClientFactory, require_queue, sqs_client
+from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.conditions import explained
-from spark_reprocess.upkeep.history import UNDECIDED
 
 EXAMPLES = 5
+"""Message ids that are named for a state, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
-    """What to look at.
+    """What to count.
 
     Attributes:
         parked_queue_url: the queue, None for the archive alone.
@@ -41,10 +42,10 @@ class StatusOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainCount:
-    """A drain and its distinct messages; one that two drains brought counts in the first.
+    """A drain and its distinct messages. A message of two drains counts in the first.
 
     Attributes:
-        undecided: how many of them are.
+        undecided: number of them that are undecided.
     """
 
     drain_id: str
@@ -54,10 +55,10 @@ class DrainCount:
 
 @dataclass(frozen=True, slots=True)
 class PlanCount:
-    """A plan that was executed, at least in part: how many of its messages are in which state.
+    """A plan that was executed, at least in part, and the states of its messages.
 
     Attributes:
-        counts: by ``State``; what every run failed to send is in none.
+        counts: by ``State``; a message that every run failed to send has no state.
     """
 
     plan_id: str
@@ -66,7 +67,7 @@ class PlanCount:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """An undecided message of a FIFO queue, and how many of its message group wait behind it."""
+    """An undecided message of a FIFO queue, and the number of its group that wait behind it."""
 
     message_id: str
     waiting: int
@@ -74,17 +75,17 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStatus:
-    """What is where.
+    """All counts.
 
     Attributes:
-        queue: what SQS counts in the parked queue; None where it was not asked.
-        messages: distinct messages in the archive, decided and undecided ones.
+        queue: SQS's counts of the parked queue; None without a queue.
+        messages: distinct messages in the archive, decided and undecided.
         counts: of them, by ``State`` and ``undecided``; those in doubt and busy are undecided, too.
         oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
-        examples: the first few ids of those in doubt and busy.
-        waiting: undecided messages of FIFO queues that are not the first of their message group:
-            none of them can go before that one is decided.
-        blockers: the first ones that most messages wait for, at most five.
+        examples: the first ids of those in doubt and busy, at most ``EXAMPLES`` of each.
+        waiting: undecided messages of FIFO queues behind another one of their message group: they
+            cannot be sent before that one is decided.
+        blockers: the messages that most others wait for, at most ``EXAMPLES``.
     """
 
     archive: str
@@ -100,7 +101,7 @@ class ArchiveStatus:
     blockers: tuple[Blocker, ...] = ()
 
     def count(self, word: str) -> int:
-        """How many messages are in a state, or undecided."""
+        """Return the number of messages in a state, or undecided."""
         return self.counts.get(word, 0)
 
 
@@ -111,7 +112,7 @@ def status(
     make_client: ClientFactory = sqs_client,
     progress: Progress = silent,
 ) -> ArchiveStatus:
-    """Count what is where. Writes nothing and receives nothing.
+    """Count messages. Writes nothing and receives nothing.
 
     Raises:
         InputError: the queue or the archive cannot be used as given.
@@ -147,7 +148,7 @@ def status(
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """Messages that one drain brought first and that are in one state, None for an open one."""
+    """Messages of one drain in one state, None for no state."""
 
     drain_id: str
     state: str | None
@@ -162,7 +163,7 @@ class _Tally:
 def _counted(
     spark: SparkSession, archive: Archive, claimed: DataFrame
 ) -> tuple[list[_Tally], int, tuple[Blocker, ...]]:
-    """As many tallies as there are drains, times states; and who waits for whom."""
+    """Count by drain and state, and count the waiting messages."""
     drains = drain_ids(archive)
     if not drains:
         return [], 0, ()
@@ -189,7 +190,7 @@ def _counted(
 
 
 def _waiting(messages: DataFrame) -> tuple[int, tuple[Blocker, ...]]:
-    """The order is that of a redrive: of one parked queue and message group, by sequence number."""
+    """Count in the order of a redrive: per parked queue and group, by sequence number."""
     order = F.struct(F.length("sequence_number"), "sequence_number", "sent_at", "message_id")
     is_open = F.col("state").isNull() | ~F.col("state").isin(*DECIDED)
     groups = (
