@@ -19,7 +19,7 @@ Spark, SQS or disk.
 ``report/``            the page that shows it
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
-``sql/``               Spark SQL's ``sqs`` format: a look without deletion, and a sink
+``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
 ``canary/``            a sample that goes first: how large, how long to wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline; dispositions (``selection``), tasks
                        (``execution`` *, ``send_task`` *), rate (``rate_limiter``), when to stop

@@ -1,4 +1,4 @@
-"""Spark SQL's ``sqs`` format: a look at a queue, and a sink.
+"""Spark SQL's ``sqs`` format: peek at a queue, or send rows to one.
 
 Register it once per session, then use it like any other format::
 

@@ -1,4 +1,4 @@
-"""The ``sqs`` format's options, read once, with every fault named. Pure."""
+"""The options of the ``sqs`` format. A fault names every option that is wrong."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from spark_reprocess.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class LookOptions:
-    """What to look at, and how far.
+class PeekOptions:
+    """Options of a read.
 
     Attributes:
         queue_url: the queue.
         limit: messages at most, at least 1.
         wait_seconds: of one long poll, 0 to 20.
-        visibility_timeout_seconds: how long a message that was looked at stays hidden from
-            everybody else unless it is given back before; 1 to 43,200.
-        gives_back: whether messages become visible again as soon as the look is over.
+        visibility_timeout_seconds: how long a message stays hidden from other consumers at most;
+            1 to 43,200.
+        gives_back: whether to make messages visible again when the read ends.
     """
 
     queue_url: str
@@ -30,11 +30,11 @@ class LookOptions:
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """Where to send.
+    """Options of a write.
 
     Attributes:
         queue_url: the queue.
-        attempts: how often an entry is sent that SQS did not confirm, 1 to 10.
+        attempts: how often an unconfirmed entry is sent in total, 1 to 10.
     """
 
     queue_url: str
@@ -49,7 +49,7 @@ class SendOptions:
 _Reader = Callable[[str], Any]
 
 
-def look_options(options: Mapping[str, str]) -> LookOptions:
+def peek_options(options: Mapping[str, str]) -> PeekOptions:
     """Read the options of ``spark.read.format("sqs")``.
 
     Raises:
@@ -64,9 +64,9 @@ def look_options(options: Mapping[str, str]) -> LookOptions:
             "visibility_timeout_seconds",
             _whole(1, 43_200),
         ),
-        "giveback": ("giveBack", "gives_back", _truth),
+        "giveback": ("giveBack", "gives_back", _boolean),
     }
-    return LookOptions(**_read(options, readers))
+    return PeekOptions(**_read(options, readers))
 
 
 def send_options(options: Mapping[str, str]) -> SendOptions:
@@ -99,18 +99,18 @@ def _faults(
     readers: Mapping[str, tuple[str, str, _Reader]],
     values: dict[str, Any],
 ) -> Iterator[str]:
-    known = ", ".join(spelling for spelling, _, _ in readers.values())
+    known = ", ".join(written_name for written_name, _, _ in readers.values())
     for name, text in options.items():
-        # Spark's options know no case.
+        # Names of options are case-insensitive in Spark.
         reader = readers.get(name.lower())
         if reader is None:
             yield f"{name}: is not known; known are {known}"
             continue
-        spelling, field, read = reader
+        written_name, field, read = reader
         try:
             values[field] = read(str(text))
         except ValueError as error:
-            yield f"{spelling}: {text!r}: {error}"
+            yield f"{written_name}: {text!r}: {error}"
     if not any(name.lower() == "queueurl" for name in options):
         yield "queueUrl: is missing; give the queue's URL"
 
@@ -129,7 +129,7 @@ def _whole(least: int, most: int) -> _Reader:
     return read
 
 
-def _truth(text: str) -> bool:
+def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("must be true or false")
     return text.lower() == "true"

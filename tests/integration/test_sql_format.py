@@ -68,7 +68,7 @@ def test_faults_are_named_where_the_user_sees_them(
 
     with pytest.raises(AnalysisException, match=r"limit: 'none': must be a whole number"):
         look(sql, url, limit="none")
-    with pytest.raises(AnalysisException, match="bodi: is not a column of a look"):
+    with pytest.raises(AnalysisException, match="bodi: is not a column of this format"):
         sql.read.format("sqs").schema("bodi string").option("queueUrl", url).load().show()
     with pytest.raises(AnalysisException, match="a queue cannot be overwritten"):
         sql.sql("select 'b' body").write.format("sqs").option("queueUrl", url).mode(

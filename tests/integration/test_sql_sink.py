@@ -11,7 +11,7 @@ import pytest
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.sql.options import SendOptions
-from spark_reprocess.sql.sink import SinkError, SqsWriter
+from spark_reprocess.sql.writer import SinkError, SqsWriter
 from tests.integration.spark_world import bodies, receive_all
 from tests.sqs_world.faults import Effect, Fault
 from tests.sqs_world.server import ServedWorld, serve_in_thread

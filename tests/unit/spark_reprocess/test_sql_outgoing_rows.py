@@ -13,7 +13,7 @@ from pyspark.sql.types import (
 
 from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.errors import InputError
-from spark_reprocess.sql.outgoing_rows import RowError, entry_of, require_columns
+from spark_reprocess.sql.writer import RowError, entry_of, require_columns
 
 TYPED = (
     StructType()

@@ -7,7 +7,7 @@ import pytest
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.sql.row_sender import BEHIND, RowSender
+from spark_reprocess.sql.writer import BEHIND, RowSender
 from tests.builders import queue_url
 
 

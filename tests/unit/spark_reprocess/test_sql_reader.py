@@ -5,15 +5,15 @@ import pytest
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
-from spark_reprocess.sql.look import Look
-from spark_reprocess.sql.options import LookOptions
+from spark_reprocess.sql.options import PeekOptions
+from spark_reprocess.sql.reader import Peek
 from tests.sqs_world.clock import VirtualClock
 from tests.sqs_world.model import SqsModel
 from tests.sqs_world.model_queue import ModelQueue
 
 
-def options(**changes: int | bool) -> LookOptions:
-    return LookOptions("https://host/1/parked", **{"wait_seconds": 0, **changes})  # type: ignore[arg-type]
+def options(**changes: int | bool) -> PeekOptions:
+    return PeekOptions("https://host/1/parked", **{"wait_seconds": 0, **changes})  # type: ignore[arg-type]
 
 
 def filled(count: int, name: str = "parked", **attributes: str) -> ModelQueue:
@@ -27,7 +27,7 @@ def filled(count: int, name: str = "parked", **attributes: str) -> ModelQueue:
     return queue
 
 
-def bodies(look: Look) -> list[str]:
+def bodies(look: Peek) -> list[str]:
     return [one.body for batch in look.batches() for one in batch]
 
 
@@ -38,20 +38,20 @@ def count(queue: ModelQueue, name: str) -> int:
 def test_it_sees_every_message_once_and_deletes_none() -> None:
     queue = filled(25)
 
-    assert sorted(bodies(Look(queue, options()))) == sorted(f"body {n}" for n in range(25))
+    assert sorted(bodies(Peek(queue, options()))) == sorted(f"body {n}" for n in range(25))
     assert count(queue, "Messages") == 25
 
 
 def test_it_stops_at_the_limit() -> None:
     queue = filled(25)
 
-    assert len(bodies(Look(queue, options(limit=12)))) == 12
+    assert len(bodies(Peek(queue, options(limit=12)))) == 12
 
 
 def test_what_was_seen_is_visible_again_afterwards() -> None:
     queue = filled(5)
 
-    bodies(Look(queue, options()))
+    bodies(Peek(queue, options()))
 
     assert count(queue, "MessagesNotVisible") == 0
 
@@ -59,14 +59,14 @@ def test_what_was_seen_is_visible_again_afterwards() -> None:
 def test_unless_the_options_keep_it_hidden() -> None:
     queue = filled(5)
 
-    bodies(Look(queue, options(gives_back=False)))
+    bodies(Peek(queue, options(gives_back=False)))
 
     assert count(queue, "MessagesNotVisible") == 5
 
 
 def test_a_look_that_is_broken_off_gives_back_what_it_received() -> None:
     queue = filled(25)
-    batches = Look(queue, options()).batches()
+    batches = Peek(queue, options()).batches()
 
     next(batches)
     batches.close()  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_a_look_that_is_broken_off_gives_back_what_it_received() -> None:
 def test_of_a_fifo_group_the_first_ten_are_seen_in_order() -> None:
     queue = filled(25, "parked.fifo", FifoQueue="true")
 
-    assert bodies(Look(queue, options())) == [f"body {n}" for n in range(10)]
+    assert bodies(Peek(queue, options())) == [f"body {n}" for n in range(10)]
 
 
 class Scripted:
@@ -105,13 +105,13 @@ def received(number: int, receipt: str = "r") -> Message:
 def test_an_empty_answer_is_not_an_empty_queue() -> None:
     queue = Scripted([received(1)], [], [received(2)])
 
-    assert len(bodies(Look(queue, options()))) == 2
+    assert len(bodies(Peek(queue, options()))) == 2
 
 
 def test_a_message_that_comes_again_is_seen_once_and_given_back_by_its_latest_receipt() -> None:
     queue = Scripted([received(1)], [received(1, "later"), received(2)])
 
-    assert len(bodies(Look(queue, options()))) == 2
+    assert len(bodies(Peek(queue, options()))) == 2
     assert queue.given_back == ["later-1:0", "r-2:0"]
 
 
@@ -119,7 +119,7 @@ def test_a_queue_that_only_repeats_itself_does_not_hold_the_look_forever() -> No
     again: list[Message | MalformedMessageError] = [received(1)]
     queue = Scripted(*[again] * 50)
 
-    assert len(bodies(Look(queue, options()))) == 1
+    assert len(bodies(Peek(queue, options()))) == 1
     assert len(queue.answers) == 47
 
 
@@ -128,7 +128,7 @@ def test_an_unreadable_message_stops_nobody_and_leaves_a_line(
 ) -> None:
     queue = Scripted([MalformedMessageError("message m-9: Body is missing"), received(1)])
 
-    assert len(bodies(Look(queue, options()))) == 1
+    assert len(bodies(Peek(queue, options()))) == 1
     assert "m-9" in caplog.text
 
 
@@ -136,5 +136,5 @@ def test_an_error_gives_back_what_came_before_it() -> None:
     queue = Scripted([received(1)], QueueError("receiving: AccessDenied"))
 
     with pytest.raises(QueueError, match="AccessDenied"):
-        bodies(Look(queue, options()))
+        bodies(Peek(queue, options()))
     assert queue.given_back == ["r-1:0"]
