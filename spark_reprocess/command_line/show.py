@@ -19,7 +19,7 @@ from spark_reprocess.inspect.show import (
     ShowOptions,
     show,
 )
-from spark_reprocess.report.json_layout import laid_out, looks_like_json
+from spark_reprocess.report.texts import indented_json, looks_like_json
 
 _ABOUT = """\
 Tells the whole history of one dead letter: every archived copy of it, why each was parked, and each
@@ -109,7 +109,7 @@ def _fields(copy: ArchivedCopy) -> Fields:
 
 def _indented(body: str) -> str:
     """On a terminal JSON is indented; in a pipe a body stays as it is."""
-    return laid_out(body) if sys.stdout.isatty() and looks_like_json(body) else body
+    return indented_json(body) if sys.stdout.isatty() and looks_like_json(body) else body
 
 
 def _format_replays(copy: ArchivedCopy) -> str:

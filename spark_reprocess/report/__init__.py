@@ -1,1 +1,1 @@
-"""What an analysis found, as one self-contained page."""
+"""The report of an analysis as one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""Arrivals as what a page draws: outlines for small charts, numbers for the large one. Pure."""
+"""Arrivals as drawn: SVG paths for small charts, numbers for the large one. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from spark_reprocess.figures import duration, epoch, moment
 from spark_reprocess.findings import Findings, GroupFinding
 
 SPARK_HEIGHT = 24
-"""Units of an outline's height; its width is one unit per bucket."""
+"""Height of an outline in SVG units; its width is one unit per bucket."""
 
 COLOURS = 6
-"""Groups with a colour of their own: more could not be told apart by everybody."""
+"""Groups with a colour of their own: not everybody can distinguish more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsRow:
-    """One bucket for the table that stands for the chart: each coloured group's, the others'."""
+    """One bucket in the table of the chart: counts of the coloured groups, and of the rest."""
 
     start: str
     counts: tuple[int, ...]
@@ -29,10 +29,9 @@ class ArrivalsRow:
 
 
 def outline(arrivals: Sequence[int]) -> str:
-    """Steps over *arrivals* as an SVG path, the highest ``SPARK_HEIGHT`` high.
+    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high.
 
-    A bucket with any message at all is at least a twelfth of the height: one must not look like
-    none.
+    A bucket with any message is at least a twelfth as high, so that one message is visible.
     """
     highest = max(arrivals, default=0)
     if highest <= 0:
@@ -48,7 +47,7 @@ def outline(arrivals: Sequence[int]) -> str:
 
 
 def peak(findings: Findings, group: GroupFinding) -> str:
-    """When most of a group arrived, as a phrase; empty where no time is known."""
+    """Format when most of a group arrived; empty if no time is known."""
     buckets = list(zip(group.arrivals, findings.bucket_starts, strict=False))
     most, start = max(buckets, key=lambda one: one[0], default=(0, None))
     if most <= 0 or start is None:
@@ -58,7 +57,7 @@ def peak(findings: Findings, group: GroupFinding) -> str:
 
 
 def chart_data(findings: Findings) -> dict[str, Any]:
-    """Numbers for the script that draws; no text."""
+    """Return the numbers for the page's script; no text of a message."""
     buckets = len(findings.bucket_starts)
     return {
         "starts": [epoch(start) for start in findings.bucket_starts],
@@ -69,7 +68,7 @@ def chart_data(findings: Findings) -> dict[str, Any]:
 
 
 def arrivals_table(findings: Findings) -> list[ArrivalsRow]:
-    """The chart's numbers, bucket by bucket; buckets without any message are left out."""
+    """Return the chart's numbers by bucket; buckets without a message are left out."""
     buckets = len(findings.bucket_starts)
     columns = [_padded(group, buckets) for group in findings.groups]
     rows = [
@@ -84,12 +83,12 @@ def arrivals_table(findings: Findings) -> list[ArrivalsRow]:
 
 
 def without_time(findings: Findings) -> int:
-    """How many messages of the listed groups stand in no bucket."""
+    """Return how many messages of the listed groups are in no bucket."""
     buckets = len(findings.bucket_starts)
     listed = sum(group.count for group in findings.groups)
     return max(0, listed - sum(sum(_padded(group, buckets)) for group in findings.groups))
 
 
 def _padded(group: GroupFinding, buckets: int) -> tuple[int, ...]:
-    """A group whose times are all unknown may bring no buckets at all."""
+    """A group whose times are all unknown may have no buckets."""
     return (*group.arrivals[:buckets], *([0] * (buckets - len(group.arrivals))))

@@ -1,7 +1,7 @@
-"""What to type to put a group back. Pure.
+"""Shell commands that redrive a group. No I/O.
 
-Every text in a command comes from strangers in the end (a queue's name, a lead's value), so each is
-quoted for the shell, and what cannot be seen is spelt in escapes: what is copied is what was read.
+Texts in a command come from messages or from other people (a lead's value, a queue's name), so each
+is quoted for the shell, and invisible characters are escaped: you copy exactly what you read.
 """
 
 import re
@@ -20,11 +20,11 @@ _CONDITION_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A line for a shell.
+    """A shell command.
 
     Attributes:
-        before: the line, or what of it stands before the destination.
-        after: what stands after the destination; None where the line names none.
+        before: the command, or its part before the destination.
+        after: the part after the destination; None if the command has no destination.
     """
 
     before: str
@@ -33,11 +33,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class PlanCommands:
-    """The steps that redrive what the plan says.
+    """The commands that redrive the plan.
 
     Attributes:
-        dry_run: shows what would happen.
-        execute: does it.
+        dry_run: sends nothing.
+        execute: sends.
     """
 
     dry_run: Command
@@ -46,13 +46,13 @@ class PlanCommands:
 
 @dataclass(frozen=True, slots=True)
 class GroupCommands:
-    """What is a group's own among the steps that redrive it.
+    """The commands for one group.
 
     Attributes:
-        decide: sets the group's action in the plan; None where the plan is no file on a disk, or
-            the group's id is not one that a plan can have.
-        lead: whose messages *where* selects; None where no lead has a condition.
-        where: what to add to a command so that it acts on those messages only.
+        decide: sets the group's action in the plan; None if the plan is not a local file, or the
+            group's id cannot occur in a plan.
+        lead: the lead whose messages *where* selects; None if no lead has a condition.
+        where: option to add to a command so that it acts on those messages only.
     """
 
     decide: Command | None
@@ -61,7 +61,7 @@ class GroupCommands:
 
 
 def plan_commands(findings: Findings) -> PlanCommands:
-    """Spell the commands that act on the whole plan."""
+    """Format the commands that act on the whole plan."""
     places = f"--archive {quoted(findings.archive)} --plan {quoted(findings.plan_path)}"
     redrive = f"{_PROGRAM} {places} --to-queue-url "
     return PlanCommands(
@@ -70,7 +70,7 @@ def plan_commands(findings: Findings) -> PlanCommands:
 
 
 def group_commands(findings: Findings, group: GroupFinding) -> GroupCommands:
-    """Spell the commands for *group*; those that no shell could carry are left out."""
+    """Format the commands for *group*, without those that cannot be typed into a shell."""
     lead = next((one for one in group.leads if _can_be_typed(one.condition)), None)
     return GroupCommands(
         decide=_decide(findings.plan_path, group.group_id),
@@ -80,11 +80,11 @@ def group_commands(findings: Findings, group: GroupFinding) -> GroupCommands:
 
 
 def quoted(text: str) -> str:
-    """Quote *text* as one shell word that shows every character it has.
+    """Quote *text* as one shell word in which every character is visible.
 
-    Printable text is quoted as POSIX says, in double quotes where that reads better (never with
-    ``!``, which an interactive shell expands there); other text as bash, zsh and ksh read ``$'…'``,
-    with its invisible characters as the bytes of their UTF-8.
+    Printable text is quoted as POSIX defines, in double quotes if that is easier to read (never
+    with ``!``, which an interactive shell expands there). Other text is quoted as ``$'…'`` of bash,
+    zsh and ksh, with its invisible characters as the bytes of their UTF-8.
     """
     if text.isprintable():
         return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"' if _reads_better(text) else quote(text)
@@ -100,12 +100,12 @@ def _escaped(one: str) -> str:
         return f"\\{one}"
     if one.isprintable():
         return one
-    # Three octal digits always: one hex digit more could be the text's own.
+    # Always three octal digits: a hex escape could absorb a digit that follows it.
     return "".join(f"\\{byte:03o}" for byte in one.encode("utf-8", "replace"))
 
 
 def _decide(plan_path: str, group_id: str) -> Command | None:
-    """From the group's line to its action's; whatever may stand around the id is no part of one."""
+    """Replace the action between the line of the group's id and the next action."""
     if "://" in plan_path or not _ID.fullmatch(group_id):
         return None
     group = rf"^ *- id: [^A-Za-z0-9]?{group_id}([^A-Za-z0-9_-]|$)"
@@ -115,5 +115,5 @@ def _decide(plan_path: str, group_id: str) -> Command | None:
 
 
 def _can_be_typed(condition: str) -> bool:
-    """No shell passes on a NUL, and none should be asked to pass on a page of text."""
+    """A shell cannot pass a NUL, and a page of text is too long."""
     return 0 < len(condition) <= _CONDITION_CHARACTERS and "\0" not in condition

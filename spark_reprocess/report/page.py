@@ -1,9 +1,9 @@
-"""The report as one HTML file. Pure: findings in, text out.
+"""The report as one HTML file. No I/O: findings in, text out.
 
-Two things keep what strangers sent from acting in the page, each sufficient alone: the template
-engine escapes every value, and the Content Security Policy runs only the scripts and the style
-sheet whose hashes it names, and lets no request leave. The scripts set text and never make markup
-of it; the policy forbids them that too.
+Two measures stop content of messages from running in the page; each suffices alone. The template
+engine escapes every value. The Content Security Policy allows only the scripts and the style sheet
+whose hashes it names, and no request. The scripts set text and never parse it as markup, which the
+policy forbids, too.
 """
 
 import base64
@@ -40,9 +40,9 @@ _STYLES = ("uplot/uPlot.min.css", "report.css")
 
 
 def render_page(findings: Findings) -> str:
-    """Render the page that a person reads.
+    """Render the page.
 
-    The text holds no surrogates, whatever the findings hold: it can be written as UTF-8.
+    The result has no surrogates, whatever the findings contain: it can be written as UTF-8.
     """
     texts = {"early_script": early_script(), "script": script(), "style": style()}
     parts = {name: Markup(text) for name, text in texts.items()}  # noqa: S704 - the package's own
@@ -94,38 +94,37 @@ def _environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Pass every printed value through ``visible``: the engine escapes what comes back."""
+    """Pass every printed value through ``visible``; the engine escapes the result."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def template_source(name: str) -> str:
-    """Read a template, without the white space that is only for its reader.
+    """Read a template, without indentation and without line breaks between two tags.
 
-    Indentation goes, and so do line breaks between two tags: a page of 1,000 groups would have a
-    hundred thousand empty text nodes.
+    With them a page of 1,000 groups would have a hundred thousand empty text nodes.
     """
     unindented = re.sub(r"^[ \t]+", "", _read("templates", name), flags=re.MULTILINE)
     return re.sub(r">\n+<", "><", unindented)
 
 
 def early_script() -> str:
-    """What has to run before anything is drawn."""
+    """Return the script that has to run before the page is drawn."""
     return _read("assets", _EARLY)
 
 
 def script() -> str:
-    """The page's script: the chart library and ours, in one scope that leaves no global name."""
+    """Return the page's script: the chart library and ours, in one scope without global names."""
     parts = [_read("assets", name) for name in (_LIBRARY, *_SCRIPTS)]
     return "\n".join(['(() => {"use strict";', *parts, "})();"])
 
 
 def style() -> str:
-    """The page's only style sheet."""
+    """Return the page's only style sheet."""
     return "\n".join(_read("assets", name) for name in _STYLES)
 
 
 def csp_hash(text: str) -> str:
-    """Return the Content Security Policy's word for an inline script or style of this text."""
+    """Return the Content Security Policy's source expression for an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

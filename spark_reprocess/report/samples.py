@@ -1,4 +1,4 @@
-"""Which samples a page shows, and how: it must stay small enough to open on a phone. Pure."""
+"""Which samples the page shows, and how. It must stay small enough for a phone. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,16 @@ from itertools import chain
 from markupsafe import escape
 
 from spark_reprocess.findings import GroupFinding, Sample
-from spark_reprocess.report.json_layout import laid_out, looks_like_json
-from spark_reprocess.report.texts import cut, visible
+from spark_reprocess.report.texts import cut, indented_json, looks_like_json, visible
 
 SAMPLE_CHARACTERS = 8_000
-"""Shown of one body, white space included."""
+"""Of one body at most, white space included."""
 
 VALUE_CHARACTERS = 500
-"""Shown of one attribute's name or value."""
+"""Of one attribute's name or value at most."""
 
 PAGE_BYTES = 750_000
-"""What all samples together may add to the page."""
+"""Of all samples together at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,8 @@ class ShownSample:
 
     Attributes:
         kind: ``JSON``, ``text`` or ``empty``.
-        body: laid out over lines where it is JSON.
-        is_cut: whether the body goes on; what an analysis cut before ends in an ellipsis too.
+        body: indented if it is JSON.
+        is_cut: whether the body was cut here. One that the analysis cut ends in an ellipsis, too.
     """
 
     message_id: str
@@ -40,16 +39,15 @@ class ShownSample:
 
     @property
     def page_bytes(self) -> int:
-        """What its texts add to the page, escaped and encoded."""
+        """Size of its texts in the page, escaped and encoded."""
         texts = (self.message_id, self.body, *chain.from_iterable(self.attributes))
         return sum(len(escape(text).encode()) for text in texts)
 
 
 def shown_samples(groups: Sequence[GroupFinding]) -> list[tuple[ShownSample, ...]]:
-    """The samples to show, group by group in the order of *groups*.
+    """Choose the samples to show, for each of the *groups*.
 
-    Every group gets its first before any gets a second, the groups in their order, until
-    ``PAGE_BYTES`` are used up.
+    Every group gets its first sample before any gets a second, until ``PAGE_BYTES`` are used.
     """
     shown: list[list[ShownSample]] = [[] for _ in groups]
     left = PAGE_BYTES
@@ -64,10 +62,10 @@ def shown_samples(groups: Sequence[GroupFinding]) -> list[tuple[ShownSample, ...
 
 
 def shown_sample(sample: Sample) -> ShownSample:
-    """Lay out one sample and cut what is too long for a page."""
+    """Format one sample, and cut what is too long."""
     head = sample.body[: SAMPLE_CHARACTERS + 1]
     kind = _kind(head)
-    body = visible(laid_out(head) if kind == "JSON" else head)
+    body = visible(indented_json(head) if kind == "JSON" else head)
     return ShownSample(
         message_id=_value(sample.message_id),
         sent_at=sample.sent_at,

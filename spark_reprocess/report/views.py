@@ -1,7 +1,7 @@
-"""Findings arranged for the templates. Pure.
+"""The values that the templates print. No I/O.
 
-Texts stay as they were found, but for their length: the template engine escapes them, and
-``visible`` spells what cannot be seen, at the one place where each is printed.
+Texts are as in the findings, but for their length: the template engine escapes each where it is
+printed, and passes it through ``visible``.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ _LEADS_OF_THE_REST = 2
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Some of a list of names and their counts, the rest summed up.
+    """The first names and counts of a list, and the sum of the rest.
 
     Attributes:
         rows: name, count, and share of all, 0 to 1.
-        more: names that are not in *rows*.
-        more_count: their messages.
+        more: number of names that are not in *rows*.
+        more_count: number of their messages.
     """
 
     rows: tuple[tuple[str, int, float], ...]
@@ -41,19 +41,19 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group's row and what opens below it.
+    """One group: its row in the table, and its details.
 
     Attributes:
-        anchor: its element's id, which no element of the page itself has: it starts with ``g-``.
-        title: how to call it, also where the analysis has no words for it.
-        number: its place by weight, from 1.
-        colour: its colour in the chart, from 1; 0 for those that share the grey one.
-        outline: its arrivals as an SVG path; empty where no time is known.
+        anchor: the element's id. It starts with ``g-``, as no other element's does.
+        title: never empty.
+        number: its rank by size, from 1.
+        colour: its colour in the chart, from 1; 0 for the groups that share grey.
+        outline: its arrivals as an SVG path; empty if no time is known.
         width: of that outline, one unit per bucket of the analysis; at least 1.
-        peak: when most arrived, as a phrase; empty likewise.
-        leads: its leads; of all but the largest groups, only the strongest.
+        peak: when most arrived; empty if no time is known.
+        leads: its leads; for smaller groups only the strongest.
         leads_left_out: how many more it has.
-        samples_left_out: how many of its samples the page has no room for.
+        samples_left_out: number of its samples that do not fit into the page.
     """
 
     found: GroupFinding
@@ -75,13 +75,13 @@ class GroupView:
 
     @property
     def lead(self) -> Lead | None:
-        """The strongest."""
+        """The strongest lead."""
         return self.leads[0] if self.leads else None
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """The whole page's values; see the templates for where each goes."""
+    """All values of the page; the templates say where each is printed."""
 
     findings: Findings
     groups: tuple[GroupView, ...]
@@ -94,7 +94,7 @@ class PageView:
 
 
 def page_view(findings: Findings) -> PageView:
-    """Arrange *findings*."""
+    """Make the page's values of *findings*."""
     starts = [group.first_sent_at for group in findings.groups if group.first_sent_at]
     ends = [group.last_sent_at for group in findings.groups if group.last_sent_at]
     has_chart = bool(findings.bucket_starts) and any(sum(g.arrivals) for g in findings.groups)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.report.json_layout import laid_out, looks_like_json
+from spark_reprocess.report.texts import indented_json, looks_like_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -16,22 +16,22 @@ JSON = st.recursive(
 def test_each_member_stands_on_a_line_of_its_own() -> None:
     text = '{"a":1.50,"a":[1,{"b":[]},{}],"text":"{not, a: \\" member}"}'
 
-    assert laid_out(text) == (
+    assert indented_json(text) == (
         '{\n  "a": 1.50,\n  "a": [\n    1,\n    {\n      "b": []\n    },\n    {}\n  ],\n'
         '  "text": "{not, a: \\" member}"\n}'
     )
 
 
 def test_json_that_was_cut_is_laid_out_as_far_as_it_goes() -> None:
-    assert laid_out('{"a":{"b":"half a te') == '{\n  "a": {\n    "b": "half a te'
-    assert laid_out('{"a":1}]]}') == '{\n  "a": 1\n}\n]\n]\n}'
+    assert indented_json('{"a":{"b":"half a te') == '{\n  "a": {\n    "b": "half a te'
+    assert indented_json('{"a":1}]]}') == '{\n  "a": 1\n}\n]\n]\n}'
 
 
 @given(JSON)
 def test_json_means_the_same_and_keeps_every_character_but_white_space(value: Any) -> None:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
-    shown = laid_out(text)
+    shown = indented_json(text)
 
     assert json.loads(shown) == value
     assert without_space(shown) == without_space(text)
@@ -39,14 +39,14 @@ def test_json_means_the_same_and_keeps_every_character_but_white_space(value: An
 
 @given(st.text(st.sampled_from('{}[]",:\\ ab1\n')))
 def test_no_text_loses_a_character_or_joins_two_words(text: str) -> None:
-    shown = laid_out(text)
+    shown = indented_json(text)
 
     assert without_space(shown) == without_space(text)
-    assert laid_out(shown) == shown
+    assert indented_json(shown) == shown
 
 
 def test_a_page_of_brackets_stays_a_page() -> None:
-    assert len(laid_out("[" * 8_000)) < 8_000 * 30
+    assert len(indented_json("[" * 8_000)) < 8_000 * 30
 
 
 @pytest.mark.parametrize(
