@@ -12,7 +12,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-test setup-demo setup-python java classes chromium demo test test-all test-long lint format types build validate sam-local \
+.PHONY: help setup setup-test setup-demo setup-python java chromium demo test test-all test-long lint format types build validate sam-local \
 	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
@@ -69,7 +69,7 @@ spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist
 
 check: lint types test-all validate build ## All that has to pass before a change lands
 
-setup: classes chromium ## Make .venv with everything that tests need; find or install Java and Chromium
+setup: setup-test chromium ## Make .venv with everything that tests need; find or install Java and Chromium
 
 setup-test: $(VENV)/.dev java
 
@@ -79,12 +79,6 @@ setup-python: $(VENV)/.demo
 
 java:
 	@scripts/ensure-java.sh
-
-# Spark runs without them, so a failure is told and is none. One Java's do not serve another.
-# To ask where they would be is quick; what records them loads half of the project.
-classes: $(VENV)/.dev java
-	@test -e "$$($(BIN)/python -c 'from spark_reprocess.spark import class_archive as it; print(it.class_archive())')" || \
-		PYTHONPATH=.:layers/core $(BIN)/python scripts/archive_classes.py || true
 
 chromium:
 	@scripts/ensure-chromium.sh

@@ -18,7 +18,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.spark.class_archive import class_archive, sharing_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,8 +96,7 @@ def _start_local() -> None:
     # Else the workers are whichever python3 comes first on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAll([*_EVERYWHERE.items(), *_LOCAL.items()])
-    java_options = f"{_JAVA_OPTIONS} {sharing_options(class_archive())}"
-    conf.set("spark.driver.extraJavaOptions", java_options)
+    conf.set("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
     reader, writer = os.pipe()
     threading.Thread(target=_forward, args=(reader,), name="jvm-stderr", daemon=True).start()
     try:
