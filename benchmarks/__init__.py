@@ -8,7 +8,7 @@ it must reach. README.md beside this file says how to read them.
 ``findings``          a figure, how it spreads, and its target
 ``turns``             two programs measured by turns
 ``machine``           what it was measured on
-``measuring_server``  the tests' SQS in a process of its own, with latency and a log
+``measuring_server``  the local SQS server with latency, its requests counted
 ``rig``               what a benchmark is given: server, number of turns, a place to speak
 ``letters``           dead letters as Lambda brings them
 ``invocation``        a Lambda invocation: JSON in, the handler, JSON out
@@ -28,3 +28,8 @@ it must reach. README.md beside this file says how to read them.
 ``chart``             the same as a picture, and as the README's table; ``publish`` puts both there
 ====================  ==============================================================
 """
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The repository."""

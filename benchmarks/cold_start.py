@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.findings import Finding, Side, at_most
 from benchmarks.rig import Rig
 from benchmarks.turns import by_turns
@@ -20,7 +20,6 @@ TURNS = 15
 TIME_TARGET = at_most(1.25)
 MEMORY_TARGET = at_most(20)
 
-_ROOT = Path(__file__).parents[1]
 _BASELINE = "import boto3; boto3.client('sqs')"
 _PRODUCT = "import handler; handler.sqs_client()"
 _READY_TO_REPLAY = "import handler; handler.wired_replayer()"
@@ -73,7 +72,7 @@ def _environment(endpoint: str, bytecode: str) -> dict[str, str]:
         name: f"{endpoint}/123456789012/{name.lower()}"
         for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
     }
-    folders = (_ROOT / "layers" / "core", _ROOT / "functions" / "replay")
+    folders = (ROOT / "layers" / "core", ROOT / "functions" / "replay")
     return {
         **queues,
         "MAX_ATTEMPTS": "20",

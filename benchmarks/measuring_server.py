@@ -1,25 +1,21 @@
-"""The tests' in-memory SQS behind HTTP, in a process of its own.
+"""The local SQS server, in a process of its own.
 
 It adds a latency to every answer, counts requests, and says how much processor time it took
 itself: a server that is busy would be what is measured.
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-ROOT = Path(__file__).parents[1]
+from local_sqs.process import ServerProcess
+
 REGION = "us-east-1"
 LATENCY_MS = 5.0
-START_SECONDS = 30
 
 
 @dataclass(slots=True)
@@ -73,11 +69,11 @@ class MeasuringServer:
     def set_latency(self, milliseconds: float) -> None:
         """Change what is added to every answer; 0 for setting things up quickly."""
         body = json.dumps({"ms": milliseconds}).encode()
-        with urlopen(Request(f"{self.url}/_world/latency", body, method="POST")):  # noqa: S310 - ours
+        with urlopen(Request(f"{self.url}/_control/latency", body, method="POST")):  # noqa: S310 - ours
             pass
 
     def _state(self) -> dict[str, Any]:
-        with urlopen(f"{self.url}/_world") as answer:  # noqa: S310 - ours
+        with urlopen(f"{self.url}/_control") as answer:  # noqa: S310 - ours
             state: dict[str, Any] = json.load(answer)
             return state
 
@@ -89,21 +85,9 @@ def measuring_server() -> Iterator[MeasuringServer]:
     Raises:
         RuntimeError: it did not start.
     """
-    command = [sys.executable, "-m", "tests.sqs_world.server", "--latency-ms", str(LATENCY_MS)]
-    with subprocess.Popen(  # noqa: S603 - our own program
-        command,
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "layers" / "core")},
-    ) as process:
-        address = process.stdout.readline().strip() if process.stdout else ""
-        if not address:
-            raise RuntimeError("the measuring server did not start: its own error is above")
-        try:
-            yield MeasuringServer(address)
-        finally:
-            if process.stdin:
-                process.stdin.close()
-            process.wait(timeout=START_SECONDS)
+    process = ServerProcess(["--latency-ms", str(LATENCY_MS)])
+    try:
+        process.start()
+        yield MeasuringServer(process.wait_for_url())
+    finally:
+        process.stop()

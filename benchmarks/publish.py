@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ROOT
 from benchmarks.__main__ import RESULTS
 from benchmarks.chart import draw, markdown
-from benchmarks.measuring_server import ROOT
 
 CHART = Path("docs") / "images" / "bench.svg"
 _HEADING = "## Measured\n"

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measuring_server import ROOT
+from benchmarks import ROOT
 
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 

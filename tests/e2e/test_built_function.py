@@ -12,8 +12,8 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from local_sqs.server import ServedWorld, serve_in_thread
 from tests.builders import environment, lambda_record
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 BUILD = Path(__file__).parents[2] / ".aws-sam" / "build"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import boto3
 import pytest
 
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import serve_in_thread
 from tests.e2e.approved_plan import write_plan
 from tests.integration.spark_world import archive_of, parked
 from tests.small_jobs import QUICK_JVM
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import serve_in_thread
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(600)]
 

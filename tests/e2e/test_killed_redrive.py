@@ -20,6 +20,8 @@ import boto3
 import pytest
 
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
 from spark_reprocess.spark.interrupts import INTERRUPTED
@@ -27,8 +29,6 @@ from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.small_jobs import QUICK_JVM
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 pytestmark = [
     pytest.mark.spark,

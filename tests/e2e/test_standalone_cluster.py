@@ -18,13 +18,13 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES
 from tests.e2e.approved_plan import write_plan
 from tests.integration.spark_world import archive_of
 from tests.integration.spark_world import parked as parked_copy
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

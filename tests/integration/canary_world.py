@@ -24,9 +24,9 @@ from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
 from dlq_replay.sqs import SqsQueue
-from tests.sqs_world.clock import SystemClock
-from tests.sqs_world.model import SqsModel, Switches
-from tests.sqs_world.server import serve_in_thread
+from local_sqs.clock import SystemClock
+from local_sqs.model import SqsModel, Switches
+from local_sqs.server import serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

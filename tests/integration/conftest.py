@@ -16,8 +16,8 @@ from moto.server import ThreadedMotoServer
 from moto.sqs.models import Message, SQSBackend
 
 from dlq_replay.sqs import SqsQueue
+from local_sqs.server import serve_in_thread
 from tests.small_jobs import QUICK_JVM
-from tests.sqs_world.server import serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

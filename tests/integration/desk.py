@@ -11,6 +11,8 @@ import boto3
 
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Ledger, Outcome, attempt_names
 from spark_reprocess.redrive.redrive_values import RedriveSummary
@@ -22,8 +24,6 @@ from tests.integration.spark_world import (
     receive_all,
     sender_at,
 )
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,11 +16,11 @@ import pytest
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
+from local_sqs.clock import VirtualClock
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from tests.builders import environment, lambda_record
 from tests.served import served
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

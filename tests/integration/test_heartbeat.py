@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
+from local_sqs.client import client_for
+from local_sqs.clock import VirtualClock
+from local_sqs.driver import Driver
+from local_sqs.model import SqsModel
 from tests.integration.conftest import MakeQueue
 from tests.simulation.ticking import VirtualTicker
-from tests.sqs_world.client import client_for
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.driver import Driver
-from tests.sqs_world.model import SqsModel
 
 if TYPE_CHECKING:
     from dlq_replay.sqs import SqsQueue

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from local_sqs.api import call
+from local_sqs.clock import SystemClock
+from local_sqs.faults import Effect, Fault
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
+from local_sqs.queues import Queue
+from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
-from tests.sqs_world.api import call
-from tests.sqs_world.clock import SystemClock
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.front import Front
-from tests.sqs_world.model import SqsModel
-from tests.sqs_world.queues import Queue
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from tests.builders import environment, lambda_record
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from local_sqs.faults import Effect
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.redrive import redrive as redrive_module
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import SlowClaims, parked, receive_all
-from tests.sqs_world.faults import Effect
 
 
 def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:

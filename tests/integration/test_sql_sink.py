@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.sql.options import SendOptions
 from spark_reprocess.sql.writer import SinkError, SqsWriter
 from tests.integration.spark_world import bodies, receive_all
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 SEND = "SendMessageBatch"
 ROWS = [f"body {number}" for number in range(60)]

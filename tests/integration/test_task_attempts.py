@@ -20,6 +20,8 @@ import pytest
 
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Ledger, Outcome
@@ -31,8 +33,6 @@ from spark_reprocess.redrive.selection import CHUNK_MESSAGES
 from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.integration.spark_world import receive_all
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.server import ServedWorld, serve_in_thread
 
 SEND = "SendMessageBatch"
 CHUNKS = 6

@@ -8,11 +8,11 @@ from threading import Barrier
 
 import pytest
 
+from local_sqs.faults import Effect
 from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import planned
-from tests.sqs_world.faults import Effect
 
 MESSAGES = 600
 

@@ -19,12 +19,12 @@ from dlq_replay.holding import DeadLetterQueue
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.replay import Replayer
 from dlq_replay.sqs import SqsQueue
+from local_sqs.client import client_for
+from local_sqs.faults import Effect, Fault
 from tests.builders import counter
 from tests.property.strategies import binary_attributes, names, sqs_text
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
-from tests.sqs_world.client import client_for
-from tests.sqs_world.faults import Effect, Fault
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

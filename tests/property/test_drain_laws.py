@@ -15,17 +15,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlq_replay.sqs import SqsQueue
+from local_sqs.api import call
+from local_sqs.client import client_for
+from local_sqs.clock import VirtualClock
+from local_sqs.faults import Effect, Fault
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.drain.drain_task import Chunk, DrainCounts, DrainRules, DrainTask, Received
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.queue_counts import QueueCounts
 from tests.inline_executor import InlineExecutor
-from tests.sqs_world.api import call
-from tests.sqs_world.client import client_for
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.front import Front
-from tests.sqs_world.model import SqsModel
 
 HIDDEN_SECONDS = 60
 

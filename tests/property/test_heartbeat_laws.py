@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
+from local_sqs.client import client_for
+from local_sqs.clock import VirtualClock
+from local_sqs.driver import Driver
+from local_sqs.faults import Effect, Fault
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
 from tests.simulation.ticking import VirtualTicker
-from tests.sqs_world.client import client_for
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.driver import Driver
-from tests.sqs_world.faults import Effect, Fault
-from tests.sqs_world.front import Front
-from tests.sqs_world.model import SqsModel
 
 EXTEND = "ChangeMessageVisibilityBatch"
 MESSAGES = 3

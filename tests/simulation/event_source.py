@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlq_replay.message import Message
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.model import SqsModel
-from tests.sqs_world.model_queue import ModelQueue
+from local_sqs.clock import VirtualClock
+from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
 
 Handler = Callable[[Sequence[Message]], set[str]]
 """Takes a batch, returns the ids of the messages that must stay: a partial batch response."""

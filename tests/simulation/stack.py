@@ -11,11 +11,11 @@ from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import forever
+from local_sqs.clock import VirtualClock
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
 from tests.simulation.event_source import EventSource, InlineExecutor
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.front import Front
-from tests.sqs_world.model import SqsModel
-from tests.sqs_world.model_queue import ModelQueue
 
 FOURTEEN_DAYS = 1_209_600
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import redriven_entry
 from dlq_replay.sending import InDoubt
+from local_sqs.faults import Effect, Fault
 from tests.builders import message
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
-from tests.sqs_world.faults import Effect, Fault
 
 
 def stack_of(*entries: SendEntry) -> tuple[Stack, list[str], list[EventSource]]:

@@ -10,10 +10,10 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.sqs import SqsQueue
+from local_sqs.client import client_for
 from tests.builders import filler, text
 from tests.simulation.event_source import run
 from tests.simulation.stack import Stack
-from tests.sqs_world.client import client_for
 
 COUNTER_BYTES = len(REPLAY_COUNT_ATTRIBUTE + "Number" + "1")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlq_replay.consumer.heartbeat import Ticker
-from tests.sqs_world.clock import VirtualClock
+from local_sqs.clock import VirtualClock
 
 
 @dataclass

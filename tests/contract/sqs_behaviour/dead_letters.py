@@ -2,7 +2,7 @@
 
 import time
 
-from tests.sqs_world.driver import Driver, redrive_policy, refusal_code, string
+from local_sqs.driver import Driver, redrive_policy, refusal_code, string
 
 
 def message_moves_at_the_receive_after_the_last(sqs: Driver) -> None:

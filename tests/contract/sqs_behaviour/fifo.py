@@ -2,7 +2,7 @@
 
 import time
 
-from tests.sqs_world.driver import Driver, refusal, refusal_code
+from local_sqs.driver import Driver, refusal, refusal_code
 
 
 def group_is_required(sqs: Driver) -> None:

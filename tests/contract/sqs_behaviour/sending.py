@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.sqs_world.driver import Driver, refusal_code, string
+from local_sqs.driver import Driver, refusal_code, string
 
 MIB = 1_048_576
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.sqs_world.driver import Driver, refusal, refusal_code
+from local_sqs.driver import Driver, refusal, refusal_code
 
 TWELVE_HOURS = 43_200
 

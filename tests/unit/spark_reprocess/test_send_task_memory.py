@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from dlq_replay.message import Message
+from local_sqs.client import client_for
+from local_sqs.clock import SystemClock
+from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.redrive.editor import CHANGES
@@ -16,9 +19,6 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.selection import CHUNK_MESSAGES
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
-from tests.sqs_world.client import client_for
-from tests.sqs_world.clock import SystemClock
-from tests.sqs_world.model import SqsModel
 
 CHUNKS = 30
 

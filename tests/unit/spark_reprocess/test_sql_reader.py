@@ -5,11 +5,11 @@ import pytest
 
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
+from local_sqs.clock import VirtualClock
+from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
 from spark_reprocess.sql.options import PeekOptions
 from spark_reprocess.sql.reader import Peek
-from tests.sqs_world.clock import VirtualClock
-from tests.sqs_world.model import SqsModel
-from tests.sqs_world.model_queue import ModelQueue
 
 
 def options(**changes: int | bool) -> PeekOptions:

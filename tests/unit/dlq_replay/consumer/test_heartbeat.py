@@ -3,8 +3,8 @@
 import pytest
 
 from dlq_replay.consumer.heartbeat import Heartbeat
+from local_sqs.faults import Effect
 from tests.simulation.beating import EXTEND, Work
-from tests.sqs_world.faults import Effect
 
 
 def test_message_stays_hidden_for_as_long_as_the_block_runs() -> None:

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from dlq_replay.consumer.errors import VisibilityLostError
 from dlq_replay.consumer.heartbeat import Heartbeat
+from local_sqs.clock import VirtualClock
 from tests.simulation.ticking import VirtualTicker
-from tests.sqs_world.clock import VirtualClock
 
 
 class Client:

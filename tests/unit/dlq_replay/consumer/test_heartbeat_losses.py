@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
 from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
+from local_sqs.faults import Effect
 from tests.simulation.beating import EXTEND, Work
-from tests.sqs_world.faults import Effect
 
 HOUR = 3600
 

@@ -8,8 +8,8 @@ import pytest
 from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
 from dlq_replay.consumer.heartbeat import LIMIT_SECONDS, HeartbeatConfig
 from dlq_replay.errors import SettingsError
+from local_sqs.faults import Effect
 from tests.simulation.beating import Work
-from tests.sqs_world.faults import Effect
 
 
 class Calls:

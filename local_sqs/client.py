@@ -1,0 +1,78 @@
+"""boto3's own SQS client with the model behind it instead of a network.
+
+Serialisation, parsing, exceptions and retries are botocore's; only the HTTP exchange is replaced.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.config import Config
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+
+from local_sqs.clock import VirtualClock
+from local_sqs.errors import SqsError
+from local_sqs.front import AnswerLostError, Front
+from local_sqs.model import SqsModel
+from local_sqs.wire import Reply, decode, encode, encode_error, operation_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+
+def client_for(world: SqsModel | Front, config: Config | None = None) -> "SQSClient":
+    """A client whose every call the model answers, in the caller's thread.
+
+    A lost answer is raised as botocore raises it (ConnectionClosedError, ReadTimeoutError) and
+    retried as *config* says. The pauses between retries are real time, so tests of lost answers
+    do best with ``retries={"total_max_attempts": 1}``, which is the default here.
+    """
+    front = Front.of(world)
+    client = boto3.client(
+        "sqs",
+        region_name=front.model.region,
+        endpoint_url=front.model.base_url,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=config or Config(retries={"total_max_attempts": 1}),
+    )
+    timeout_seconds = getattr(client.meta.config, "read_timeout", 60)
+    client.meta.events.register("before-send.sqs", _answer_from(front, timeout_seconds))
+    return client
+
+
+def _answer_from(front: Front, timeout_seconds: float) -> Callable[..., Any]:
+    def answer(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        try:
+            reply = _reply(front, request)
+        except AnswerLostError as error:
+            if not error.is_timeout:
+                raise ConnectionClosedError(endpoint_url=request.url) from error
+            if isinstance(front.model.clock, VirtualClock):
+                front.model.clock.advance(timeout_seconds)
+            raise ReadTimeoutError(endpoint_url=request.url) from error
+        headers: Any = dict(reply.headers)
+        return AWSResponse(request.url, reply.status, headers, _Raw(reply.body))
+
+    return answer
+
+
+def _reply(front: Front, request: AWSPreparedRequest) -> Reply:
+    target: Any = request.headers["X-Amz-Target"]
+    body: Any = request.body
+    try:
+        operation = operation_of(target.decode() if isinstance(target, bytes) else target)
+        return encode(front.handle(operation, decode(body)))
+    except SqsError as error:
+        return encode_error(error)
+
+
+class _Raw:
+    """What an AWSResponse reads its body from."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def stream(self) -> list[bytes]:
+        return [self._body]

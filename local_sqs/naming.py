@@ -1,0 +1,52 @@
+"""Names of queues, and what a redrive policy may point to."""
+
+import re
+from collections.abc import Callable
+
+from local_sqs.errors import SqsError, invalid_parameter, invalid_value, no_such_queue
+from local_sqs.queues import Queue
+from local_sqs.settings import Settings
+
+_STANDARD = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_FIFO = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
+
+
+def check_name(name: str, *, is_fifo: bool) -> None:
+    """Refuse what SQS refuses: SQSAPI, CreateQueue, QueueName.
+
+    Raises:
+        SqsError: a character or a length that is not allowed, or a name of the other type.
+    """
+    if is_fifo and not _FIFO.fullmatch(name):
+        raise invalid_parameter(
+            "The name of a FIFO queue can only include alphanumeric characters, hyphens, or "
+            "underscores, must end with .fifo suffix and be 1 to 80 in length."
+        )
+    if not is_fifo and not _STANDARD.fullmatch(name):
+        raise invalid_parameter(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        )
+
+
+def check_redrive(source_arn: str, settings: Settings, find: Callable[[str], Queue | None]) -> None:
+    """Refuse a dead-letter queue that does not exist, is of the other type, or does not allow it.
+
+    Raises:
+        SqsError: one of these.
+    """
+    if settings.redrive is None:
+        return
+    target_arn = settings.redrive.target_arn
+    if not target_arn.startswith("arn:"):
+        raise _bad_target(settings, "Invalid value for deadLetterTargetArn.")
+    target = find(target_arn)
+    if target is None:
+        raise no_such_queue()
+    if target.settings.is_fifo != settings.is_fifo:
+        raise _bad_target(settings, "Dead-letter queue must be same type of queue as the source.")
+    if not target.settings.allows_source(source_arn):
+        raise _bad_target(settings, "Dead-letter queue does not allow this source queue.")
+
+
+def _bad_target(settings: Settings, reason: str) -> SqsError:
+    return invalid_value("RedrivePolicy", settings.values["RedrivePolicy"], reason)

@@ -1,0 +1,193 @@
+"""The attributes of a queue: names, ranges, defaults.
+
+Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from local_sqs.errors import (
+    SqsError,
+    invalid_queue_attribute,
+    invalid_value,
+    unknown_queue_attribute,
+)
+
+MIB = 1_048_576
+MAX_RECEIVE_COUNT = 1000
+
+# Lowest, highest and default value.
+RANGES = {
+    "VisibilityTimeout": (0, 43_200, 30),
+    "DelaySeconds": (0, 900, 0),
+    "MessageRetentionPeriod": (60, 1_209_600, 345_600),
+    "MaximumMessageSize": (1024, MIB, MIB),
+    "ReceiveMessageWaitTimeSeconds": (0, 20, 0),
+}
+
+_CHOICES = {
+    "FifoQueue": ("true",),
+    "ContentBasedDeduplication": ("true", "false"),
+    "DeduplicationScope": ("queue", "messageGroup"),
+    "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
+    "SqsManagedSseEnabled": ("true", "false"),
+}
+
+_FIFO_DEFAULTS = {
+    "FifoQueue": "true",
+    "ContentBasedDeduplication": "false",
+    "DeduplicationScope": "queue",
+    "FifoThroughputLimit": "perQueue",
+}
+
+_STANDARD_NAMES = {
+    *RANGES,
+    "SqsManagedSseEnabled",
+    "KmsMasterKeyId",
+    "KmsDataKeyReusePeriodSeconds",
+    "Policy",
+    "RedrivePolicy",
+    "RedriveAllowPolicy",
+}
+
+# An empty value takes one of these away.
+_REMOVABLE = {"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"}
+
+READ_ONLY = {
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+    "CreatedTimestamp",
+    "LastModifiedTimestamp",
+    "QueueArn",
+}
+
+READABLE = {"All", *_STANDARD_NAMES, *_CHOICES, *READ_ONLY}
+
+
+@dataclass(frozen=True, slots=True)
+class RedrivePolicy:
+    """Where messages go that were received too often."""
+
+    target_arn: str
+    max_receive_count: int
+
+    @classmethod
+    def parse(cls, text: str) -> "RedrivePolicy":
+        """Read the JSON of a queue's attribute.
+
+        Raises:
+            SqsError: not such a policy, or a count outside 1 to 1000.
+        """
+        try:
+            raw = json.loads(text)
+            target, count = str(raw["deadLetterTargetArn"]), int(raw["maxReceiveCount"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise invalid_value("RedrivePolicy", text, "Redrive policy is not valid.") from error
+        if not 1 <= count <= MAX_RECEIVE_COUNT:
+            reason = "Invalid value for maxReceiveCount: must be between 1 and 1000."
+            raise invalid_value("RedrivePolicy", text, reason)
+        return cls(target, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A queue's attributes as they were set, checked, with the defaults filled in."""
+
+    values: Mapping[str, str]
+    is_fifo: bool
+    visibility_timeout_ms: int
+    delay_ms: int
+    retention_ms: int
+    max_bytes: int
+    wait_seconds: int
+    redrive: RedrivePolicy | None
+    deduplicates_content: bool
+    deduplicates_per_group: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, is_fifo: bool) -> "Settings":
+        """Check *given* and fill in what it leaves out.
+
+        Raises:
+            SqsError: an unknown name, or a value that SQS refuses.
+        """
+        defaults = {name: str(default) for name, (_, _, default) in RANGES.items()}
+        defaults |= {"SqsManagedSseEnabled": "true", **(_FIFO_DEFAULTS if is_fifo else {})}
+        for name, value in given.items():
+            _check(name, value, is_fifo=is_fifo)
+        merged = {**defaults, **given}
+        values = {n: v for n, v in merged.items() if v or n not in _REMOVABLE}
+        _check_throughput(values)
+        policy = values.get("RedrivePolicy")
+        return cls(
+            values=values,
+            is_fifo=is_fifo,
+            visibility_timeout_ms=int(values["VisibilityTimeout"]) * 1000,
+            delay_ms=int(values["DelaySeconds"]) * 1000,
+            retention_ms=int(values["MessageRetentionPeriod"]) * 1000,
+            max_bytes=int(values["MaximumMessageSize"]),
+            wait_seconds=int(values["ReceiveMessageWaitTimeSeconds"]),
+            redrive=RedrivePolicy.parse(policy) if policy else None,
+            deduplicates_content=values.get("ContentBasedDeduplication") == "true",
+            deduplicates_per_group=values.get("DeduplicationScope") == "messageGroup",
+        )
+
+    def changed(self, given: Mapping[str, str]) -> "Settings":
+        """These settings with *given* in place of what they held.
+
+        AWS lets a change take up to 60 s, and up to 15 minutes for the retention period; here it
+        holds at once.
+
+        Raises:
+            SqsError: as for ``of``; also for an attempt to change the type of the queue.
+        """
+        if self.is_fifo and given.get("FifoQueue", "true") != "true":
+            raise invalid_queue_attribute("FifoQueue", "Modifying queue type is not supported.")
+        return Settings.of({**self.values, **given}, is_fifo=self.is_fifo)
+
+    def allows_source(self, arn: str) -> bool:
+        """Whether the queue *arn* may name this one in its redrive policy."""
+        raw = json.loads(self.values.get("RedriveAllowPolicy", "{}"))
+        permission = raw.get("redrivePermission", "allowAll")
+        return permission == "allowAll" or (
+            permission == "byQueue" and arn in raw.get("sourceQueueArns", [])
+        )
+
+
+def _check(name: str, value: str, *, is_fifo: bool) -> None:
+    if name not in _STANDARD_NAMES and not (is_fifo and name in _FIFO_DEFAULTS):
+        raise unknown_queue_attribute(name)
+    if name in RANGES:
+        lowest, highest, _ = RANGES[name]
+        if not value.isdecimal() or not lowest <= int(value) <= highest:
+            raise invalid_queue_attribute(name)
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise invalid_queue_attribute(name)
+    if name == "RedriveAllowPolicy" and value:
+        _check_allow_policy(value)
+
+
+def _check_allow_policy(text: str) -> None:
+    try:
+        raw = json.loads(text)
+        is_known = raw.get("redrivePermission") in {"allowAll", "denyAll", "byQueue"}
+        sources = raw.get("sourceQueueArns", [])
+    except (ValueError, AttributeError) as error:
+        raise _bad_allow_policy(text) from error
+    if not is_known or len(sources) > 10:
+        raise _bad_allow_policy(text)
+
+
+def _bad_allow_policy(text: str) -> SqsError:
+    return invalid_value("RedriveAllowPolicy", text, "Amazon SQS can't create the redrive policy.")
+
+
+def _check_throughput(values: Mapping[str, str]) -> None:
+    scope, limit = values.get("DeduplicationScope"), values.get("FifoThroughputLimit")
+    if limit == "perMessageGroupId" and scope != "messageGroup":
+        raise invalid_queue_attribute(
+            "FifoThroughputLimit",
+            "perMessageGroupId needs messageGroup as the DeduplicationScope.",
+        )
