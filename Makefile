@@ -12,7 +12,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-test setup-demo setup-python java chromium demo test test-all test-long lint format types build validate sam-local \
+.PHONY: help setup setup-test setup-demo setup-python java chromium demo test test-all lint format types build validate sam-local \
 	doctor pause resume spark-package check bench soak lock clean
 
 help: ## Say what each target does
@@ -22,13 +22,10 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
 test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not long" $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
 
-test-all: setup ## Run all tests but those of test-long [ARGS="-k name"]
+test-all: setup ## Run all tests [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
-
-test-long: setup ## Run the tests that take minutes each: whole demos, and leads over many seeds [ARGS="-k name"]
-	@$(BIN)/python -m pytest -m long $(ARGS)
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .

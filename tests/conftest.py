@@ -1,8 +1,11 @@
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.expected_skips import SkipCheck, parse
 
 # Developers' machines search at random; CI repeats one search, so that red means a change broke it.
 settings.register_profile("dev", deadline=None)
@@ -20,6 +23,20 @@ _SLOW_FOLDERS = {"e2e", "simulation"}
 _QUICK_SPARK_FILE = "test_spark_job.py"
 """The one file with a Spark session that `make test` runs."""
 
+_MOST_PROCESSES = 4
+"""Each may start a Spark session of its own, of a gigabyte or more."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--expected-skips", type=Path, help="fail on a skip that this file lacks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    expected: Path | None = config.getoption("--expected-skips")
+    # With xdist, the workers' reports reach the main process.
+    if expected is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SkipCheck(parse(expected.read_text("utf-8"))))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``slow`` what `make test` leaves to `make test-all`, by folder and by fixture."""
@@ -28,10 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_quick_spark = item.path.name == _QUICK_SPARK_FILE
         if _SLOW_FOLDERS & set(item.path.parts) or (needs_spark and not is_quick_spark):
             item.add_marker("slow")
-
-
-_MOST_PROCESSES = 4
-"""Each may start a Spark session of its own, of a gigabyte or more."""
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from spark_reprocess.analysis.shape import shape_of
-
-WEBHOOKS = Path(__file__).parents[2] / "shared" / "data" / "github-webhooks.jsonl"
+from tests.needs import WEBHOOKS
 
 TENANTS = ("acme", "initech", "globex", "umbrella", "hooli")
 TENANT_WEIGHTS = (60, 18, 10, 8, 4)

@@ -98,7 +98,7 @@ class Docker:
             command += ["--template", str(self.template), "--event", str(event)]
             command += ["--env-vars", str(env_vars)]
             # An image of another machine's architecture would need an emulator of that machine.
-            command += ["--parameter-overrides", f"Architecture={_architecture()}", *self.options]
+            command += ["--parameter-overrides", f"Architecture={architecture()}", *self.options]
             # Without an endpoint sam asks STS whose keys these are, and waits for it in vain.
             endpoint = {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"]}
             environment = {**os.environ, **_CREDENTIALS, **endpoint, "SAM_CLI_TELEMETRY": "0"}
@@ -166,14 +166,14 @@ class Emulator:
 def _emulator() -> Path:
     if sys.platform != "linux":
         raise DemoError("The Runtime API's emulator runs on Linux only; use --engine docker.")
-    name = f"samcli/local/rapid/aws-lambda-rie-{_architecture()}"
+    name = f"samcli/local/rapid/aws-lambda-rie-{architecture()}"
     found = next(SAM.glob(f"lib/python3.*/site-packages/{name}"), None)
     if found is None:
         raise DemoError(f"{SAM} holds no emulator; run make build, which installs the SAM CLI.")
     return found
 
 
-def _architecture() -> str:
+def architecture() -> str:
     """This machine's, in Lambda's words."""
     return "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
 

@@ -24,14 +24,12 @@ from tests.builders import context, message, text
 from tests.e2e.watched_browser import launched, opened
 from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import archive_of
+from tests.needs import WEBHOOKS
 from tests.small_jobs import QUICK_JVM
-from tests.webhook_faults import WEBHOOKS
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 768, 1280)
 OF_EACH = 12
-
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 
 def storable(value: str) -> bool:

@@ -5,18 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.isolation import import_all, installed_alone
+from tests.needs import needs_build
 
 SAM = Path(__file__).parents[2] / ".aws-sam"
 BUILD = SAM / "build"
 EMR_BUILD = SAM / "emr-build"
 LAYER = BUILD / "CoreLayer" / "python"
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(
-        not (LAYER.is_dir() and EMR_BUILD.is_dir()), reason="not built: run make build first"
-    ),
-]
+pytestmark = needs_build
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,11 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.server import ServedWorld, serve_in_thread
 from tests.builders import environment, lambda_record
+from tests.needs import needs_build
 
 BUILD = Path(__file__).parents[2] / ".aws-sam" / "build"
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not BUILD.is_dir(), reason="not built: run make build first"),
-]
+pytestmark = needs_build
 
 # boto3 and botocore are the runtime's own on Lambda; here they come from this environment, and
 # stand behind the layer on the path, as they do there.

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.needs import WEBHOOKS, needs_proc, needs_webhooks
+
 ROOT = Path(__file__).resolve().parents[2]
-WEBHOOKS = ROOT.parent / "shared" / "data" / "github-webhooks.jsonl"
 WEBHOOK_LINES = 60
 TAG = "DEMO_TEST_RUN"
 
@@ -36,7 +37,7 @@ def dropping(handler):
 sys.exit(main(sys.argv[1:], replay_handler=dropping, with_spark=False))
 """
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(660)]
+pytestmark = pytest.mark.timeout(660)
 
 
 def start(
@@ -78,8 +79,6 @@ def processes_with(tag: str) -> list[str]:
     return [command for command in found if command]
 
 
-@pytest.mark.long
-@pytest.mark.spark
 def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     exit_code, numbers, err = finish(start("--messages", "24", "--keep", str(tmp_path / "kept")))
 
@@ -94,8 +93,6 @@ def test_demo_loses_nothing_and_ends_with_its_numbers(tmp_path: Path) -> None:
     assert canary_verdicts(tmp_path / "kept") == [{"failed"}, {"passed"}]
 
 
-@pytest.mark.long
-@pytest.mark.spark
 def test_fifo_demo_loses_nothing_and_keeps_the_order(tmp_path: Path) -> None:
     process = start("--queue", "fifo", "--messages", "28", "--keep", str(tmp_path / "kept"))
 
@@ -123,9 +120,7 @@ def test_dropped_message_is_counted_as_lost_and_named(tmp_path: Path) -> None:
     assert "LOST: message" in err
 
 
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@needs_proc
 @pytest.mark.parametrize(
     ("number", "seconds"),
     [(signal.SIGINT, 0.8), (signal.SIGINT, 1.5), (signal.SIGINT, 9.0), (signal.SIGTERM, 5.0)],
@@ -145,8 +140,7 @@ def test_interrupted_demo_leaves_no_process(number: int, seconds: float, tmp_pat
     assert processes_with(tag) == []
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@needs_proc
 def test_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     tag = uuid.uuid4().hex
     process = start("--messages", "30", "--keep", str(tmp_path / "kept"), tag=tag)
@@ -173,9 +167,7 @@ def test_bad_input_ends_with_two_and_a_sentence(tmp_path: Path) -> None:
         assert "Traceback" not in err
 
 
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.skipif(not WEBHOOKS.exists(), reason="the file of webhook payloads is not here")
+@needs_webhooks
 def test_own_messages_arrive_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     with WEBHOOKS.open(encoding="utf-8") as lines:

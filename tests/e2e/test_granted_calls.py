@@ -39,8 +39,6 @@ ACCOUNT = "us-east-1:123456789012"
 BUCKET = "archivebucket"
 BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
 
-pytestmark = pytest.mark.e2e
-
 
 def sqs(action: str, queue: str) -> Call:
     return Call(f"sqs:{action}", f"arn:aws:sqs:{ACCOUNT}:{queue}")
@@ -210,7 +208,6 @@ def tasks_of_stages(log: Path) -> list[int]:
     ]
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
     """The command of the template, as Glue gives it; the second run meets the claims of the first.

@@ -16,7 +16,7 @@ from tests.e2e.approved_plan import write_plan
 from tests.integration.spark_world import archive_of, parked
 from tests.small_jobs import QUICK_JVM
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,6 @@ from tests.isolation import import_all, installed_alone
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.e2e
 
 # https://github.com/awslabs/aws-glue-libs, base-requirements.txt, and Spark itself.
 ON_THE_CLUSTER = ["boto3", "numpy", "pandas", "pyarrow", "pyspark"]

@@ -28,13 +28,12 @@ from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all
+from tests.needs import needs_proc
 from tests.small_jobs import QUICK_JVM
 
 pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.e2e,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc"),
+    needs_proc,
 ]
 
 ROOT = Path(__file__).resolve().parents[2]

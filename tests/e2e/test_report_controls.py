@@ -7,8 +7,6 @@ from tests.e2e.watched_browser import Write, opened
 from tests.findings_builder import a_group, a_lead, a_sample, some_findings
 from tests.incident import incident_findings
 
-pytestmark = pytest.mark.e2e
-
 
 def test_search_looks_through_what_came_from_messages(browser: Browser, write: Write) -> None:
     groups = (

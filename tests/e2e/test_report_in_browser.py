@@ -24,12 +24,10 @@ from tests.findings_builder import (
     some_findings,
 )
 from tests.incident import incident_findings
+from tests.needs import WEBHOOKS, needs_webhooks
 
 ROOT = Path(__file__).parents[2]
-WEBHOOKS = ROOT.parent / "shared" / "data" / "github-webhooks.jsonl"
 WIDTHS = (360, 768, 1280)
-
-pytestmark = pytest.mark.e2e
 
 
 def webhook_findings() -> Findings:
@@ -93,7 +91,7 @@ def test_hostile_texts_stay_texts(browser: Browser, write: Write) -> None:
             assert_fits(watched.page, width)
 
 
-@pytest.mark.skipif(not WEBHOOKS.exists(), reason="the sample of real webhooks is not here")
+@needs_webhooks
 def test_real_webhooks_are_shown_and_nothing_is_fetched(browser: Browser, write: Write) -> None:
     with opened(browser, write(webhook_findings())) as watched:
         use_everything(watched.page)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,16 +11,17 @@ from typing import Any
 import pytest
 
 from demo import ROOT
-from demo.sam_local.__main__ import BUILD, make_engine, server_for
-from demo.sam_local.engines import Engine
+from demo.sam_local.__main__ import make_engine, server_for
+from demo.sam_local.engines import Engine, architecture
 from demo.sam_local.trial import EVENTS, Outcome, event_names, try_event
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from tests.needs import needs_build
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not BUILD.is_dir(), reason="not built: run make build first"),
-]
+pytestmark = needs_build
+
+IMAGE = f"public.ecr.aws/lambda/python:3.13-{architecture()}"
+PULL_SECONDS = 240
 
 # Where each record of each event goes, in the order of the event.
 DESTINATIONS = {
@@ -49,7 +51,29 @@ def engine(request: pytest.FixtureRequest) -> Engine:
         )
         if started.returncode:
             pytest.skip(f"no Docker engine could be started: {started.stderr}")
+        if fault := missing_image():
+            pytest.skip(f"no image {IMAGE}: {fault}")
+    elif sys.platform != "linux":
+        pytest.skip("the Runtime API's emulator runs on Linux only")
     return make_engine(request.param)
+
+
+def missing_image() -> str:
+    """Why the image of Lambda's runtime is not here and cannot be pulled; empty if it is here."""
+    inspect, pull = (["docker", *words, IMAGE] for words in (("image", "inspect"), ("pull", "-q")))
+    if subprocess.run(inspect, capture_output=True, check=False).returncode == 0:
+        return ""
+    try:
+        pulled = subprocess.run(
+            pull,
+            capture_output=True,
+            text=True,
+            timeout=PULL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"not pulled within {PULL_SECONDS} s"
+    return pulled.stderr.strip() if pulled.returncode else ""
 
 
 @pytest.fixture(scope="module")

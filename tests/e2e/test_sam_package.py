@@ -13,6 +13,7 @@ import yaml
 
 from tests.contract.cloudformation import load_template
 from tests.contract.translation import faults_of, translate
+from tests.needs import needs_build
 from tests.recorded_aws import serve_recorded_aws
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ BUILT = ROOT / ".aws-sam" / "build" / "template.yaml"
 SAM = ROOT / ".tools" / "sam" / "bin" / "sam"
 BUCKET = "artefacts"
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not BUILT.is_file(), reason="not built: run make build first"),
-]
+pytestmark = needs_build
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ MESSAGES = 60
 SPECULATED = 800
 
 # Six JVMs start one after the other.
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,6 @@ def everything(queue: SqsQueue) -> list[str]:
     return bodies
 
 
-@pytest.mark.long
 def test_second_attempts_beside_slow_ones_send_nothing_twice(
     world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
 ) -> None:

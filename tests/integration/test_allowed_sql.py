@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.spark
 
 OF_MESSAGES = """
 parked_reason = 'too_old'

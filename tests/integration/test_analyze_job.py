@@ -22,7 +22,8 @@ from tests.integration.spark_world import (
     archive_of,
     parked,
 )
-from tests.webhook_faults import FAULTS, WEBHOOKS, dead_letters
+from tests.needs import needs_webhooks
+from tests.webhook_faults import FAULTS, dead_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +147,7 @@ def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path
     assert len(shown["b-note"]) == 200
 
 
-@pytest.mark.skipif(not WEBHOOKS.exists(), reason="the sample of real webhooks is not here")
+@needs_webhooks
 def test_first_lead_is_the_cause_and_its_condition_selects_it(
     spark: "SparkSession", tmp_path: Path
 ) -> None:

@@ -33,8 +33,7 @@ from tests.integration.spark_world import archive_of, planned, receive_all
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each waits for canaries to come back, so most are left to make test-long. make demo runs one that
-# fails and one that passes.
+# Each waits for canaries to come back.
 
 
 @pytest.fixture
@@ -89,7 +88,6 @@ def verdicts(summary: RedriveSummary) -> dict[str, Verdict]:
     return {titles[one.group_id].split(":")[0]: one.verdict for one in summary.canary.groups}
 
 
-@pytest.mark.long
 def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -154,7 +152,6 @@ def wait_until(is_so: Any) -> None:
     assert is_so()
 
 
-@pytest.mark.long
 def test_backlog_that_nobody_takes_is_unknown_and_stops(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -209,7 +206,6 @@ def test_canary_of_a_consumer_that_hid_it_and_died_does_not_pass(
     assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [4, 16]
 
 
-@pytest.mark.long
 def test_canary_passes_among_ten_healthy_messages_a_second(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -253,7 +249,6 @@ def test_canary_that_fails_is_seen_whatever_the_clock_of_the_driver_says(
     assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [12, 8]
 
 
-@pytest.mark.long
 def test_canary_that_another_operator_drained_is_seen_whatever_the_clock_there_says(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -302,7 +297,6 @@ def test_earlier_returns_of_the_same_plan_are_not_this_canarys(
     assert summary.canary.archived == 10
 
 
-@pytest.mark.long
 def test_dead_letters_without_a_replay_function_are_unknown(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -318,7 +312,6 @@ def test_dead_letters_without_a_replay_function_are_unknown(
     assert "is its replay function running?" in summary.canary.groups[0].why
 
 
-@pytest.mark.long
 def test_other_parked_messages_are_kept_and_not_counted(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
@@ -335,7 +328,6 @@ def test_other_parked_messages_are_kept_and_not_counted(
     assert summary.count("sent") == 20
 
 
-@pytest.mark.long
 def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path: Path) -> None:
     archive = archive_of(
         tmp_path,
@@ -362,7 +354,6 @@ def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path:
         assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
-@pytest.mark.long
 def test_group_without_room_for_a_canary_is_unknown(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:

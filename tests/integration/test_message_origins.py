@@ -38,7 +38,6 @@ from tests.small_jobs import REDRIVE_ALL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ROWS = "parked_queue string, source_queue string, source_arn string, parked_reason string, "

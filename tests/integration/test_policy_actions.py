@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.spark
 
 GROUPS = pa.table(
     {

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from dlq_replay.sqs import SqsQueue
 
-pytestmark = pytest.mark.spark
 
 POLICY = """\
 version: 1

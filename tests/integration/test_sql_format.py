@@ -12,8 +12,6 @@ from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def sql(spark: "SparkSession") -> Iterator["SparkSession"]:

@@ -29,7 +29,6 @@ from tests.integration.spark_world import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 CODE = "calls Java code"
 SUBQUERY = "reads other data than the message"

@@ -21,8 +21,6 @@ from tests.integration.spark_world import analyzed, archive_of, bodies, executed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 
 def parked(number: int, error: str = "TimeoutError", group: str = "g-1", **fields: Any) -> Message:
     ours = {"reason": "attempts_exhausted", "error": FailureError(error, "it was so"), **fields}

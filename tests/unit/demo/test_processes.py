@@ -3,9 +3,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from demo.processes import end_tree
+from tests.needs import needs_proc
 
 CHILD = "import time; time.sleep(60)"
 PARENT = """
@@ -17,7 +16,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@needs_proc
 def test_process_that_does_not_listen_ends_with_its_children() -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,0 +1,18 @@
+"""What some tests need and not every machine has; such a test is skipped, with the reason."""
+
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+WEBHOOKS = _ROOT.parent / "shared" / "data" / "github-webhooks.jsonl"
+_SAM = _ROOT / ".aws-sam"
+
+needs_webhooks = pytest.mark.skipif(
+    not WEBHOOKS.exists(), reason="the sample of real webhooks is not here"
+)
+needs_build = pytest.mark.skipif(
+    not all((_SAM / build / "template.yaml").is_file() for build in ("build", "emr-build")),
+    reason="not built: run make build first",
+)
+needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
