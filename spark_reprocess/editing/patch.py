@@ -44,7 +44,7 @@ class Patch:
     @classmethod
     def of(cls, operations: Json) -> Self:
         """Make a patch of operations in which ``patch_faults`` finds nothing."""
-        return cls(COMPACT.spell(operations))
+        return cls(COMPACT.write(operations))
 
     @property
     def operations(self) -> list[dict[str, Json]]:
@@ -64,8 +64,8 @@ class Patch:
         try:
             original = read_json(body)
             style = Style.of(body, original)
-            unchanged = style.spell(original)
-            edited = style.spell(self._applied(original))
+            unchanged = style.write(original)
+            edited = style.write(self._applied(original))
         except JsonTextError as error:
             raise EditError(f"the body {error}") from error
         return body if edited == unchanged else edited

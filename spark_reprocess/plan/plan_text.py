@@ -84,7 +84,7 @@ def _edit(edit: Edit | None) -> str:
         return ""
     # JSON is YAML, and keeps each number's digits.
     operations = edit.patch.operations if edit.patch else []
-    lines = [f"  - {_JSON_IN_YAML.spell(dict(one))}\n" for one in operations]
+    lines = [f"  - {_JSON_IN_YAML.write(dict(one))}\n" for one in operations]
     attributes = dict(edit.set_attributes)
     return ("edit:\n" + "".join(lines) if lines else "") + (
         _yaml({"set_attributes": attributes}) if attributes else ""

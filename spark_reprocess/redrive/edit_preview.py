@@ -62,7 +62,7 @@ def _lines(message: Message, masks: Masks) -> Iterator[str]:
 
 def _readable(body: str, masks: Masks) -> str:
     try:
-        return INDENTED.spell(masks.tree("body", read_json(body)))
+        return INDENTED.write(masks.tree("body", read_json(body)))
     except JsonTextError:
         return body
 
