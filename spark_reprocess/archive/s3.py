@@ -11,7 +11,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 import re
 import secrets
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from dlq_replay.retry import Retry
 from dlq_replay.sqs import describe
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -44,9 +44,8 @@ _WRITER = "writer"
 
 _PROBE = ".writable"
 _CONCURRENT_CALLS = 16
-_CONFLICTS = 5
-_READS = 3
-_BROKEN_OFF = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+_CREATE = Retry(max_attempts=5)
+_READ = Retry(max_attempts=3)
 
 _making_a_client = threading.Lock()
 
@@ -111,22 +110,18 @@ class S3Archive:
         """See ``Archive``."""
         mark = secrets.token_hex(16)
         with self._explained("write", path):
-            for conflicts in range(_CONFLICTS):
-                try:
-                    self._put_first(path, content, mark)
-                except ClientError as error:
-                    if _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                        return self._mark_at(path) == mark
-                    if _status(error) != HTTPStatus.CONFLICT:
-                        raise
-                    # Two at once, and S3 says only that: the next try is told who won.
-                    time.sleep(0.05 * 2**conflicts)
-                else:
-                    return True
-        raise ArchiveError(
-            f"archive {self.root}: cannot write {path}: others write it at the same moment, "
-            f"{_CONFLICTS} times in a row; run again"
-        )
+            try:
+                _CREATE.call(lambda: self._put_first(path, content, mark), _is_conflict)
+            except ClientError as error:
+                if _status(error) == HTTPStatus.PRECONDITION_FAILED:
+                    return self._mark_at(path) == mark
+                if not _is_conflict(error):
+                    raise
+                raise ArchiveError(
+                    f"archive {self.root}: cannot write {path}: others write it at the same "
+                    f"moment, {_CREATE.max_attempts} times in a row; run again"
+                ) from error
+            return True
 
     def write(self, path: str, content: bytes) -> None:
         """See ``Archive``. One PUT."""
@@ -136,11 +131,7 @@ class S3Archive:
     def read(self, path: str) -> bytes | None:
         """See ``Archive``."""
         with self._explained("read", path):
-            for _ in range(_READS - 1):
-                # botocore repeats a request that fails, but not a body that breaks off.
-                with suppress(*_BROKEN_OFF):
-                    return self._get(path)
-            return self._get(path)
+            return _READ.call(lambda: self._get(path), _is_broken_off)
 
     def remove(self, path: str) -> None:
         """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
@@ -255,6 +246,16 @@ def _make_client() -> "S3Client":
     )
     # A session of its own: the default one must not be used by two threads at once.
     return boto3.session.Session().client("s3", config=config)
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Two writers at once: S3 does not say who won, the next attempt does."""
+    return isinstance(error, ClientError) and _status(error) == HTTPStatus.CONFLICT
+
+
+def _is_broken_off(error: Exception) -> bool:
+    """A body breaks off: botocore repeats a request that fails, but not this."""
+    return isinstance(error, IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
 
 
 def _status(error: ClientError) -> int:

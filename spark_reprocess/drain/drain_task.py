@@ -4,17 +4,21 @@ No I/O but through the arguments. Wherever a task stops, each message is in the 
 archive, or in both; never in neither.
 """
 
+import math
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.retry import Retry
 from dlq_replay.sqs import MAX_RECEIVE
 from spark_reprocess.archive.dead_letter_schema import Row, to_row
 from spark_reprocess.errors import ArchiveError
@@ -31,8 +35,9 @@ LAST_POLL = 12
 """So many empty answers in a row end the task, whatever SQS counts. On a FIFO queue messages can be
 visible and still not be received, while others of their group are in flight elsewhere."""
 
-RECEIVE_TRIES = 3
-"""A receive that fails so often in a row ends the task; botocore has retried each before."""
+RECEIVE_ATTEMPTS = 3
+"""A receive that fails so often in a row ends the task; the client has repeated each before."""
+DELETE_ATTEMPTS = 2
 
 _NAMED_FAULTS = 10
 
@@ -204,6 +209,7 @@ class DrainTask:
         executor: Executor,
         count_visible: Callable[[], int | None],
         now_seconds: Callable[[], float],
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """Set up the loop.
 
@@ -214,6 +220,7 @@ class DrainTask:
             executor: runs receives and deletes.
             count_visible: see ``EmptyQueueDetector``.
             now_seconds: the time of day, epoch seconds.
+            sleep: waits so many seconds before a retry.
         """
         self._queue = queue
         self._write = write
@@ -221,6 +228,7 @@ class DrainTask:
         self._executor = executor
         self._detector = EmptyQueueDetector(count_visible)
         self._now_seconds = now_seconds
+        self._sleep = sleep
         self._counts = DrainCounts()
         self._taken = 0
         self._reserved = 0
@@ -286,23 +294,25 @@ class DrainTask:
             # SQS may return nothing more until the messages of this chunk are deleted.
             return 0
         wanted = self._detector.wait_seconds(self._rules.wait_seconds)
+        return int(min(wanted, max(0, self._seconds_left())))
+
+    def _seconds_left(self) -> float:
         until = self._rules.until_seconds
-        return wanted if until is None else min(wanted, max(0, int(until - self._now_seconds())))
+        return math.inf if until is None else until - self._now_seconds()
 
     def _receive(self, room: int, wait_seconds: int) -> Received | QueueError:
-        attempt_id = uuid.uuid4().hex if self._rules.is_fifo else None
-        fault = QueueError()
-        for _ in range(RECEIVE_TRIES):
-            try:
-                return self._queue.receive(
-                    max_messages=room,
-                    wait_seconds=wait_seconds,
-                    visibility_timeout_seconds=self._rules.visibility_timeout_seconds,
-                    attempt_id=attempt_id,
-                )
-            except QueueError as error:
-                fault = error
-        return fault
+        receive = partial(
+            self._queue.receive,
+            max_messages=room,
+            wait_seconds=wait_seconds,
+            visibility_timeout_seconds=self._rules.visibility_timeout_seconds,
+            attempt_id=uuid.uuid4().hex if self._rules.is_fifo else None,
+        )
+        retry = Retry(RECEIVE_ATTEMPTS, sleep=self._sleep, seconds_left=self._seconds_left)
+        try:
+            return retry.call(receive, lambda error: isinstance(error, QueueError))
+        except QueueError as error:
+            return error
 
     def _take(self, received: Received | QueueError, chunk: Chunk) -> None:
         if isinstance(received, QueueError):
@@ -345,9 +355,11 @@ class DrainTask:
 
     def _delete(self, batch: Sequence[Receipt]) -> tuple[int, int]:
         """Delete a batch; return how many are deleted and how many are left."""
-        left = self._queue.delete(batch)
-        if left:
+        left = list(batch)
+        for _ in Retry(DELETE_ATTEMPTS, sleep=self._sleep).attempts():
             left = self._queue.delete(left)
+            if not left:
+                break
         return len(batch) - len(left), len(left)
 
     def _await_deletions(self) -> None:

@@ -6,7 +6,6 @@ its own, which nobody kept: its item stays until the table's TTL ends it.
 """
 
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -14,10 +13,11 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.failure_table import MAX_READS, MAX_WRITES, DynamoDbClient, table_client_config
+from dlq_replay.retry import Retry
 from dlq_replay.sqs import describe
 from spark_reprocess.errors import ArchiveError, InputError
 
-_TRIES = 8
+_RETRY = Retry(max_attempts=8)
 _GONE = "ResourceNotFoundException"
 
 
@@ -79,13 +79,12 @@ def _count(client: DynamoDbClient, table: str, message_ids: Sequence[str]) -> in
 
 
 def _until_done(wanted: Any, call: Callable[[Any], Any], table: str) -> None:  # noqa: ANN401
-    """Give *call* what DynamoDB left unprocessed, again and again."""
-    for tries in range(_TRIES):
+    """Repeat *call* with what DynamoDB left unprocessed."""
+    for _ in _RETRY.attempts():
         unprocessed = call(wanted)
         if not unprocessed:
             return
         [wanted] = unprocessed.values()
-        time.sleep(0.05 * 2**tries)
     raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run the same command again")
 
 

@@ -4,10 +4,8 @@
 is what Spark calls, in the tasks and on the driver.
 """
 
-import random
-import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,8 +24,10 @@ from pyspark.sql.types import (
 )
 
 from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
+from dlq_replay.backoff import Backoff
 from dlq_replay.message import SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, MESSAGE_TIMER_MAX_SECONDS
+from dlq_replay.retry import Retry
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
@@ -46,8 +46,8 @@ from spark_reprocess.sql.options import SendOptions
 CHUNK_ROWS = 100
 """Rows that a task holds as entries at once: 10 calls."""
 
-FIRST_PAUSE_SECONDS = 0.2
-"""Longest pause before the second attempt; it doubles with each further attempt."""
+BACKOFF = Backoff(rate_seconds=0.2, cap_seconds=60)
+"""Before an entry is sent again."""
 
 BEHIND = "behind a row of its message group that was not confirmed"
 
@@ -173,17 +173,13 @@ class RowSender:
     """Sends the rows of one partition.
 
     Attributes:
-        attempts: how often an unconfirmed entry is sent in total, at least 1.
-        sleep: called with the seconds between two attempts.
-        draw: returns a random number from 0 to 1, for full jitter.
+        retry: how often an entry is sent that SQS did not confirm.
     """
 
     queue: Queue
     executor: Executor
     is_fifo: bool
-    attempts: int
-    sleep: Callable[[float], object]
-    draw: Callable[[], float]
+    retry: Retry
     _counts: SendCounts = field(default_factory=SendCounts)
     _stopped_groups: set[str] = field(default_factory=set)
 
@@ -209,10 +205,10 @@ class RowSender:
             return None
 
     def _settle(self, waiting: "list[_Pending]") -> None:
-        for attempt in range(self.attempts):
-            if waiting and attempt:
-                self.sleep(self.draw() * FIRST_PAUSE_SECONDS * 2**attempt)
+        for _ in self.retry.attempts():
             waiting = self._send(waiting)
+            if not waiting:
+                return
         for one in waiting:
             self._counts.in_doubt += one.is_in_doubt
             self._give_up(one.fault, one.entry.message_group_id)
@@ -323,9 +319,7 @@ class SqsWriter(DataSourceArrowWriter):
                 queue=SqsQueue(self._make_client(url), url),
                 executor=executor,
                 is_fifo=self._options.is_fifo,
-                attempts=self._options.attempts,
-                sleep=time.sleep,
-                draw=random.random,
+                retry=Retry(self._options.attempts, BACKOFF),
             )
             counts = sender.send_all(row for batch in iterator for row in batch.to_pylist())
         return _TaskCounts(counts.sent, counts.in_doubt, dict(counts.faults))

@@ -139,6 +139,7 @@ class World:
             executor or InlineExecutor(),
             self._count_visible,
             self.clock.time,
+            self.clock.advance,
         )
         try:
             return task.run()

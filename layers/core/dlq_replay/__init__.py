@@ -5,6 +5,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ====================  ==============================================================
 ``errors``            what can go wrong, and what the caller then does
 ``backoff``           how long to wait: full jitter
+``retry``             a call that is repeated, within a deadline
 ``attributes``        one typed SQS message attribute
 ``addresses``         a queue's account and name, from its URL or ARN
 ``masks``             what no text that we keep or show may hold, known by its look

@@ -31,14 +31,20 @@ class Backoff:
     def ceiling_seconds(self, replay_number: int) -> int:
         """The longest delay that replay *replay_number* may draw, in whole seconds.
 
-        ``floor(min(cap_seconds, rate_seconds * 2 ** replay_number))``. *replay_number* counts
-        from 1: the first replay waits up to twice the rate. Any number is valid, however large.
+        ``window_seconds`` without its fraction.
+        """
+        return math.floor(self.window_seconds(replay_number))
+
+    def window_seconds(self, number: int) -> float:
+        """The longest delay of replay or retry *number*, fractions included.
+
+        ``min(cap_seconds, rate_seconds * 2 ** number)``. *number* counts from 1: the first one
+        waits up to twice the rate. Any number is valid, however large.
         """
         try:
-            window_seconds = math.ldexp(self.rate_seconds, replay_number)
+            return min(self.cap_seconds, math.ldexp(self.rate_seconds, number))
         except OverflowError:
             return self.cap_seconds
-        return math.floor(min(self.cap_seconds, window_seconds))
 
 
 def reproducible_draw(message_id: str, replay_number: int) -> DrawUpTo:

@@ -6,6 +6,7 @@ every call here gives what it could do, and one line that says why it could not 
 The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at``.
 """
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from typing import Any, Protocol
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from dlq_replay.backoff import Backoff
 from dlq_replay.failures import Failure, one_line
+from dlq_replay.retry import Retry
 
 MAX_WRITES = 25
 """Items in one BatchWriteItem."""
@@ -27,8 +30,9 @@ BUDGET_SECONDS = 3.0
 """How long one ``record`` or ``find`` goes on starting calls."""
 
 _KEY_BYTES = 2048
-# How long to wait before each further try of what DynamoDB left unprocessed.
-_PAUSES_SECONDS = (0.05, 0.2)
+_ATTEMPTS = 3
+"""Calls for one batch: the later ones for what DynamoDB left unprocessed."""
+_BACKOFF = Backoff(rate_seconds=0.05, cap_seconds=1)
 
 
 class DynamoDbClient(Protocol):
@@ -88,12 +92,14 @@ class FailureTable:
         table_name: or the table's ARN, where it is another account's.
         pause: waits so many seconds.
         clock_seconds: seconds since any moment, never set back.
+        draw: see ``Retry``.
     """
 
     client: DynamoDbClient
     table_name: str
     pause: Callable[[float], object] = time.sleep
     clock_seconds: Callable[[], float] = time.monotonic
+    draw: Callable[[], float] = random.random
 
     def record(self, failures: Sequence[Failure]) -> Recorded:
         """Write each failure over what was recorded of its message; of equal ids the last.
@@ -171,12 +177,15 @@ class FailureTable:
     ) -> None:
         """Give *work* all *keys*, batch by batch, and again what it returns as not done."""
         end_seconds = self.clock_seconds() + BUDGET_SECONDS
+        retry = Retry(
+            _ATTEMPTS, _BACKOFF, self.pause, self.draw, lambda: end_seconds - self.clock_seconds()
+        )
         for start in range(0, len(keys), size):
-            left = work(keys[start : start + size])
-            for pause_seconds in _PAUSES_SECONDS:
-                if left:
-                    self.pause(pause_seconds)
-                    left = work(left)
+            left = keys[start : start + size]
+            for _ in retry.attempts():
+                left = work(left)
+                if not left:
+                    break
             if left:
                 raise _StoppedError("throttled: DynamoDB left a part of a batch unprocessed")
             if self.clock_seconds() > end_seconds and start + size < len(keys):

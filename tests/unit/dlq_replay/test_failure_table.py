@@ -79,7 +79,8 @@ class Clock:
 
 def table_of(client: FakeClient, step_seconds: float = 0.0) -> tuple[FailureTable, list[float]]:
     pauses: list[float] = []
-    return FailureTable(client, "failures", pauses.append, Clock(step_seconds)), pauses
+    clock = Clock(step_seconds)
+    return FailureTable(client, "failures", pauses.append, clock, lambda: 1.0), pauses
 
 
 def filled(count: int, **behaviour: Any) -> FakeClient:

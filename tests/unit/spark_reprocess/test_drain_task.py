@@ -91,7 +91,13 @@ def parked(count: int) -> list[Received]:
 
 def task(shelf: Shelf, disk: Disk, rules: DrainRules, now_seconds: float = 0.0) -> DrainTask:
     return DrainTask(
-        shelf, disk.write, rules, InlineExecutor(), shelf.count_visible, lambda: now_seconds
+        queue=shelf,
+        write=disk.write,
+        rules=rules,
+        executor=InlineExecutor(),
+        count_visible=shelf.count_visible,
+        now_seconds=lambda: now_seconds,
+        sleep=lambda _: None,
     )
 
 

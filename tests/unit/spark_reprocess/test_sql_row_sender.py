@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from dlq_replay.message import SendEntry
+from dlq_replay.retry import Retry
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.sql.writer import BEHIND, RowSender
+from spark_reprocess.sql.writer import BACKOFF, BEHIND, RowSender
 from tests.builders import queue_url
 
 
@@ -36,7 +37,8 @@ class Bench:
     pauses: list[float] = field(default_factory=list)
 
     def sender(self, queue: Moody, *, is_fifo: bool = False, attempts: int = 3) -> RowSender:
-        return RowSender(queue, self.executor, is_fifo, attempts, self.pauses.append, lambda: 1.0)
+        retry = Retry(attempts, BACKOFF, self.pauses.append, lambda: 1.0)
+        return RowSender(queue, self.executor, is_fifo, retry)
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""Retries with full jitter and a deadline. Standard library only.
+
+``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop in the caller, in
+which each attempt has less to do than the one before::
+
+    for _ in retry.attempts():
+        left = send(left)
+        if not left:
+            break
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dlq_replay.backoff import Backoff
+
+T = TypeVar("T")
+
+_BACKOFF = Backoff(rate_seconds=0.1, cap_seconds=5)
+
+
+def _no_deadline() -> float:
+    return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a call is tried, and how long to wait before each further attempt.
+
+    Attributes:
+        max_attempts: calls in all, at least 1.
+        backoff: the longest wait, by the number of the retry.
+        sleep: waits so many seconds.
+        draw: a number from 0 to 1, uniformly; the share of the longest wait that is waited.
+        seconds_left: seconds until the deadline. The first attempt does not check it.
+    """
+
+    max_attempts: int
+    backoff: Backoff = _BACKOFF
+    sleep: Callable[[float], object] = time.sleep
+    draw: Callable[[], float] = random.random
+    seconds_left: Callable[[], float] = _no_deadline
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where no attempt would be made."""
+        if self.max_attempts < 1:
+            raise ValueError(f"max_attempts={self.max_attempts}: must be at least 1")
+
+    def attempts(self) -> Iterator[int]:
+        """Yield the number of each attempt, from 1; wait before each but the first.
+
+        Ends after ``max_attempts``, and without waiting where the wait would pass the deadline.
+        """
+        yield 1
+        for number in range(1, self.max_attempts):
+            wait_seconds = self.draw() * self.backoff.window_seconds(number)
+            if wait_seconds >= self.seconds_left():
+                return
+            self.sleep(wait_seconds)
+            yield number + 1
+
+    def call(self, function: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
+        """Return what *function* returns.
+
+        Args:
+            function: is called until it returns.
+            is_transient: whether another attempt may succeed after this exception.
+
+        Raises:
+            Exception: what the last attempt raised, or the first one that is not transient.
+        """
+        attempts = self.attempts()
+        next(attempts)
+        while True:
+            try:
+                return function()
+            except Exception as error:
+                if not is_transient(error) or next(attempts, None) is None:
+                    raise
