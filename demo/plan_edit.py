@@ -1,9 +1,9 @@
-"""What a human would do with the plan: read it, and put every group back. Pure but for the file."""
+"""Approves a plan as an operator would: ``leave`` becomes ``redrive`` in every group."""
 
 from pathlib import Path
 from typing import Any
 
-import yaml
+from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars
 
 _TITLE_CHARACTERS = 50
 
@@ -27,6 +27,12 @@ def _title(group: dict[str, Any]) -> str:
 
 def edit_plan(path: Path) -> list[str]:
     """Approve every group of the plan in *path*; return a line for each that was changed."""
-    plan, lines = approve_all(yaml.safe_load(path.read_text(encoding="utf-8")))
-    path.write_text(yaml.safe_dump(plan, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    located = read_yaml(text)
+    plan, lines = approve_all(located.value)
+    actions = [
+        (node_at(located.root, ("groups", index, "action")), group["action"])
+        for index, group in enumerate(plan["groups"])
+    ]
+    path.write_text(with_scalars(text, actions), encoding="utf-8")
     return lines

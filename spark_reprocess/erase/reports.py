@@ -11,6 +11,7 @@ import yaml
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan.located_yaml import with_scalars
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 
@@ -124,9 +125,7 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
         return text
     for group in reversed(list(_groups(root, group_ids))):
         title = _fields(group).get("title")
-        if title:
-            start, end = title.start_mark.index, title.end_mark.index
-            text = f"{text[:start]}{ERASED_TITLE}{text[end:]}"
+        text = with_scalars(text, [(title, ERASED_TITLE)] if title else [])
         text = _without_leads(text, group.start_mark.index)
     return text
 
@@ -140,11 +139,8 @@ def with_condition(text: str, where: str) -> str:
     found = _fields(_fields(root).get("snapshot")).get("where")
     if found is None:
         return text
-    start, end = found.start_mark.index, found.end_mark.index
-    # A block's text reaches to the start of the next line.
-    line_end = "\n" if text[start:end].endswith("\n") else ""
     quoted = yaml.safe_dump(where, default_style='"', width=2**31).rstrip("\n")
-    return f"{text[:start]}{quoted}{line_end}{text[end:]}"
+    return with_scalars(text, [(found, quoted)])
 
 
 def _without_leads(text: str, start: int) -> str:

@@ -1,7 +1,7 @@
-"""The JSON that a part of a YAML file means, number by number as it was written. Pure.
+"""A part of a YAML file read as JSON; numbers keep their digits. Pure.
 
-YAML reads some texts in a way that JSON does not: ``no`` is false, ``010`` is 8, ``1e3`` is text,
-``2026-11-21`` a date. Nobody should have to know those, so here each is a fault.
+YAML reads some texts differently from JSON: ``no`` is false, ``010`` is 8, ``1e3`` is text,
+``2026-11-21`` is a date. Each of them is a fault here.
 """
 
 import re
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import yaml
 
 from spark_reprocess.editing.json_text import Json, Number
-from spark_reprocess.plan.located_yaml import Path
+from spark_reprocess.plan.located_yaml import Path, node_at
 
 Fault = tuple[Path, str]
-"""Where, and what is wrong there, as a sentence."""
+"""Its path, and what is wrong, as a sentence."""
 
 _TAG = "tag:yaml.org,2002:"
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
@@ -25,22 +25,16 @@ _CONSTANTS: dict[str, Json] = {"true": True, "false": False, "null": None, "~": 
 
 
 def json_at(root: yaml.Node | None, path: Path) -> tuple[Json, list[Fault]]:
-    """Read what is at *path*, which must exist, as ``json_text.read_json`` would give it.
+    """Read the value at *path* as ``json_text.read_json`` would return it.
 
     Returns:
-        The value, and its faults; with any, the value means nothing.
+        The value, and its faults; where there are faults, the value must not be used.
+
+    Raises:
+        KeyError: nothing is at *path*.
     """
     reader = _Reader()
-    return reader.read(_node_at(root, path), path), reader.faults
-
-
-def _node_at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
-    for step in path:
-        if isinstance(node, yaml.MappingNode):
-            node = [value for key, value in node.value if key.value == step][-1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-    return node
+    return reader.read(node_at(root, path), path), reader.faults
 
 
 @dataclass(slots=True)
@@ -48,7 +42,7 @@ class _Reader:
     faults: list[Fault] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
 
-    def read(self, node: yaml.Node | None, path: Path) -> Json:
+    def read(self, node: yaml.Node, path: Path) -> Json:
         if id(node) in self._seen:
             self.faults.append((path, "is an alias (*); write it out"))
             return None

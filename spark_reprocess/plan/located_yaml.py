@@ -1,9 +1,9 @@
-"""YAML that people edit: its version, and its lines, so that a fault can name the one to look at.
+"""YAML that people edit: the line of each value, changes that keep the rest, and versions. Pure.
 
-Pure.
+PyYAML's nodes hold the position and the text of each scalar, which its values do not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,27 +12,28 @@ import yaml
 from dlq_replay import __version__
 
 Path = tuple[str | int, ...]
-"""The way from the document's root to a value: keys, and indexes from 0."""
+"""Keys, and indexes from 0, from the document's root to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedYaml:
-    """A document's value, and where each part of it stands.
+    """A document's value, and the line of each part of it.
 
     Attributes:
-        value: what ``yaml.safe_load`` would give.
-        lines: the line, from 1, of every value by its path; a mapping's value stands where its
-            key does.
-        repeated: the paths of keys that stand twice in their mapping, of which YAML keeps the
-            last, with the second one's line.
+        value: what ``yaml.safe_load`` returns.
+        root: the document's node, None for an empty document.
+        lines: the line, from 1, of every value by its path; in a mapping, the line of the key.
+        repeated: the paths of keys that are repeated in their mapping, with the line of the later
+            one, whose value YAML keeps.
     """
 
     value: Any
+    root: yaml.Node | None
     lines: dict[Path, int]
     repeated: tuple[tuple[Path, int], ...]
 
     def line(self, *path: str | int) -> int:
-        """Return the line of *path*, or of the nearest part above it that exists."""
+        """Return the line of *path*, or of the closest parent that exists."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -42,7 +43,7 @@ def read_yaml(text: str) -> LocatedYaml:
     """Read one document.
 
     Raises:
-        ValueError: it is no YAML, or more than plain values; the message names the line.
+        ValueError: it is not YAML, or has tags of Python objects; the message names the line.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -51,7 +52,7 @@ def read_yaml(text: str) -> LocatedYaml:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise ValueError(f"{where}is no YAML: {getattr(error, 'problem', None)}") from error
-    except (ValueError, RecursionError) as error:  # an impossible date, say, or a bottomless nest
+    except (ValueError, RecursionError) as error:  # e.g. an impossible date, or too many levels
         raise ValueError(f"is no YAML that can be read: {error}") from error
     lines: dict[Path, int] = {}
     repeated: list[tuple[Path, int]] = []
@@ -59,11 +60,44 @@ def read_yaml(text: str) -> LocatedYaml:
         if path in lines:
             repeated.append((path, line))
         lines[path] = line
-    return LocatedYaml(value, lines, tuple(repeated))
+    return LocatedYaml(value, root, lines, tuple(repeated))
+
+
+def node_at(node: yaml.Node | None, path: Path) -> yaml.Node:
+    """Return the node at *path* below *node*.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for step in path:
+        if isinstance(node, yaml.MappingNode):
+            node = {key.value: value for key, value in node.value}[step]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+        else:
+            raise KeyError(path)
+    if node is None:
+        raise KeyError(path)
+    return node
+
+
+def with_scalars(text: str, changes: Iterable[tuple[yaml.Node, str]]) -> str:
+    """Replace nodes of *text* by other scalars; every other character stays.
+
+    Args:
+        text: a YAML document.
+        changes: nodes that ``yaml.compose`` returned for *text*, and the YAML for each.
+    """
+    for node, new in sorted(changes, key=lambda one: -one[0].start_mark.index):
+        start, end = node.start_mark.index, node.end_mark.index
+        # A block scalar includes the line break at its end.
+        line_end = "\n" if text[start:end].endswith("\n") else ""
+        text = f"{text[:start]}{new}{line_end}{text[end:]}"
+    return text
 
 
 def _walk(node: yaml.Node | None, path: Path, seen: set[int]) -> Iterator[tuple[Path, int]]:
-    # An alias may point at what contains it, and a few of them may stand for a billion values.
+    # An alias may refer to a parent of its own, and a few of them to a billion values.
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
@@ -80,16 +114,16 @@ def _walk(node: yaml.Node | None, path: Path, seen: set[int]) -> Iterator[tuple[
 
 
 def is_newer(found: object, known: int) -> bool:
-    """Whether a file's version is a later one than the newest that this program reads."""
+    """Whether a file's version is later than the newest version that this program reads."""
     return type(found) is int and found > known
 
 
 def version_fault(found: object, known: int) -> str | None:
-    """Say what is wrong with a file's version and what to do; None where nothing is.
+    """Return what is wrong with a file's version and what to do, None where nothing is.
 
     Args:
-        found: what the file says.
-        known: the newest that this program reads.
+        found: the version in the file.
+        known: the newest version that this program reads.
     """
     if is_newer(found, known):
         return (

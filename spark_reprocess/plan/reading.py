@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from spark_reprocess.editing.attributes import name_fault
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.patch import Patch, patch_faults
@@ -46,11 +44,11 @@ class _EditReader:
     """Reads the edits of a plan's groups.
 
     Attributes:
-        root: the plan's YAML.
+        located: the plan's YAML.
         expression_fault: see ``SqlFaults.in_expression``.
     """
 
-    root: yaml.Node | None
+    located: LocatedYaml
     expression_fault: Callable[[str], str | None] | None
 
     def faults(self, group: Mapping[Any, Any], path: Path) -> Iterator[Fault]:
@@ -64,12 +62,12 @@ class _EditReader:
         """Return the edit of a group that has no faults, None where there is none."""
         patch = None
         if "edit" in group:
-            patch = Patch.of(json_at(self.root, (*path, "edit"))[0])
+            patch = Patch.of(json_at(self.located.root, (*path, "edit"))[0])
         expressions = group.get("set_attributes", {})
         return Edit(patch, tuple(expressions.items())) if patch or expressions else None
 
     def _patch_faults(self, path: Path) -> Iterator[Fault]:
-        operations, found = json_at(self.root, path)
+        operations, found = json_at(self.located.root, path)
         if found:
             yield from ((place, f"edit: {fault}") for place, fault in found)
             return
@@ -117,7 +115,7 @@ def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
         raise InputError(f"the plan cannot be read: {error}") from error
     raw = located.value
     expression_fault = sql_faults.in_expression if sql_faults else None
-    edits = _EditReader(yaml.compose(text, Loader=yaml.SafeLoader), expression_fault)
+    edits = _EditReader(located, expression_fault)
     faults = list(_faults(raw, edits, sql_faults))
     lines = [(located.line(*path), fault) for path, fault in faults]
     lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]

@@ -33,8 +33,11 @@ def test_a_long_title_is_cut_where_it_is_told() -> None:
 
 def test_edited_file_differs_in_the_actions_alone(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(PLAN, allow_unicode=True), encoding="utf-8")
+    text = "# a comment\n" + yaml.safe_dump(PLAN, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
 
     edit_plan(path)
 
-    assert yaml.safe_load(path.read_text(encoding="utf-8")) == approve_all(PLAN)[0]
+    edited = path.read_text(encoding="utf-8")
+    assert edited == text.replace("action: leave", "action: redrive")
+    assert yaml.safe_load(edited) == approve_all(PLAN)[0]

@@ -258,6 +258,14 @@ def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
     assert yaml.safe_load(with_condition(text, "b")) == {"snapshot": {"where": "b", "sha256": "x"}}
 
 
+def test_title_that_an_editor_wrote_as_a_block_goes() -> None:
+    text = "groups:\n  - id: g-1\n    title: >-\n      Jane's\n      order\n    count: 2\n"
+
+    groups = yaml.safe_load(without_titles(text, ["g-1"]))["groups"]
+
+    assert groups == [{"id": "g-1", "title": "(erased)", "count": 2}]
+
+
 def test_plan_without_a_condition_gets_none() -> None:
     assert with_condition(plan_text(a_plan()), "b") == plan_text(a_plan())
     assert with_condition("a: [", "b") == "a: ["

@@ -3,7 +3,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.plan.located_yaml import read_yaml
+from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars
 
 DOCUMENT = """\
 # a comment
@@ -85,3 +85,29 @@ def test_the_value_is_what_yaml_says_and_every_line_exists(value: object) -> Non
     assert located.value == value
     assert all(1 <= line <= text.count("\n") + 1 for line in located.lines.values())
     assert located.repeated == ()
+
+
+def test_replaced_scalars_leave_every_other_character() -> None:
+    located = read_yaml(DOCUMENT)
+    changes = [
+        (node_at(located.root, ("rules", 0, "when")), '"x"'),
+        (node_at(located.root, ("rules", 1, "name")), "third"),
+    ]
+
+    assert (
+        with_scalars(DOCUMENT, changes)
+        == """\
+# a comment
+version: 1
+rules:
+  - name: first
+    when: "x"
+  - {name: third, when: c}
+"""
+    )
+
+
+@pytest.mark.parametrize("path", [("rules", 0, "action"), ("version", "x"), ("nothing",)])
+def test_path_of_nothing_is_an_error(path: tuple[str | int, ...]) -> None:
+    with pytest.raises(KeyError):
+        node_at(read_yaml(DOCUMENT).root, path)
