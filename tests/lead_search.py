@@ -14,8 +14,7 @@ from spark_reprocess.analysis.comparison import SampledGroup
 from spark_reprocess.analysis.lead_text import lead_of
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.shape import shape_of
-from spark_reprocess.analysis.signature import has_error, signature_of
+from spark_reprocess.analysis.signature import has_error, shape_of, signature_of
 from spark_reprocess.analysis.trait_table import trait_table
 from spark_reprocess.analysis.traits import traits_of
 from spark_reprocess.findings import Lead

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from spark_reprocess.analysis.shape import shape_of
+from spark_reprocess.analysis.signature import shape_of
 from tests.needs import WEBHOOKS
 
 TENANTS = ("acme", "initech", "globex", "umbrella", "hooli")

@@ -21,10 +21,10 @@ from spark_reprocess.analysis.comparison import SampledGroup
 from spark_reprocess.analysis.excerpt import excerpt
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.shape import shape_of
 from spark_reprocess.analysis.signature import (
     TITLE_CHARACTERS,
     has_error,
+    shape_of,
     short_title,
     signature_of,
 )
@@ -124,7 +124,7 @@ class _Examiner:
             examined["shape"] = _short_shape(shape_of(body).key)
         if row["is_shown"]:
             signature = signature_of(body, row["parked_reason"], *error)
-            title = signature.text if self.has_samples else signature.wordless
+            title = signature.text if self.has_samples else signature.textless
             examined["title"] = self._title(title)
             examined["message_id"] = row["message_id"]
             examined["sent_at"] = row["sent_at"]

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlq_replay.masks import mask_start
-from spark_reprocess.analysis.json_text import NOT_JSON, parse, parse_container
 from spark_reprocess.analysis.mask import MASKED, Masks, shorten
-from spark_reprocess.analysis.payload import in_base64
+from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_container, parse_json
 
 SAMPLE_CHARACTERS = 1500
 
@@ -48,7 +47,7 @@ _SHRINKS = 4
 
 def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
     """Return *body* masked and in at most so many characters."""
-    value = parse(body)
+    value = parse_json(body)
     if value is not NOT_JSON:
         return _json_excerpt(value, masks, characters, len(body))
     packed = in_base64(body)

@@ -1,31 +1,32 @@
-"""What a body holds once its wrappings are off: service envelopes, base64, JSON in JSON. Pure.
+"""Unwrap a body: service envelopes, base64, gzip, JSON in a JSON string. Pure.
 
-Each wrapping leaves a word that tells where the payload came from (``SNS orders``, ``base64 of``),
-at most four of them; then what is inside is looked at as it is.
+``unwrap`` removes at most four wrappings. For each it returns a few words that name it (``SNS
+orders``, ``base64 of``). ``parse_json`` reads JSON as strictly as the parsers of other languages
+do, and never raises.
 """
 
 import base64
 import binascii
+import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from spark_reprocess.analysis.json_text import NOT_JSON, parse
-from spark_reprocess.analysis.varying import mask_ids
+from spark_reprocess.analysis.normalization import mask_ids
 
 _WRAPPINGS = 4
 _WORD_CHARACTERS = 100
 _UNPACKED_BYTES = 1024 * 1024
-"""Of compressed payloads no more is unpacked: a kilobyte can hold a gigabyte."""
+"""Limit of decompression: one compressed kilobyte can expand to a gigabyte."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _BASE64_CHARACTERS = 16
 _SURE_BASE64_CHARACTERS = 48
 _LINE_CHARACTERS = 60
-"""Encoders that break lines break them at 64 or 76 characters; words are shorter."""
+"""Base64 encoders break lines at 64 or 76 characters. Words are shorter."""
 
 _GZIP = b"\x1f\x8b"
 
@@ -35,10 +36,10 @@ class Payload:
     """The innermost payload.
 
     Attributes:
-        wrappings: what was taken off, outermost first, as words for a title.
+        wrappings: the words of each wrapping that was removed, outermost first.
         value: the JSON value, ``NOT_JSON`` for anything else.
-        text: what is inside as a text; empty where it is bytes.
-        size: of what is inside, in characters or bytes; of compressed bytes what was unpacked.
+        text: the content as text; empty where it is bytes.
+        size: characters of the text or bytes of the content, after decompression.
     """
 
     wrappings: tuple[str, ...]
@@ -49,14 +50,14 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """What a wrapping holds: a text to look at again, or a value."""
+    """The content of a wrapping: a text to unwrap again, or a value."""
 
     word: str
     content: str | bytes | Mapping[str, Any]
 
 
 def unwrap(body: str) -> Payload:
-    """Take the wrappings off *body*. Never raises, whatever it holds; the cost is linear."""
+    """Remove the wrappings of *body*. Never raises; takes linear time."""
     wrappings: list[str] = []
     content: str | bytes | Mapping[str, Any] = body
     while True:
@@ -71,7 +72,7 @@ def unwrap(body: str) -> Payload:
 def _payload(wrappings: list[str], content: str | bytes | Mapping[str, Any]) -> Payload:
     match content:
         case str():
-            return Payload(tuple(wrappings), parse(content), content, len(content))
+            return Payload(tuple(wrappings), parse_json(content), content, len(content))
         case bytes():
             return Payload(tuple(wrappings), NOT_JSON, "", len(content))
         case _:
@@ -89,9 +90,11 @@ def _inside(payload: Payload) -> _Inside | None:
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:
-    """Return what *text* holds if it is base64, perhaps compressed, after a word for it.
+    """Decode base64, and gzip inside it.
 
-    None where that is not sure: any word may be base64 by chance.
+    Returns:
+        What to call it, and the content. None where it is not certain that *text* is base64: any
+        word could be.
     """
     lines = text.split()
     if len(lines) > 1 and len(lines[0]) < _LINE_CHARACTERS:
@@ -213,6 +216,57 @@ def _text_or_nothing(value: object) -> str:
 
 
 def _word(*parts: object) -> str:
-    """Ids in an envelope's words are masked: what is said of each occurrence must not vary."""
+    """Join the words of an envelope. Ids are masked: the words are a part of the group's id."""
     words = " ".join(part for part in parts if isinstance(part, str))[:_WORD_CHARACTERS]
     return f"{mask_ids(words)}:"
+
+
+NOT_JSON = object()
+"""The value of a text that is not JSON. None is JSON's null."""
+
+
+def parse_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the JSON value of *text*, or ``NOT_JSON``. Never raises."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+def parse_container(text: str) -> Any:  # noqa: ANN401 - a dict, a list or NOT_JSON
+    """Return the object or array that *text* holds, else ``NOT_JSON``.
+
+    The first and last characters rule out most texts without parsing.
+    """
+    text = text.strip()
+    if text[:1] not in _OPENING or text[-1:] not in _CLOSING:
+        return NOT_JSON
+    value = parse_json(text)
+    return value if isinstance(value, dict | list) else NOT_JSON
+
+
+def json_type(value: object) -> str:
+    """Name a JSON value's type."""
+    return JSON_TYPES.get(type(value), "object")
+
+
+JSON_TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+_OPENING = ("{", "[")
+_CLOSING = ("}", "]")
+
+
+def _refuse(name: str) -> NoReturn:
+    # Python accepts NaN and Infinity. Other parsers do not.
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

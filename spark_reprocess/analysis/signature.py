@@ -1,43 +1,135 @@
-"""What makes two failures the same. Pure; version ``v1``.
+"""The signature of a failure: which messages belong to one group. Pure; version ``v1``.
 
-A message with a recorded error is known by the error: its type, and its message with everything
-masked that changes from one occurrence to the next (times, UUIDs, addresses, quoted texts, long
-ids, numbers). A message without one is known by why it was parked and by the shape of its payload,
-inside whatever it is wrapped in; ``shape`` and ``payload`` have the rules.
+A message with a recorded error is identified by the error: its type, and its text after
+normalization (times, UUIDs, addresses, quoted texts, long ids and numbers are replaced).
+A message without one is identified by the reason why it was parked and by the shape of its
+payload, after all envelopes are removed.
 
-The same message has the same signature in every run. A change to any rule is a new version,
-because plans name groups by id.
+The shape of a payload is what is left of it without its values:
+
+- JSON object: the values of keys that name a kind of message (``type``, ``action``, …); its keys
+  with the types of their values; of objects one level below, the keys, and which of them hold
+  numbers, booleans or arrays. There, texts, objects and null count as one type, because fields
+  that may be null are common. Objects that carry the payload itself (``data``, ``payload``, …) do
+  not count as a level. Objects with arbitrary keys (``headers``, ``metadata``, …) are not read.
+- Other JSON: its type; of an array, the types of its elements.
+- XML: its root element. Text that begins like JSON but is not JSON: its first keys.
+- Other text: its first 80 characters without ids and numbers. Bytes: their size class.
+
+The same message has the same signature in every run. A change to any of these rules needs a new
+version, because plans refer to groups by id.
 """
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from dlq_replay.failures import one_line
-from spark_reprocess.analysis.shape import shape_of
-from spark_reprocess.analysis.varying import mask_error
+from spark_reprocess.analysis.normalization import mask_error, mask_ids, mask_name, mask_numbers
+from spark_reprocess.analysis.payload import (
+    JSON_TYPES,
+    NOT_JSON,
+    Payload,
+    json_type,
+    parse_container,
+    unwrap,
+)
 
 SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"
-"""The reason of a message without one: SQS's own redrive policy parked it."""
+"""The reason of a message that has none: SQS's own redrive policy parked it."""
 
 TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
 
+KIND_KEYS = (
+    "type",
+    "@type",
+    "kind",
+    "event",
+    "eventType",
+    "event_type",
+    "eventName",
+    "event_name",
+    "messageType",
+    "message_type",
+    "detail-type",
+    "action",
+    "operation",
+)
+"""Keys whose value names the kind of message."""
+
+_CARRIERS = frozenset(
+    ("data", "payload", "detail", "message", "body", "event", "record", "content")
+)
+_OPEN = frozenset(
+    (
+        "headers",
+        "metadata",
+        "meta",
+        "tags",
+        "labels",
+        "annotations",
+        "attributes",
+        "properties",
+        "extra",
+        "extras",
+        "custom",
+        "context",
+        "params",
+        "parameters",
+        "query",
+        "options",
+        "config",
+        "settings",
+        "env",
+        "variables",
+    )
+)
+_LEVELS = 3
+_KIND_CHARACTERS = 64
+_KEYS = 200
+_TITLE_KEYS = 50
+_TEXT_CHARACTERS = 80
+_HEAD_CHARACTERS = 1024
+_SIZE_CLASSES = ((1024, "1 KiB"), (16 * 1024, "16 KiB"), (256 * 1024, "256 KiB"))
+
+_KIND = re.compile(r"[A-Za-z@][\w .:/@#-]*")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_=\s-]{64,}")
+_ENCODED_WORD = 48
+_WORD = re.compile(r"[^\s\"',;<>()\[\]{}|\x80-\U0010ffff]")
+_LAST_WORD = re.compile(_WORD.pattern + r"{1,80}\Z")
+_XML = re.compile(
+    r"(?:\s|<\?xml[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE[^>]*+>)*+"
+    r"<([A-Za-z_][\w:.-]*+)[\s/>]"
+)
+"""Possessive quantifiers avoid exponential backtracking on a row of comments."""
+_JSON_KEY = re.compile(r'"([^"\\]{1,64})"\s*:')
+_BROKEN_KEYS = 3
+
+_STRING_OF = "string of "
+_TEXT = "text "
+_TEXTLESS = "text <hidden>"
+
+Kind = type | str
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A failure's identity and how to call it.
+    """The identity of a failure, and its title.
 
     Attributes:
-        key: everything that distinguishes it, on one line.
-        text: what a human needs to see of it.
-        wordless: the same without the words of a text body.
+        key: all that identifies the failure, on one line.
+        text: the part of it that people need to see.
+        textless: the same without the words of a text body, for ``--no-samples``.
     """
 
     key: str
     text: str
-    wordless: str
+    textless: str
 
     @property
     def group_id(self) -> str:
@@ -46,14 +138,14 @@ class Signature:
 
     @property
     def title(self) -> str:
-        """The text as a title, nothing in it masked."""
+        """The text as a title; nothing in it is masked."""
         return short_title(self.text)
 
 
 def signature_of(
     body: str, parked_reason: str | None, error_type: str | None, error_message: str | None
 ) -> Signature:
-    """Tell what kind of failure this is. Never raises, whatever the texts hold."""
+    """Return the signature of a message. Never raises, whatever the texts contain."""
     if has_error(error_type, error_message):
         masked = mask_error(error_message or "")
         error = ": ".join(part for part in (error_type or _UNKNOWN_ERROR, masked) if part)
@@ -62,7 +154,7 @@ def signature_of(
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(
-        f"shape|{reason}|{shape.key}", f"{reason}: {shape.title}", f"{reason}: {shape.wordless}"
+        f"shape|{reason}|{shape.key}", f"{reason}: {shape.title}", f"{reason}: {shape.textless}"
     )
 
 
@@ -73,7 +165,7 @@ def short_title(text: str) -> str:
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:
-    """Whether an error was recorded: then the body does not matter."""
+    """Whether an error was recorded. If so, the body is not part of the signature."""
     return bool(error_type or error_message)
 
 
@@ -81,3 +173,167 @@ def has_error(error_type: str | None, error_message: str | None) -> bool:
 def _group_id(key: str) -> str:
     digest = hashlib.sha256(f"{SIGNATURE_VERSION}|{key}".encode("utf-8", "replace"))
     return f"g-{digest.hexdigest()[:10]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of a payload.
+
+    Attributes:
+        key: all that identifies the shape, on one line.
+        title: the part of it that people need to see.
+        textless: the title without the words of a text body.
+    """
+
+    key: str
+    title: str
+    textless: str
+
+
+def shape_of(body: str) -> Shape:
+    """Return the shape of a body. Never raises, whatever it contains."""
+    payload = unwrap(body)
+    shape = _shape(payload)
+    if not payload.wrappings:
+        return shape
+    words = " ".join(payload.wrappings)
+    return Shape(f"{words} {shape.key}", f"{words} {shape.title}", f"{words} {shape.textless}")
+
+
+def _shape(payload: Payload) -> Shape:
+    value = payload.value
+    if type(value) is dict:
+        return _object_shape(value)
+    if value is NOT_JSON:
+        return _text_shape(payload)
+    if isinstance(value, list):
+        kinds = sorted({json_type(element) for element in value})
+        return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
+    return _alike(f"JSON {json_type(value)}")
+
+
+def _alike(text: str) -> Shape:
+    return Shape(text, text, text)
+
+
+def _object_shape(value: Mapping[str, Any]) -> Shape:
+    kinds = tuple([_kind_inside(key, field, _LEVELS) for key, field in value.items()])
+    fields, shown = _describe(tuple(value), kinds)
+    words = "".join([f" {word}" for word in _kind_words(value)])
+    title = f"JSON{words} {{{shown}}}"
+    return Shape(f"JSON{words} {{{fields}}}", title, title)
+
+
+def _kind_words(value: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key}={mask_ids(kind)}"
+        for key in KIND_KEYS
+        if type(kind := value.get(key)) is str
+        and len(kind) <= _KIND_CHARACTERS
+        and _KIND.fullmatch(kind)
+    ]
+
+
+def _kind_inside(key: str, field: object, levels: int) -> Kind:
+    """Return the type of a field; of an object the description of its fields."""
+    if type(field) is str and key in _CARRIERS:
+        inside = parse_container(field)
+        if type(inside) is not dict:
+            return str
+        return f"{_STRING_OF}{_carried(inside, levels)}"
+    if type(field) is not dict or key in _OPEN:
+        return type(field)
+    return _carried(field, levels) if key in _CARRIERS else _names(*_flat(field))
+
+
+def _carried(value: Mapping[str, Any], levels: int) -> str:
+    if levels == 0:
+        return "object"
+    kinds = tuple([_kind_inside(key, field, levels - 1) for key, field in value.items()])
+    fields, _ = _describe(tuple(value), kinds)
+    words = "".join([f"{word} " for word in _kind_words(value)])
+    return f"{words}{{{fields}}}"
+
+
+def _flat(value: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[type, ...]]:
+    return tuple(value), tuple(map(type, value.values()))
+
+
+# Thousands of messages share a few layouts, so the results are cached.
+@lru_cache(maxsize=4096)
+def _describe(names: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, str]:
+    pairs = list(zip(map(mask_name, names), kinds, strict=True))
+    fields = sorted({f"{name}:{_described(kind)}" for name, kind in pairs})
+    shown = sorted({f"{name}:{_shown(kind)}" for name, kind in pairs})
+    return _cut(fields, _KEYS), _cut(shown, _TITLE_KEYS)
+
+
+def _described(kind: Kind) -> str:
+    return kind if isinstance(kind, str) else JSON_TYPES[kind]
+
+
+def _shown(kind: Kind) -> str:
+    if isinstance(kind, str):
+        return "string" if kind.startswith(_STRING_OF) else "object"
+    return JSON_TYPES[kind]
+
+
+@lru_cache(maxsize=4096)
+def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
+    pairs = zip(map(mask_name, names), kinds, strict=True)
+    fields = sorted({f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs})
+    return f"{{{_cut(fields, _KEYS)}}}"
+
+
+_NAMED_INSIDE: dict[type, str] = {
+    bool: ":boolean",
+    int: ":number",
+    float: ":number",
+    list: ":array",
+}
+
+
+def _cut(fields: list[str], most: int) -> str:
+    return ", ".join(fields[:most]) + (", …" if len(fields) > most else "")
+
+
+def _text_shape(payload: Payload) -> Shape:
+    text = payload.text
+    if not text:
+        return _alike(f"bytes, {_size_class(payload.size)}" if payload.size else "empty body")
+    head = text[:_HEAD_CHARACTERS].strip()
+    if not head and not text.strip():
+        return _alike("empty body")
+    if _looks_encoded(head):
+        return _alike(f"encoded bytes, {_size_class(len(text))}")
+    if root := _XML.match(head):
+        return _alike(f"XML {mask_name(root[1])}")
+    if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
+        return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
+    key = f"{_TEXT}{_without_numbers(head[:_TEXT_CHARACTERS])}"
+    return Shape(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _TEXTLESS)
+
+
+def _without_numbers(text: str) -> str:
+    return mask_numbers(mask_ids(text))
+
+
+def _whole_words(head: str) -> str:
+    """Return the first 80 characters without a cut last word: half a secret matches no mask."""
+    shown = head[:_TEXT_CHARACTERS]
+    if not _WORD.match(head, _TEXT_CHARACTERS):
+        return shown
+    return f"{shown[: -len(cut[0])]}…" if (cut := _LAST_WORD.search(shown)) else shown
+
+
+def _looks_encoded(head: str) -> bool:
+    if sum(not (c.isprintable() or c.isspace()) for c in head) * 10 > len(head):
+        return True
+    longest = max((len(word) for word in head.split()), default=0)
+    return longest >= _ENCODED_WORD and _ENCODED.fullmatch(head) is not None
+
+
+def _size_class(size: int) -> str:
+    return next(
+        (f"up to {name}" for limit, name in _SIZE_CLASSES if size <= limit), "above 256 KiB"
+    )

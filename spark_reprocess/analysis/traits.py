@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from spark_reprocess.analysis.json_text import NOT_JSON, parse, parse_container
-from spark_reprocess.analysis.payload import in_base64
-from spark_reprocess.analysis.varying import mask_name
+from spark_reprocess.analysis.normalization import mask_name
+from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_container, parse_json
 
 TAG = "\t"
 NEXT = "\n"
@@ -128,14 +127,14 @@ def _read_attribute(found: _Found, way: str, attribute: Mapping[str, Any]) -> No
 
 
 def _read_body(found: _Found, body: str) -> None:
-    way, text, value = BODY, body, parse(body)
+    way, text, value = BODY, body, parse_json(body)
     while value is NOT_JSON and (packed := in_base64(text)) is not None:
         word, held = packed
         way += UNPACKED if "gzip" in word else FROM_BASE64
         if isinstance(held, bytes):
             found.kind(way, BINARY)
             return
-        text, value = held, parse(held)
+        text, value = held, parse_json(held)
     if value is NOT_JSON:
         found.kind(way, TEXT if text.strip() else EMPTY)
     else:

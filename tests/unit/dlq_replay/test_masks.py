@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
-from spark_reprocess.analysis import shape
+from spark_reprocess.analysis import signature
 from tests.regular_expressions import faults, reach
 
 
@@ -20,7 +20,7 @@ def test_the_time_that_a_pattern_takes_grows_with_the_text_alone(one: object) ->
 
 
 def test_the_pattern_of_a_root_element_matches_in_one_way() -> None:
-    assert faults(shape._XML, is_anchored=True) == []  # noqa: SLF001 - the pattern is the point
+    assert faults(signature._XML, is_anchored=True) == []  # noqa: SLF001 - the pattern is the point
 
 
 @pytest.mark.parametrize(

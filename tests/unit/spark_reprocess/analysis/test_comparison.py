@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_reprocess.analysis.comparison import Comparison, Comparisons, SampledGroup, Scope
-from spark_reprocess.analysis.shape import shape_of
+from spark_reprocess.analysis.signature import shape_of
 from spark_reprocess.analysis.trait_table import trait_table
 from spark_reprocess.analysis.traits import traits_of
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.shape import shape_of
-from spark_reprocess.analysis.signature import Signature, signature_of
-from spark_reprocess.analysis.varying import mask_error
+from spark_reprocess.analysis.normalization import mask_error
+from spark_reprocess.analysis.signature import Signature, shape_of, signature_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.json_text import NOT_JSON, kind_of, parse, parse_container
+from spark_reprocess.analysis.payload import NOT_JSON, json_type, parse_container, parse_json
 
 VALUES = st.recursive(
     st.none()
@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_json_is_read(value: object) -> None:
-    assert parse(json.dumps(value)) == value
+    assert parse_json(json.dumps(value)) == value
 
 
 @given(VALUES, st.text(" \n\t"))
@@ -35,13 +35,13 @@ def test_only_objects_and_arrays_are_containers(value: object, space: str) -> No
     ["", " ", "NaN", "[Infinity]", '{"a": -Infinity}', "{", "{'a': 1}", "[" * 100_000, "1 2"],
 )
 def test_what_other_parsers_refuse_is_no_json(text: str) -> None:
-    assert parse(text) is NOT_JSON
+    assert parse_json(text) is NOT_JSON
     assert parse_container(text) is NOT_JSON
 
 
 @given(st.text())
 def test_no_text_is_too_odd(text: str) -> None:
-    parse(text)
+    parse_json(text)
     parse_container(f"{{{text}}}")
     parse_container(f"[{text}]")
 
@@ -49,7 +49,7 @@ def test_no_text_is_too_odd(text: str) -> None:
 def test_each_type_has_a_name() -> None:
     values: tuple[object, ...] = (None, True, 1, 1.5, "a", [], {})
 
-    assert [kind_of(one) for one in values] == [
+    assert [json_type(one) for one in values] == [
         "null",
         "boolean",
         "number",

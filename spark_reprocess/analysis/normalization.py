@@ -1,4 +1,4 @@
-"""What changes from one occurrence of a failure to the next, and is taken out of texts. Pure."""
+"""Replace what differs between occurrences of one failure: times, ids, numbers. Pure."""
 
 import re
 from functools import lru_cache
@@ -23,7 +23,7 @@ _QUOTED = (
     (re.compile(r"(?<!\w)'[^'\n]*'(?!\w)"), "'<text>'"),
 )
 _MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
-"""Stands in every text in which ``_IDS`` find anything, and is found faster than they are."""
+"""Prefilter: every text that ``_IDS`` match contains this, and this is faster to search."""
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _DIGIT = re.compile(r"\d")
@@ -32,9 +32,10 @@ _NAME_CHARACTERS = 64
 
 
 def mask_error(text: str) -> str:
-    """Return an error's message with everything masked that varies between its occurrences.
+    """Return an error's text without what differs between its occurrences.
 
-    Times, UUIDs, e-mail addresses, quoted texts, long ids and numbers; at most 500 characters.
+    Replaced are times, UUIDs, e-mail addresses, quoted texts, long ids and numbers. The result has
+    at most 500 characters.
     """
     text = text[: _ERROR_CHARACTERS * 2]
     has_digits = _DIGIT.search(text) is not None
@@ -51,19 +52,19 @@ def mask_error(text: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def mask_name(name: str) -> str:
-    """Return a key with ids and numbers masked: one that holds an id must not stand for itself."""
+    """Return a key with its ids and numbers replaced, so that keys that contain ids are equal."""
     return mask_numbers(mask_ids(name[:_NAME_CHARACTERS]))
 
 
 def mask_ids(text: str) -> str:
-    """Return *text* on one line with times, UUIDs, addresses and long ids masked."""
+    """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
     if _DIGIT.search(text):
         text = _mask_long_ids(_mask_times_and_uuids(text))
     return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
 
 
 def mask_numbers(text: str) -> str:
-    """Return *text* with its numbers masked."""
+    """Return *text* with its numbers replaced."""
     return _NUMBER.sub("<n>", text)
 
 

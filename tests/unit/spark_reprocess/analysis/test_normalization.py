@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.failures import one_line
-from spark_reprocess.analysis.varying import mask_error, mask_ids
+from spark_reprocess.analysis.normalization import mask_error, mask_ids
 
 PIECES = st.sampled_from(
     [
