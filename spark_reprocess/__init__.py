@@ -1,26 +1,24 @@
-"""The Spark job: what failed and why, and the right messages back, safely, in bulk.
+"""The Spark job: archive parked messages, find out why they failed, and send them back.
 
-``python -m spark_reprocess VERB``. Read it in this order; what is marked * touches
-Spark, SQS or disk.
+``python -m spark_reprocess VERB``. The modules in reading order; those with * use Spark, SQS or
+files:
 
 =====================  =============================================================
-``errors``             what ends a verb, as one sentence
-``clients`` *          SQS clients and the Region they speak to
-``figures``            numbers, shares, durations and times as texts
-``queue_counts``       how many messages SQS counts in a queue
-``measures`` *         what a scheduled run tells CloudWatch
-``progress`` *         a line that says how far Spark has come
-``spark/`` *           the session, the operator's SQL conditions, what Spark raises, Ctrl-C
+``errors``             the errors that end a verb
+``clients`` *          SQS clients, the counts of a queue, and other questions to SQS
+``figures``            formats numbers, shares, durations and times
+``progress`` *         progress lines
+``spark/`` *           the session, SQL conditions of operators, Spark's errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each; as frames: ``reading``, ``ledger_states``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
-``findings``           what an analysis found, as values
-``report/``            the page that shows it
+``findings``           the result of an analysis, as values
+``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
-``canary/``            a sample that goes first: how large, how long to wait, the verdict
+``canary/`` *          a sample that is sent first: its size, the wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline; dispositions (``selection``), tasks
                        (``execution`` *, ``send_task`` *), rate (``rate_limiter``), when to stop
                        (``stop_signals``)

@@ -1,8 +1,13 @@
-"""SQS clients, made where they are used: on the driver for questions, in each task for the work."""
+"""SQS clients, and what the driver asks SQS about queues.
+
+A client is made where it is used: on the driver, and in each task.
+"""
 
 import os
 import re
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -18,10 +23,10 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 CONCURRENT_CALLS = 10
-"""Per task: calls that are under way at once, and connections of the client that makes them."""
+"""Calls of one task in progress at once, and connections of its client."""
 
 _READ_TIMEOUT_SECONDS = 30
-"""Longer than the longest long poll."""
+"""Longer than a long poll, which takes 20 s at most."""
 
 _REGION_IN_HOST = re.compile(
     r"(?:^|\.)(?:sqs|sqs-fips)\.(?P<a>[a-z]+(?:-[a-z]+)+-\d)\.|^(?P<b>[a-z]+(?:-[a-z]+)+-\d)\.queue\."
@@ -29,14 +34,14 @@ _REGION_IN_HOST = re.compile(
 
 
 class ClientFactory(Protocol):
-    """Makes the client for one queue. Picklable: tasks carry it along."""
+    """Makes the client for one queue. Picklable: Spark sends it to tasks."""
 
     def __call__(self, queue_url: str) -> "SQSClient":
-        """Return a client that several threads may share."""
+        """Return a client that threads may share."""
 
 
 def sqs_client(queue_url: str) -> "SQSClient":
-    """Make a client for the queue's Region; credentials and endpoint are boto3's own affair.
+    """Make a client for the queue's Region; credentials and endpoint are as boto3 finds them.
 
     Raises:
         InputError: nothing names a Region.
@@ -47,7 +52,7 @@ def sqs_client(queue_url: str) -> "SQSClient":
 def sqs_sender(queue_url: str) -> "SQSClient":
     """Make a client that tries each call once; otherwise as ``sqs_client``.
 
-    A repeat by botocore after an answer that was lost sends twice and says nothing of it.
+    A retry by botocore after a lost answer would send a message twice without a trace.
 
     Raises:
         InputError: nothing names a Region.
@@ -65,7 +70,7 @@ def _client(queue_url: str, config: Config) -> "SQSClient":
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:
-    """Return the Region that the URL's host names, else *fallback*.
+    """Return the Region in the URL's host, else *fallback*.
 
     Raises:
         InputError: neither is known.
@@ -81,10 +86,10 @@ def region_of(queue_url: str, fallback: str | None) -> str:
 
 
 def require_queue_url(option: str, url: str) -> QueueAddress:
-    """Read a queue URL that was given as *option*.
+    """Parse the queue URL that was given as *option*.
 
     Raises:
-        InputError: it is none.
+        InputError: *url* is not a queue URL.
     """
     try:
         return QueueAddress.from_url(url)
@@ -93,10 +98,10 @@ def require_queue_url(option: str, url: str) -> QueueAddress:
 
 
 def require_queue(option: str, url: str, make_client: ClientFactory) -> dict[str, str]:
-    """Ask SQS for the queue that was given as *option*; return its attributes by name.
+    """Return the attributes, by name, of the queue that was given as *option*.
 
     Raises:
-        InputError: it is no queue URL, or SQS does not let us see such a queue.
+        InputError: *url* is not a queue URL, or SQS does not return the queue's attributes.
     """
     require_queue_url(option, url)
     try:
@@ -107,13 +112,44 @@ def require_queue(option: str, url: str, make_client: ClientFactory) -> dict[str
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """How many messages SQS counts in a queue.
+
+    All three numbers are approximate and may lag by a minute: SQS API, GetQueueAttributes.
+
+    Attributes:
+        visible: can be received now; on a FIFO queue also those behind one in flight.
+        in_flight: received, neither deleted nor visible again yet.
+        delayed: not yet visible for the first time.
+    """
+
+    visible: int
+    in_flight: int
+    delayed: int
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, str]) -> Self:
+        """Read the counts from a queue's attributes."""
+        return cls(
+            visible=int(attributes.get("ApproximateNumberOfMessages", 0)),
+            in_flight=int(attributes.get("ApproximateNumberOfMessagesNotVisible", 0)),
+            delayed=int(attributes.get("ApproximateNumberOfMessagesDelayed", 0)),
+        )
+
+    @property
+    def total(self) -> int:
+        """The sum of all three."""
+        return self.visible + self.in_flight + self.delayed
+
+
 def dead_letter_sources(
     queue_url: str, make_client: ClientFactory
 ) -> dict[QueueAddress, str] | None:
-    """Ask SQS which queues name this one as their dead-letter queue; None where it does not say.
+    """Return the queues that have this one as their DLQ; None if SQS does not answer.
 
     Returns:
-        Their URLs.
+        The URL of each.
     """
     pages = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
     try:

@@ -1,4 +1,4 @@
-"""Numbers and times as a reader takes them in. Pure; all times are shown in UTC."""
+"""Formats numbers, shares, durations and times for people. No I/O; all times in UTC."""
 
 from datetime import UTC, datetime
 
@@ -8,18 +8,18 @@ _UNBROKEN = "\N{NO-BREAK SPACE}"
 _MINUTE = 60
 _TIMES = ((86_400, "d"), (3_600, "h"), (_MINUTE, "min"), (1, "s"))
 _MANY = 10
-"""From so many of a unit on, the next smaller one does not matter."""
+"""From so many of a unit on, the next smaller unit is left out."""
 _KIB = 1024
 _SIZES = ((1, "B"), (_KIB, "KiB"), (_KIB**2, "MiB"), (_KIB**3, "GiB"))
 
 
 def counted(number: int, thing: str) -> str:
-    """``1 message``, ``12,480 messages``."""
+    """Format a count: ``1 message``, ``12,480 messages``."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1, short, and never rounded to all or nothing when it is neither."""
+    """Format a share of 0 to 1. Only 0 gives ``0%``, and only 1 gives ``100%``."""
     if share <= 0 or share >= 1:
         return "0%" if share <= 0 else "100%"
     rounded = round(share * 100, 1)
@@ -32,44 +32,44 @@ def percent(share: float) -> str:
 
 
 def minute(time: datetime | None) -> str:
-    """``2025-11-18 04:10``; a time without a zone counts as UTC."""
+    """Format a time: ``2025-11-18 04:10``. One without a zone counts as UTC."""
     return f"{in_utc(time):%Y-%m-%d %H:%M}" if time else UNKNOWN
 
 
 def moment(time: datetime | None, apart_seconds: float) -> str:
-    """``minute``, but to the second where times that are told apart lie closer together."""
+    """Format as ``minute`` does, with seconds if times are less than a minute apart."""
     return minute(time) if time is None or apart_seconds >= _MINUTE else second(time)
 
 
 def second(time: datetime | None) -> str:
-    """``2025-11-18 04:10:30``, empty where there is none."""
+    """Format a time: ``2025-11-18 04:10:30``; empty for None."""
     return f"{in_utc(time):%Y-%m-%d %H:%M:%S}" if time else ""
 
 
 def spoken(time: datetime, now: datetime) -> str:
-    """For a sentence: ``18 Nov, 04:10``, on one line; with the year where it is another one."""
+    """Format a time for a sentence: ``18 Nov, 04:10``, with the year if it is not that of *now*."""
     then = in_utc(time)
     year = "" if then.year == in_utc(now).year else f" {then.year}"
     return f"{then.day} {then:%b}{year}, {then:%H:%M}".replace(" ", _UNBROKEN)
 
 
 def iso(time: datetime) -> str:
-    """For machines: a ``time`` element's ``datetime``."""
+    """Format a time in ISO 8601, for a ``time`` element's ``datetime``."""
     return f"{in_utc(time):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def epoch(time: datetime | None) -> int:
-    """Whole seconds since 1970; 0 where unknown, which sorts first."""
+    """Return whole seconds since 1970; 0 for None, which sorts first."""
     return int(in_utc(time).timestamp()) if time else 0
 
 
 def in_utc(time: datetime) -> datetime:
-    """Return the same moment in UTC; a time without a zone counts as UTC."""
+    """Convert a time to UTC; one without a zone counts as UTC."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def size(count: float | None) -> str:
-    """Bytes in the unit that fits: ``812 B``, ``1.2 KiB``."""
+    """Format a number of bytes: ``812 B``, ``1.2 KiB``."""
     if count is None:
         return UNKNOWN
     scale, unit = next(one for one in reversed(_SIZES) if count >= one[0] or one[0] == 1)
@@ -77,24 +77,24 @@ def size(count: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """In the unit that fits, with the next smaller one where it still matters: ``3 h 20 min``."""
+    """Format a duration in its largest one or two units: ``3 h 20 min``, ``12 h``."""
     if seconds is None:
         return UNKNOWN
-    whole = max(0, round(seconds))
+    rounded = max(0, round(seconds))
     large = next(
-        place for place, (length, _) in enumerate(_TIMES) if whole >= length or length == 1
+        place for place, (length, _) in enumerate(_TIMES) if rounded >= length or length == 1
     )
     length, unit = _TIMES[large]
-    first, rest = divmod(whole, length)
+    first, rest = divmod(rounded, length)
     if length == 1 or first >= _MANY:
-        return f"{round(whole / length):,} {unit}"
+        return f"{round(rounded / length):,} {unit}"
     smaller, smaller_unit = _TIMES[large + 1]
     second = rest // smaller
     return f"{first} {unit}" + (f" {second} {smaller_unit}" if second else "")
 
 
 def rate(per_second: float) -> str:
-    """With the digits that matter: ``0.5``, ``12``, ``1,234``."""
+    """Format a rate: ``0.5``, ``12``, ``1,234``."""
     return _short(per_second)
 
 

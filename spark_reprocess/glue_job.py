@@ -1,13 +1,13 @@
-"""The script that AWS Glue runs: any verb, given as one argument of the job.
+"""The script that AWS Glue runs: one verb, given as one argument of the job.
 
 Glue passes arguments as ``--key value`` and adds its own (``--JOB_NAME``, ``--TempDir``, ...), so
-the whole command line of this job travels in one of them::
+the whole command line of this job is one argument::
 
     --command-line "run --archive s3://bucket/archive --parked-queue-url https://..."
 
-It is split as a shell would. What else Glue passes is ignored. What follows a word ``--`` are the
-further options of the stack's parameter SparkJobOptions: they are added to the command line, and
-must not change what other parameters decide.
+It is split as a shell splits it. Glue's other arguments are ignored. After a word ``--`` come the
+options of the stack's parameter SparkJobOptions: they are added to the command line, and must not
+override what other parameters set.
 """
 
 import os
@@ -18,7 +18,7 @@ from itertools import pairwise
 
 OPTION = "--command-line"
 JOB_RUN_ID = "JOB_RUN_ID"
-"""Glue's argument, and the environment variable in which ``actor`` looks for it."""
+"""Glue's argument, and the environment variable that ``actor`` reads."""
 
 FURTHER = "--"
 DECIDED_BY_THE_STACK = (
@@ -31,16 +31,17 @@ DECIDED_BY_THE_STACK = (
     "--execute",
     "--reason",
 )
-"""What no further option may be, nor an abbreviation of it."""
+"""Options that SparkJobOptions must not have, nor abbreviations of them."""
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
-    """Return the verb and its arguments from what Glue passed.
+    """Return the verb and its arguments from Glue's *arguments*.
 
     Raises:
-        SystemExit: there is none, its quotes do not close, or a further option is not allowed.
+        SystemExit: there is no command line, its quotes do not close, or SparkJobOptions has an
+            option that is not allowed.
     """
-    # By hand, since argparse takes a value such as "--help" for an option. The last one wins.
+    # Not with argparse: it takes a value such as "--help" for an option. The last one wins.
     values = [after for word, after in pairwise(arguments) if word == OPTION]
     if not values:
         raise SystemExit(f"{OPTION} is missing: give a verb and its arguments, e.g. {OPTION} run")
@@ -69,11 +70,11 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
     """Run the verb with *main*.
 
     Raises:
-        SystemExit: with a sentence where the exit code is not 0, so that Glue shows the run as
-            failed and says why; on success nothing, since Glue takes any SystemExit for a failure.
+        SystemExit: the exit code is not 0; Glue shows the run as failed, with this text. Not raised
+            on success: Glue takes any SystemExit for a failure.
     """
     command = command_of(arguments)
-    # The ledger names the run of the job that did something.
+    # The ledger records the id of the job run.
     for name, value in pairwise(arguments):
         if name == f"--{JOB_RUN_ID}":
             os.environ[JOB_RUN_ID] = value

@@ -1,4 +1,4 @@
-"""That work goes on: a live line on a terminal, a plain line now and then in a pipe."""
+"""Progress lines: one live line on a terminal, a plain line every ten seconds in a pipe."""
 
 import sys
 import threading
@@ -17,10 +17,10 @@ _RATE_SECONDS = 30.0
 
 
 class Progress(Protocol):
-    """Shows that work goes on, for as long as its context lasts."""
+    """Shows progress while its context is active."""
 
     def __call__(self, label: str, status: Callable[[], str]) -> AbstractContextManager[None]:
-        """Show *label* and, now and then, what *status* answers."""
+        """Show *label* and, at intervals, what *status* returns."""
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def silent(label: str, status: Callable[[], str]) -> Iterator[None]:  # noqa: AR
 
 @contextmanager
 def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Rewrite one line of standard error every second; wiped in the end."""
+    """Rewrite one line of standard error every second; erase it in the end."""
 
     def rewrite(line: str) -> None:
         sys.stderr.write(f"\r\033[K{line}")
@@ -46,7 +46,7 @@ def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
-    """Write a line to standard error every ten seconds; what is quicker says nothing."""
+    """Write a line to standard error every ten seconds; none for shorter work."""
 
     def write(line: str) -> None:
         sys.stderr.write(f"{line}\n")
@@ -57,7 +57,7 @@ def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
 
 
 class HowFar:
-    """How far work on messages is, as one line: ``200 of 1,000 messages, 20/s, 40 s left``.
+    """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``.
 
     The rate is that of the last 30 s.
     """
@@ -69,14 +69,14 @@ class HowFar:
         *,
         is_estimate: bool = False,
     ) -> None:
-        """Start now, with *total* messages to do, or with about so many: there may be more."""
+        """Start now, with *total* messages to do; with *is_estimate* there may be more."""
         self._total = total
         self._now_seconds = now_seconds
         self._is_estimate = is_estimate
         self._past = deque([(now_seconds(), 0)])
 
     def line(self, done: int) -> str:
-        """Return the line as of now, when *done* messages are."""
+        """Return the line for *done* messages."""
         total = max(self._total, done) if self._is_estimate else self._total
         rate = self._rate(done)
         of = "of about" if self._is_estimate else "of"
@@ -107,7 +107,7 @@ def _repeated(
         started = time.monotonic()
         while not done.wait(interval_seconds):
             text = f"{label}: {figures.duration(time.monotonic() - started)}"
-            # The line is a courtesy: an archive that cannot be listed now must not end the work.
+            # Optional: an archive that cannot be listed now must not end the work.
             with suppress(JobError, OSError):
                 text = ", ".join(filter(None, (text, status())))
             show(text)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.clients import QueueCounts
 
 COUNTS_LAG_SECONDS = 60
 """How far SQS's counts may lag: SQS API, GetQueueAttributes."""

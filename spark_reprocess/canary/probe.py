@@ -23,10 +23,9 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_of
-from spark_reprocess.clients import ClientFactory
+from spark_reprocess.clients import ClientFactory, QueueCounts
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import JobError
-from spark_reprocess.queue_counts import QueueCounts
 
 _MANY_MESSAGES = 2000
 """Above this number a drain is faster with several tasks."""

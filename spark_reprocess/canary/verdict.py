@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spark_reprocess.canary.options import Share
-from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.clients import QueueCounts
 
 
 class Verdict(StrEnum):

@@ -15,8 +15,8 @@ from spark_reprocess.canary.observation_window import (
 )
 from spark_reprocess.canary.options import Share
 from spark_reprocess.canary.verdict import Verdict, judge
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.figures import duration
-from spark_reprocess.queue_counts import QueueCounts
 
 _COUNTS_PER_READING = 3
 _COUNTS_APART_SHARE = 0.2

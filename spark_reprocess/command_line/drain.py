@@ -3,6 +3,7 @@
 import argparse
 import shlex
 
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_error, print_line, print_table
 from spark_reprocess.command_line.verb import (
@@ -15,7 +16,6 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.figures import counted, duration, rate
-from spark_reprocess.queue_counts import QueueCounts
 
 _ABOUT = """\
 Moves messages from the parked queue into the archive. Each is written durably before it is

@@ -5,8 +5,16 @@ import os
 from typing import TYPE_CHECKING
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+)
 from spark_reprocess.archive.ledger import Outcome
 from spark_reprocess.clients import region_of
 from spark_reprocess.command_line.analyze import print_analysis
@@ -30,13 +38,14 @@ from spark_reprocess.command_line.verb import (
     progress_here,
     start_spark,
 )
-from spark_reprocess.measures import publish_undecided
 from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mypy_boto3_cloudwatch import CloudWatchClient
 
 
 _ABOUT = """\
@@ -117,6 +126,49 @@ def _publish(options: RunOptions, undecided: Undecided) -> str | None:
     client = boto3.client("cloudwatch", region_name=region_of(url, fallback))
     name = QueueAddress.from_url(url).name
     return publish_undecided(client, name, undecided.messages, undecided.oldest_seconds)
+
+
+def publish_undecided(
+    client: "CloudWatchClient", main_queue_name: str, messages: int, oldest_seconds: int
+) -> str | None:
+    """Publish number and age of the archive's undecided messages to CloudWatch, 0 included.
+
+    An alarm keeps the state of the last value, so a run that leaves nothing undecided publishes 0.
+    A failure does not fail the run: only the alarm depends on these metrics.
+
+    Args:
+        client: of the alarm's Region.
+        main_queue_name: the queue's name, the dimension of all metrics.
+        messages: number, at least 0.
+        oldest_seconds: age of the oldest one; 0 if there is none.
+
+    Returns:
+        What went wrong, for the log; None if CloudWatch accepted it.
+    """
+    dimensions = [
+        {"Name": SERVICE_DIMENSION, "Value": SERVICE},
+        {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
+    ]
+    values = {
+        Metric.UNDECIDED_MESSAGES: messages,
+        Metric.OLDEST_UNDECIDED_SECONDS: oldest_seconds,
+    }
+    try:
+        client.put_metric_data(
+            Namespace=NAMESPACE,
+            MetricData=[
+                {
+                    "MetricName": metric.value,
+                    "Dimensions": dimensions,  # type: ignore[typeddict-item]
+                    "Value": value,
+                    "Unit": metric.unit.value,
+                }
+                for metric, value in values.items()
+            ],
+        )
+    except (ClientError, BotoCoreError) as error:
+        return f"the metrics of undecided messages were not published: {error}"
+    return None
 
 
 def _exit_code(summary: RunSummary) -> int:

@@ -18,6 +18,7 @@ from spark_reprocess.archive.probe import Probe, probing
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
+    QueueCounts,
     require_queue,
     require_queue_url,
     sqs_client,
@@ -25,7 +26,6 @@ from spark_reprocess.clients import (
 from spark_reprocess.drain.drain_task import CHUNK_MESSAGES, DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, Progress, silent
-from spark_reprocess.queue_counts import QueueCounts
 
 IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each

@@ -14,10 +14,9 @@ from spark_reprocess.archive.ledger import DECIDED, State, attempt_names
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows
-from spark_reprocess.clients import ClientFactory, require_queue, sqs_client
+from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.conditions import explained
 
 EXAMPLES = 5

@@ -22,12 +22,11 @@ from spark_reprocess.archive.message_store import (
     write_messages,
 )
 from spark_reprocess.archive.probe import Probe
-from spark_reprocess.clients import sqs_client
+from spark_reprocess.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
 from spark_reprocess.drain.drain_task import DrainRules
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.spark.failures import SPARK_FAILURES
 from tests.builders import context
 from tests.integration.conftest import MakeQueue

@@ -10,9 +10,9 @@ import pytest
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, State, timestamp
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, status
-from spark_reprocess.queue_counts import QueueCounts
 from tests.builders import NOW
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked

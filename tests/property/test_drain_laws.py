@@ -22,9 +22,9 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.drain.drain_task import Chunk, DrainCounts, DrainRules, DrainTask, Received
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.queue_counts import QueueCounts
 from tests.inline_executor import InlineExecutor
 
 HIDDEN_SECONDS = 60

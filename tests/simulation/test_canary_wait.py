@@ -17,7 +17,7 @@ from spark_reprocess.canary.observation_window import MOST_RESTARTS, Observation
 from spark_reprocess.canary.options import NONE, CanaryOptions, Share
 from spark_reprocess.canary.verdict import Verdict, judge
 from spark_reprocess.canary.watch import Watch
-from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.clients import QueueCounts
 
 LAG_SECONDS = 60
 NO_LAG, SOME_LAG, FULL_LAG = (0, 0), (0, LAG_SECONDS), (LAG_SECONDS, LAG_SECONDS)

@@ -13,7 +13,7 @@ from moto import mock_aws
 from dlq_replay.measures import Metric
 from functions.reminder import handler
 from functions.reminder.handler import Waiting, console_link
-from spark_reprocess.measures import publish_undecided
+from spark_reprocess.command_line.run import publish_undecided
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.analyze import print_analysis
 from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
-from spark_reprocess.queue_counts import QueueCounts
 from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
 
 Capture = pytest.CaptureFixture[str]

@@ -5,8 +5,8 @@ import pytest
 from spark_reprocess.canary.options import NONE
 from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
+from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.canary import print_sample, print_verdict, stopped_sentence
-from spark_reprocess.queue_counts import QueueCounts
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
 REPORT = CanaryReport(

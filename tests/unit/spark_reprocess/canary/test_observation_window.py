@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.canary.observation_window import ObservationWindow, Redelivery
-from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.clients import QueueCounts
 
 POLICY = '{"maxReceiveCount":%s,"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:dlq"}'
 

@@ -9,7 +9,7 @@ from spark_reprocess.canary.observation_window import ObservationWindow
 from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.verdict import Verdict, judge
 from spark_reprocess.canary.watch import Observation, Watch
-from spark_reprocess.queue_counts import QueueCounts
+from spark_reprocess.clients import QueueCounts
 
 CANARIES = {"f-1": "g", "f-2": "g", "f-3": "h"}
 SENT = {"g": 2, "h": 1}
