@@ -1,10 +1,10 @@
-"""What SQL from outside may contain: conditions and expressions of operators, plans and policies.
+"""Allow-lists for SQL conditions and expressions that operators, plans and policies contain.
 
-Spark SQL is a programming language: a function can call any Java method, a subquery reads files,
-and both happen while Spark analyses the text. So the text is held to lists of what is allowed, in
-two steps. The parsed tree comes first, before Spark analyses anything. The analysed tree comes
-second: a name without brackets (``current_timestamp``) is a column in the first tree and a function
-in the second. What is evaluated later is the tree that was checked; the text is not parsed again.
+Spark SQL can run code: a function can call any Java method, a subquery reads files, and both happen
+while Spark analyses the text. So the text is checked against allow-lists in two steps. First the
+parsed tree, before Spark analyses anything. Then the analysed tree, because a name without brackets
+(``current_timestamp``) is a column in the first tree and a function in the second. Spark evaluates
+the tree that was checked; the text is not parsed again.
 """
 
 import re
@@ -28,7 +28,7 @@ GUIDE = 'docs/analysis.md, "What a condition may contain", lists what is allowed
 
 
 class Place(StrEnum):
-    """Where a piece of SQL comes from; the value is its name in sentences."""
+    """Where a piece of SQL comes from. The value is the place's name in messages."""
 
     WHERE = "--where"
     PLAN_WHERE = "the plan's where"
@@ -78,9 +78,8 @@ FUNCTIONS: Mapping[str, str] = {
         "bigint binary boolean date decimal double float int smallint string timestamp tinyint"
     ),
 }
-"""The functions that SQL from outside may call, by kind. Each gives the same value for the same
-message and reads nothing else. None makes a text or an array of a length that is given as a number:
-one message could fill the memory."""
+"""The allowed functions, by kind. Each depends on the message alone. None makes a text or an array
+whose length is given as a number: one message could fill the memory."""
 
 _FUNCTIONS = frozenset(" ".join(FUNCTIONS.values()).split())
 
@@ -97,8 +96,8 @@ _PARSED = frozenset(
     analysis.UnresolvedAttribute analysis.UnresolvedExtractValue analysis.UnresolvedFunction
     """.split()
 )
-"""Classes of the parsed tree, within Spark's package of expressions or, with ``analysis.``, beside
-it."""
+"""Allowed classes of the parsed tree, in Spark's package of expressions; those with ``analysis.``
+are in the package ``analysis`` beside it."""
 
 _ANALYSED = frozenset(
     f"""{_OPERATORS}
@@ -127,7 +126,7 @@ _ANALYSED = frozenset(
     variant.IsVariantNull variant.ParseJson variant.SchemaOfVariant variant.VariantGet
     """.split()
 )
-"""Classes of the analysed tree, within Spark's package of expressions."""
+"""Allowed classes of the analysed tree, in Spark's package of expressions."""
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALYST = "org.apache.spark.sql.catalyst."
@@ -165,7 +164,7 @@ _WHY = {
     }.items()
     for name in names.split()
 }
-"""Why the better known functions and classes are refused; others are just not on the list."""
+"""Why well-known functions and classes are refused. Others are just not on the list."""
 
 _NOT_NOW = "gives the current time, which is another one tomorrow"
 _FIXED_TIME = "write a fixed time, as in sent_at >= timestamp '2026-11-01 00:00:00Z'"
@@ -179,11 +178,11 @@ _TIME_TYPES = ("date", "timestamp", "timestamp_ntz", "time")
 _FIXED_LITERAL = re.compile(
     r"(?is)(date|time|timestamp(_ntz|_ltz)?)\s*(?P<quote>['\"])\s*[+-]?\d[^'\"\\]*(?P=quote)"
 )
-"""A typed literal with a fixed time. For ``timestamp 'now'`` the parser looks at the clock."""
+"""A typed literal with a fixed time. The parser makes ``timestamp 'now'`` the current time."""
 
 _SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",
-    # Else ${env:NAME} in the text becomes the value of an environment variable.
+    # Otherwise ${env:NAME} in the text becomes the value of an environment variable.
     "spark.sql.variable.substitute": "false",
 }
 
@@ -192,8 +191,8 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
     """Return *sql* as a condition over the columns of *rows*.
 
     Raises:
-        InputError: it is no condition over these columns, or contains what is not allowed. The
-            sentence names neither *sql* nor *place*. Nothing was read, loaded or called.
+        InputError: *sql* is not a condition over these columns, or has something that is not
+            allowed. The text names neither *sql* nor *place*. Nothing was read, loaded or called.
     """
     with _strict(rows.sparkSession):
         column = _parsed(rows.sparkSession, sql, place)
@@ -222,7 +221,7 @@ def _strict(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, setting)
         yield
     except SPARK_FAILURES as error:
-        # No message has been looked at: what Spark says here is about the SQL alone.
+        # No message was read yet, so Spark's text is about the SQL alone.
         raise InputError(sentence_of(error)) from error
     finally:
         for name, former in before.items():
@@ -230,7 +229,7 @@ def _strict(spark: SparkSession) -> Iterator[None]:
 
 
 def _without_rows(rows: DataFrame) -> DataFrame:
-    """The same columns and nothing behind them: no file's metadata, no column left out before."""
+    """Return a frame with these columns only: no file metadata, no columns dropped before."""
     return rows.sparkSession.createDataFrame([], rows.schema)
 
 
@@ -283,7 +282,7 @@ def _check_analysed(frame: DataFrame, place: Place) -> None:
             is_added = _WHY.get(name.rpartition(".")[2]) == _ADDED
             what = f"{node.name()}()" if is_added else str(node.prettyName())
             raise InputError(_refusal(what, name, place))
-    # The optimizer takes a text that is cast, 'now' or 'today', for the current time.
+    # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - as above
     rules = jvm.org.apache.spark.sql.catalyst.optimizer
     replaced = rules.ReplaceExpressions.apply(plan)
@@ -294,7 +293,7 @@ def _check_analysed(frame: DataFrame, place: Place) -> None:
 
 
 def _expressions(plan: _Node) -> Iterator[_Node]:
-    """Yield the expressions of a plan without joins, but for what it reads from."""
+    """Yield the expressions of a plan without joins, except those of its source."""
     while plan.children().size():
         found = plan.expressions()
         yield from (found.apply(number) for number in range(found.size()))

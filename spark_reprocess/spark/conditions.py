@@ -1,4 +1,4 @@
-"""The operator's SQL conditions, and what Spark says when one is wrong."""
+"""SQL conditions of operators: apply them, and report their errors."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ def matching(rows: DataFrame, where: str | None, place: Place = Place.WHERE) -> 
     """Keep the rows for which *where*, which comes from *place*, is true.
 
     Raises:
-        InputError: it is no SQL, names a column that there is not, or contains what SQL from
-            outside must not; see ``allowed_sql``.
+        InputError: *where* is not SQL, names an unknown column, or has something that is not
+            allowed; see ``allowed_sql``.
     """
     return rows if where is None else rows.where(condition(rows, where, place))
 
@@ -37,9 +37,9 @@ def condition(rows: DataFrame, where: str, place: Place) -> Column:
     """Return *where*, which comes from *place*, as a condition over the columns of *rows*.
 
     Raises:
-        InputError: as for ``matching``; the sentence names the place and the condition.
+        InputError: as for ``matching``; the text names the place and the condition.
     """
-    _hush()
+    _silence_query_log()
     try:
         return allowed_sql.condition(rows, where, place)
     except InputError as error:
@@ -47,28 +47,28 @@ def condition(rows: DataFrame, where: str, place: Place) -> Column:
 
 
 def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
-    """Return an expression of ``set_attributes`` as a value of each of the *rows*, and its type.
+    """Return an expression of ``set_attributes`` as a column over *rows*, and its type.
 
     Raises:
-        InputError: as for ``matching``; the sentence names neither the attribute nor *sql*.
+        InputError: as for ``matching``; the text names neither the attribute nor *sql*.
     """
-    _hush()
+    _silence_query_log()
     return allowed_sql.value(rows, sql, Place.SET_ATTRIBUTES)
 
 
 @contextmanager
 def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what fails while Spark evaluates *where* (a bad cast, say) into a sentence.
+    """Convert errors while Spark evaluates *where*, such as a bad cast, to ours.
 
     Args:
-        where: the condition, None where there is none.
-        expressions: names of other SQL of the operator's that is evaluated here.
+        where: the condition, None for none.
+        expressions: names of other SQL expressions of operators that are evaluated here.
 
     Raises:
-        InputError: one of them fails on a message. On which is not said: Spark would quote it.
+        InputError: one of them fails on a message. The text does not quote the message.
         ArchiveError: a file of the archive is broken.
     """
-    _hush()
+    _silence_query_log()
     try:
         yield
     except PythonException as error:
@@ -90,6 +90,6 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
         ) from error
 
 
-def _hush() -> None:
-    """Keep pyspark from logging such an error by itself, at length, with parts of messages."""
+def _silence_query_log() -> None:
+    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""What Spark raises when it gives up: some as pyspark's exceptions, some as the JVM's own."""
+"""Reads Spark's exceptions: some are pyspark's, others are the JVM's own."""
 
 import re
 from typing import Any
@@ -17,21 +17,21 @@ _RAISED_IN_A_TASK = re.compile(
 
 
 def archive_fault_of(error: BaseException) -> ArchiveError | None:
-    """Return what a task raised about the archive; None where something else went wrong.
+    """Return the ArchiveError that a task raised; None if something else failed.
 
-    Spark brings no exception of a task back, only its traceback as a text.
+    Spark does not return a task's exception, only its traceback as text.
     """
     raised = _RAISED_IN_A_TASK.findall(str(error))
     return ArchiveError(raised[-1]) if raised else None
 
 
 def condition_of(error: BaseException) -> str:
-    """Return Spark's name for what went wrong, empty where it has none."""
+    """Return Spark's error condition, empty if it has none."""
     return _find(error)[0]
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return the first line of what Spark says. It may quote a message, if a condition fails."""
+    """Return the first line of Spark's text. It may quote a message if a condition fails."""
     return _find(error)[1]
 
 
@@ -43,7 +43,7 @@ def _find(error: BaseException) -> tuple[str, str]:
     while cause is not None:
         try:
             condition = cause.getCondition()
-        except Py4JError:  # an exception that is not Spark's own
+        except Py4JError:  # not an exception of Spark
             condition = None
         if condition:
             return str(condition), _first_line(str(cause.getMessage()))

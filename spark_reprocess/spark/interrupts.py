@@ -1,10 +1,10 @@
-"""Ctrl-C, and SIGTERM: what they stop, and how.
+"""What Ctrl-C and SIGTERM stop.
 
-While sends are under way, the first asks them to come to their end in good order. Elsewhere Ctrl-C
-cancels Spark's jobs, and the answer says so in a sentence.
+During sends the first signal asks the tasks to stop after their open calls. Elsewhere Ctrl-C
+cancels Spark's jobs, and the command prints one line.
 
-pyspark's own handler asks the JVM to cancel over the connection on which the main thread is waiting
-for an answer. That fails with pages of tracebacks, so this one asks from a thread of its own.
+pyspark's own handler sends the cancellation over the connection on which the main thread waits for
+an answer. That fails with long tracebacks, so this one uses a thread of its own.
 """
 
 import signal
@@ -19,20 +19,21 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 INTERRUPTED = "interrupted"
-"""Why sends that were asked to end did so."""
+"""The reason of sends that a signal stopped."""
 
 CANCELLED = "SPARK_JOB_CANCELLED"
-"""Spark's name for what a cancelled job raises."""
+"""Spark's error condition of a cancelled job."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_SECONDS = 0.2
-"""A query that is still being planned has no job that could be cancelled."""
+"""Until the next try: a query that is still being planned has no job to cancel."""
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
-    """Let Ctrl-C cancel what Spark does for the main thread; elsewhere, and again, it interrupts.
+    """Make Ctrl-C cancel the Spark job of the main thread.
 
-    For the main thread of a process that is all ours.
+    Outside Spark, and the second time, Ctrl-C raises KeyboardInterrupt. Does nothing outside the
+    main thread.
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -47,8 +48,8 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 
     def cancel() -> None:
         if not _cancelled(spark):
-            # The same question again: by then there is a job, or the call is at its end. The
-            # signal goes to the main thread, which it wakes where it waits for an answer.
+            # Try again: by then there is a job, or the call has ended. The signal goes to the main
+            # thread, and wakes it while it waits for an answer.
             time.sleep(_AGAIN_SECONDS)
             is_asked.clear()
             signal.pthread_kill(main.ident or 0, signal.SIGINT)
@@ -64,13 +65,13 @@ def _is_in_spark(frame: FrameType | None) -> bool:
 
 
 def _cancelled(spark: SparkSession) -> bool:
-    """Cancel jobs while there are any; return whether there was one.
+    """Cancel jobs until there are none; return whether there was one.
 
-    A job that starts within 0.2 s of the last one is cancelled, too: a call may have several.
+    A job that starts within 0.2 s after the last one is cancelled, too: a call may have several.
     """
     context = spark.sparkContext
     has_cancelled = False
-    # Once the main thread is back, it may have ended the session.
+    # The main thread may have stopped the session meanwhile.
     with suppress(AttributeError, Py4JError):
         while context.statusTracker().getActiveJobsIds():
             context.cancelAllJobs()
@@ -81,9 +82,9 @@ def _cancelled(spark: SparkSession) -> bool:
 
 @contextmanager
 def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
-    """Call *stop* at the first SIGINT or SIGTERM of the block; later ones mean what they did.
+    """Call *stop* at the first SIGINT or SIGTERM in the block; later ones have their former effect.
 
-    Signals reach the main thread alone: anywhere else this does nothing.
+    Only the main thread receives signals: in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
