@@ -15,7 +15,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
 
@@ -44,6 +44,16 @@ def drain_folder(drain_id: str) -> str:
 def drain_of(path: str) -> str:
     """Which drain wrote the file at *path*."""
     return path.split("/")[1].removeprefix(DRAIN)
+
+
+def arrival_order() -> list[Column]:
+    """Return what to sort by for the order in which SQS received the messages of a message group.
+
+    Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
+    Messages of standard queues have none and are sorted by time and id.
+    """
+    names = ("sequence_number", "sent_at", "message_id")
+    return [F.length("sequence_number"), *map(F.col, names)]
 
 
 def archive_rows(

@@ -13,7 +13,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import DECIDED, State, attempt_names
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.archive.reading import archive_rows, arrival_order
 from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.progress import Progress, silent
@@ -189,13 +189,15 @@ def _counted(
 
 
 def _waiting(messages: DataFrame) -> tuple[int, tuple[Blocker, ...]]:
-    """Count in the order of a redrive: per parked queue and group, by sequence number."""
-    order = F.struct(F.length("sequence_number"), "sequence_number", "sent_at", "message_id")
+    """Count what waits in the message groups of each parked queue, and find the first of each."""
     is_open = F.col("state").isNull() | ~F.col("state").isin(*DECIDED)
     groups = (
         messages.where(is_open & F.col("sequence_number").isNotNull())
         .groupBy("queue_url", "message_group_id")
-        .agg((F.count("*") - 1).alias("waiting"), F.min(order)["message_id"].alias("message_id"))
+        .agg(
+            (F.count("*") - 1).alias("waiting"),
+            F.min(F.struct(*arrival_order()))["message_id"].alias("message_id"),
+        )
         .where(F.col("waiting") > 0)
     )
     total = groups.agg(F.coalesce(F.sum("waiting"), F.lit(0)).alias("total")).collect()[0]["total"]

@@ -17,6 +17,7 @@ from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.archive.reading import arrival_order
 
 CHUNK_MESSAGES = 100
 _UNIT_MESSAGES = 1000
@@ -198,9 +199,7 @@ def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
     groups of the plan, there are so many units, and each is a share of the message groups, by a
     hash of their ids. It goes to one task, so that their order is kept.
     """
-    order = Window.partitionBy("unit").orderBy(
-        F.length("sequence_number"), "sequence_number", "sent_at", "message_id"
-    )
+    order = Window.partitionBy("unit").orderBy(*arrival_order())
     unit = F.col("group_id") if units is None else _in_order_unit(units)
     return (
         grouped.withColumn("unit", unit)
@@ -271,8 +270,7 @@ def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFr
         undecided: the same columns of the archive's other messages that nobody has decided about;
             None where there is none.
     """
-    # The order of ``number_chunks``.
-    order = F.struct(F.length("sequence_number"), "sequence_number", "sent_at", "message_id")
+    order = F.struct(*arrival_order())
     rows = fates
     if undecided is not None:
         rows = fates.unionByName(undecided.withColumn("fate", F.lit("")), allowMissingColumns=True)
