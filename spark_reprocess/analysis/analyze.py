@@ -40,7 +40,7 @@ from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set
-from spark_reprocess.archive.turns import ANALYZE, Run, taking_turns
+from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
@@ -56,7 +56,6 @@ REPORTS = "reports"
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
 
-_TURN_TTL_SECONDS = 900.0
 _GROUPS_WITH_ALL_SAMPLES = 100
 
 
@@ -115,8 +114,7 @@ def analyze(
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
-    run = Run(plan_id, ANALYZE, "an analysis", actor())
-    with taking_turns(archive, run, _TURN_TTL_SECONDS) as turn:
+    with plan_lock(archive, LockHolder(plan_id, ANALYZE, "an analysis", actor())) as lock:
         drains = drain_ids(archive)
         analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
         with explained(options.condition):
@@ -129,7 +127,7 @@ def analyze(
             options.policy.sha256 if options.policy else None,
         )
         rules = _rules(spark, options.policy, findings)
-        if trouble := turn.trouble():
+        if trouble := lock.trouble():
             raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
         _write(reports, findings, snapshot, rules)
     return findings

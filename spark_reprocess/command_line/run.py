@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 What a schedule starts: drains the parked queue, analyses what is undecided, lets the policy fill in
-the plan's actions, redrives, and says what is left for a human. Each step is safe to repeat, and
-one run at a time works on an archive, so a run that was killed needs nothing but the next one.
+the plan's actions, redrives, and says what is left for a human. Each step is safe to repeat, so a
+run that was killed needs nothing but the next one. Of two runs at the same time both drain and
+analyze, and one redrives; the other exits with 4.
 
 A policy is a YAML file of ordered rules; the first whose condition is true for a group decides,
 and what none matches is left:

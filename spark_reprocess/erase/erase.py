@@ -29,8 +29,8 @@ from spark_reprocess.archive.message_store import (
     new_id,
     write_without,
 )
+from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder, drain_of
-from spark_reprocess.archive.turns import Turn, erase_run, taking_turns
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import (
     REPORTS,
@@ -45,7 +45,6 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import explained, matching
 
-_TURN_TTL_SECONDS = 900
 _MOST_NAMED = 10_000
 """So many ids a plan can name in place of its condition."""
 
@@ -131,7 +130,7 @@ def erase(
         return _look(spark, archive, options, progress).summary
     # An id of its own, so that no two runs share what is theirs.
     erase_id = new_id(time.time())
-    with taking_turns(archive, erase_run(erase_id, actor()), _TURN_TTL_SECONDS) as turn:
+    with plan_lock(archive, erase_holder(erase_id, actor())) as lock:
         found = _look(spark, archive, options, progress)
         if found.summary.is_empty:
             return found.summary
@@ -140,7 +139,7 @@ def erase(
             begun.append(_erasure(erase_id, options, found))
             record_erasure(archive, begun[-1])
         with progress("erasing", lambda: f"{len(found.summary.drains)} drains"):
-            rows = _rewrite(archive, begun, found, turn)
+            rows = _rewrite(archive, begun, found, lock)
             for one in begun:
                 if one.failure_table:
                     delete_recorded(one.failure_table, one.ids)
@@ -317,18 +316,17 @@ def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
     return F.broadcast(rows.sparkSession.createDataFrame(table))
 
 
-def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, turn: Turn) -> int:
+def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: PlanLock) -> int:
     """Take the messages of these erasures out of every file; return how many rows went."""
     message_ids = {one for erasure in begun for one in erasure.drains}
     groups = {group_id for erasure in begun for group_id in erasure.groups}
     count = 0
     for drain_id in found.summary.drains:
-        if trouble := turn.trouble():
-            raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
-        count += sum(
-            write_without(archive, path, message_ids) for path in _files(archive, drain_id)
-        )
+        for path in _files(archive, drain_id):
+            _require_lock(archive, lock)
+            count += write_without(archive, path, message_ids)
     for report in found.reports:
+        _require_lock(archive, lock)
         where = found.conditions.get(report.folder, "")
         if where is None:
             remove_report(archive, report)
@@ -340,6 +338,11 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, turn: Tu
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
     return count
+
+
+def _require_lock(archive: Archive, lock: PlanLock) -> None:
+    if trouble := lock.trouble():
+        raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
 
 
 def _files(archive: Archive, drain_id: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The verb ``run``: drain, analyze, apply the policy, redrive, report.
 
 Safe to run twice and to kill at any point: each step is, and the next run goes on where this one
-ended. One run at a time works on an archive.
+ended. Of two runs at the same time both drain and analyze, and the plan lock lets one redrive.
 """
 
 import json
@@ -11,14 +11,14 @@ from dataclasses import asdict
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.actor import actor
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids, new_id
+from spark_reprocess.archive.reading import MESSAGES
 from spark_reprocess.drain.drain import DrainOptions, drain
-from spark_reprocess.errors import BusyError
+from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import StatusOptions, status
@@ -26,7 +26,6 @@ from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.run.lease_keeper import lease_held
 from spark_reprocess.run.run_values import (
     NOT_REDRIVEN_BEFORE,
     RunOptions,
@@ -51,13 +50,12 @@ def run(
     """Do all steps, each on what the one before it left.
 
     A drain that SQS ends early does not keep what is archived from being decided about. An operator
-    who redrives or erases at this moment only keeps this run from redriving, or from analysing: the
-    next one does it.
+    or another run that redrives, erases or drains at this moment only keeps this run from
+    redriving, or from analysing: the next one does it.
 
     Raises:
-        InputError: options or policy have faults, or another run took over. Before anything was
-            done, unless the sentence says otherwise.
-        BusyError: another run is at work. Before anything was done.
+        InputError: options or policy have faults. Before anything was done, unless the sentence
+            says otherwise.
         ArchiveError: the archive cannot be used.
     """
     options.check()
@@ -65,18 +63,20 @@ def run(
     archive = open_archive(options.archive)
     archive.check_writable()
     run_id = new_id(time.time())
-    with lease_held(archive, run_id, actor()) as lease:
-        drained = drain(spark, _drain_options(options), progress=progress)
-        lease.require()
-        findings, redriven, postponed = None, None, ""
-        if drain_ids(archive):
-            try:
-                findings = analyze(spark, _analyze_options(options, policy), progress=progress)
-                lease.require()
-                redriven = _redrive(spark, options, policy, findings, progress)
-            except BusyError as error:
-                postponed = str(error)
-        undecided = _undecided(spark, archive, run_id)
+    drained = drain(spark, _drain_options(options), progress=progress)
+    findings, redriven, postponed = None, None, ""
+    if drain_ids(archive):
+        files = archive.list(MESSAGES)
+        try:
+            findings = analyze(spark, _analyze_options(options, policy), progress=progress)
+            redriven = _redrive(spark, options, policy, findings, progress)
+        except InputError as error:
+            # Another drain has added messages, so the archive does not hold what the plan froze.
+            is_changed = archive.list(MESSAGES) != files
+            if not is_changed and not isinstance(error, BusyError):
+                raise
+            postponed = str(error)
+    undecided = _undecided(spark, archive, run_id)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None

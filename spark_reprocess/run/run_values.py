@@ -90,8 +90,8 @@ class RunSummary:
         findings: None where the archive holds no message at all.
         redriven: None without a policy, or where there was nothing to decide about.
         policy_sha256: of the policy that was used, in hex; None without one.
-        postponed: who was at work on the same messages, so that nothing was redriven; empty where
-            nobody was.
+        postponed: who acted on the same messages or drained others, so that nothing was redriven;
+            empty if nobody did.
         warnings: what went wrong beside the work itself, a sentence each.
     """
 

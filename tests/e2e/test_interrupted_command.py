@@ -56,4 +56,4 @@ def test_interrupt_while_spark_works_ends_in_a_sentence(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in said
     assert "interrupted; nothing is lost, run the same command again" in said
-    assert sum(one.endswith(".end.json") for one in archive.list("turns")) == 1
+    assert sum(one.endswith(".end.json") for one in archive.list("locks")) == 1

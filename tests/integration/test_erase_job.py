@@ -16,7 +16,7 @@ from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.erasures import unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import column_texts, read_archive, write_messages
-from spark_reprocess.archive.turns import Run, erase_run, taking_turns
+from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
@@ -127,10 +127,10 @@ def test_erasure_that_died_is_ended_by_the_next(
 
 def test_running_redrive_keeps_its_files(spark: "SparkSession", tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), parked(2)])
-    redrive = Run("run-0", "p-1", "plan p-1", "you")
+    redrive = LockHolder("run-0", "p-1", "plan p-1", "you")
 
     with (
-        taking_turns(archive, redrive, ttl_seconds=900),
+        plan_lock(archive, redrive),
         pytest.raises(InputError, match="plan p-1 is being carried out by you"),
     ):
         erased(spark, archive, "m-002")
@@ -215,13 +215,13 @@ def test_an_analysis_waits_for_an_erase_and_for_nobody_else(
     archive = archive_of(tmp_path, [parked(0)])
 
     with (
-        taking_turns(archive, erase_run("e-1", "you"), ttl_seconds=900),
+        plan_lock(archive, erase_holder("e-1", "you")),
         pytest.raises(BusyError, match="an erase is being carried out by you"),
     ):
         analyzed(spark, archive)
     assert archive.list("reports") == []
-    redrive = Run("run-0", "p-1", "plan p-1", "you")
-    with taking_turns(archive, redrive, ttl_seconds=900):
+    redrive = LockHolder("run-0", "p-1", "plan p-1", "you")
+    with plan_lock(archive, redrive):
         analyzed(spark, archive)
 
 

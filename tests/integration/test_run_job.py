@@ -1,6 +1,9 @@
 """The verb ``run``: all steps, one after the other, as a schedule starts them."""
 
 import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +12,16 @@ import pytest
 
 from dlq_replay.context import FailureError
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.lease import take_lease
-from spark_reprocess.archive.turns import Run, taking_turns
+from spark_reprocess.archive.message_store import drain_ids
+from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run.run import run
 from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
-from tests.builders import NOW, context, message
+from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import bodies, entry_of, parked, receive_all
+from tests.integration.spark_world import archive_of, bodies, entry_of, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,14 +186,47 @@ def test_unless_the_policy_says_so(installation: Installation) -> None:
     assert bodies(receive_all(installation.main)) == ["came back"]
 
 
-def test_one_run_at_a_time(installation: Installation) -> None:
-    archive = open_archive(installation.archive)
-    take_lease(archive, "run-0", "somebody", NOW * 2, 600)
-    installation.park(1)
+def test_two_runs_at_the_same_time_send_each_message_once(installation: Installation) -> None:
+    installation.park(*range(1, 9))
 
-    with pytest.raises(InputError, match="run run-0 of somebody is at work"):
-        installation.run()
-    assert len(receive_all(installation.parked)) == 1
+    with ThreadPoolExecutor(2) as executor:
+        runs = [executor.submit(installation.run) for _ in range(2)]
+    summaries = [one.result() for one in runs]
+    last = installation.run()
+
+    odd = [parked(number) for number in range(1, 9, 2)]
+    assert sorted(bodies(receive_all(installation.main))) == sorted(bodies(odd))
+    assert receive_all(installation.parked) == []
+    assert sum(one.drained.archived for one in summaries) == 8
+    assert (last.undecided.messages, last.postponed) == (4, "")
+    status = json.loads(Path(installation.archive, "status.json").read_text())
+    assert status["run_id"] == last.run_id
+
+
+def test_a_run_that_meets_another_drain_does_the_rest_and_says_so(
+    installation: Installation,
+) -> None:
+    """The drain adds messages to what the plan freezes, before the redrive reads it."""
+    installation.park(1, 2)
+    archived: list[str] = []
+
+    @contextmanager
+    def drain_meanwhile(label: str, status: Callable[[], str]) -> Iterator[None]:
+        del status
+        yield
+        if label == "looking for leads":
+            archive = open_archive(installation.archive)
+            archived.extend(drain_ids(archive))
+            archive_of(Path(archive.root), [parked(3)], *archived)
+
+    summary = run(installation.spark, installation.options(), progress=drain_meanwhile)
+
+    assert len(archived) == 1
+    assert summary.redriven is None
+    assert "its drains hold 3 messages, not the 2 that it froze" in summary.postponed
+    assert summary.undecided.messages == 3
+    assert receive_all(installation.main) == []
+    assert installation.run().undecided.messages == 1
 
 
 def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
@@ -198,9 +234,9 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 ) -> None:
     installation.park(1, 2)
     archive = open_archive(installation.archive)
-    operator = Run("run-0", "p-1", "plan p-1", "somebody")
+    operator = LockHolder("run-0", "p-1", "plan p-1", "somebody")
 
-    with taking_turns(archive, operator, ttl_seconds=900):
+    with plan_lock(archive, operator):
         summary = installation.run()
         exit_code = main(installation.argv)
 
