@@ -85,7 +85,7 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--main-queue-url",
         metavar="URL",
-        help="the main queue: takes the messages that came from it; those of other queues are left",
+        help="the main queue: takes the messages that came from it and those that name no queue",
     )
     parser.add_argument(
         "--to-queue-url",

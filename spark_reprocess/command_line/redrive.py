@@ -58,9 +58,10 @@ nobody can know. Exit 3 says that a group was stopped. If your consumer extends 
 its messages, as the consumer kit's heartbeat does, give --consumer-max-seconds.
 
 Each message goes back to the queue that it came from: --main-queue-url says which one that is for
-messages that do not name it. Messages of other main queues are left, counted and named, neither
-sent nor discarded. --to-queue-url names another destination for all. Messages that were parked as
-foreign_source, or may have been, are left even then, unless --include-foreign says that the
+messages that do not name it. Messages of another main queue go to that queue if SQS says that it
+uses the same dead-letter queue, and if you may see it; otherwise they are left, counted and named,
+neither sent nor discarded. --to-queue-url names one destination for all. Messages that were parked
+as foreign_source, or may have been, are left even then, unless --include-foreign says that the
 destination is theirs, or their own record does.
 
 To a FIFO queue a message waits behind any earlier message of its message group that is neither
@@ -132,7 +133,8 @@ _LEFT = (
 _PROBLEMS: dict[str, str] = {
     Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; act on them in a "
     "run of their own, with its --parked-queue-url and destination",
-    Fate.FOREIGN: "left: they came from another main queue; send them there with --to-queue-url, "
+    Fate.FOREIGN: "left: they came from another main queue, which does not use this dead-letter "
+    "queue or cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, "
     "and --include-foreign where the queue is not recorded",
     Fate.UNKNOWN_SOURCE: "left: nothing records which queue they came from, and other queues use "
     "the same dead-letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "

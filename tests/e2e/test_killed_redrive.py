@@ -174,6 +174,12 @@ class Job:
     def arrived(self) -> Counter[str]:
         return Counter(self.ids[one.body] for one in receive_all(self.destination))
 
+    def is_quiet_for(self, seconds: float) -> bool:
+        """Whether SQS gets no request to send for so long."""
+        calls = self.world.front.log.count(SEND)
+        time.sleep(seconds)
+        return self.world.front.log.count(SEND) == calls
+
     def strike(self, victims: Choice) -> None:
         send_signal(signal.SIGKILL, victims(self.family.alive()))
 
@@ -228,24 +234,29 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     assert twice <= job.in_doubt()
 
 
-def test_worker_whose_driver_is_gone_stops_in_good_order(job: Job) -> None:
-    """The JVM is frozen, so that nothing but the line to the driver can tell the workers."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
+    job: Job, number: signal.Signals
+) -> None:
+    """The JVM is frozen, so that nothing but the plan lock can tell the workers."""
 
     def orphan() -> None:
         family = job.family.alive()
         send_signal(signal.SIGSTOP, jvm(family))
-        send_signal(signal.SIGKILL, driver(family))
+        send_signal(number, driver(family))
 
     job.world.front.faults.add(Fault(Effect.CALL, SEND, nth=20, callback=orphan))
     # Its output stays open: the frozen JVM has it, too.
-    job.start().wait()
-    wait_until(lambda: not job.abandoned())
+    process = job.start(max_rate=100.0)
+    wait_until(lambda: job.world.front.log.count(SEND) >= 20)
+    wait_until(lambda: not job.abandoned() and job.is_quiet_for(TTL_SECONDS))
     calls = job.world.front.log.count(SEND)
-    time.sleep(2)
     orphans = workers(job.family.alive())
     job.strike(everybody)
+    process.wait()
 
-    assert job.world.front.log.count(SEND) == calls < MESSAGES / 10
+    # Half the life of a lock that lives as long as a claim, at 10 calls a second.
+    assert calls <= 20 + 10 * (TTL_SECONDS / 2 + 5) < MESSAGES / 10
     assert len(orphans) >= TASKS
     assert set(job.sent()) == set(job.arrived())
 

@@ -55,8 +55,25 @@ EVERY_ROW = list(
 """What an archive can say of where a message came from, in every combination."""
 
 
+def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
+    """The rule of docs/operations.md, in plain Python; None where the message must not be sent."""
+    name = source_of(row)
+    if may_be_sent_to_main(queues, row):
+        return queue_url("main")
+    if row[0] == "123456789012/parked" and name in queues.sources:
+        return queues.sources[name]
+    return None
+
+
+def source_of(row: tuple[Any, ...]) -> str | None:
+    _, source, arn, reason, first_seen, plan_id = row
+    if source is None and (reason, first_seen, plan_id) == (None, None, None):
+        return arn.rpartition(":")[2] if arn and arn != queue_arn("dlq") else None
+    return source  # type: ignore[no-any-return]
+
+
 def may_be_sent_to_main(queues: Queues, row: tuple[Any, ...]) -> bool:
-    """The rule of docs/operations.md, in plain Python, for runs that stand for the main queue."""
+    """What ``destination_of`` says of the main queue alone."""
     parked_queue, source, arn, reason, first_seen, plan_id = row
     if parked_queue != "123456789012/parked":
         return False
@@ -69,24 +86,29 @@ def may_be_sent_to_main(queues: Queues, row: tuple[Any, ...]) -> bool:
     return not queues.is_shared
 
 
+@pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_no_message_goes_where_it_did_not_come_from(
-    spark: "SparkSession", *, is_shared: bool
+    spark: "SparkSession", sources: dict[str, str], *, is_shared: bool
 ) -> None:
     queues = Queues(
         queue_url("main"),
         queue_url("parked"),
         is_named=False,
+        sources=sources,
         dead_letter_queue="dlq",
         is_shared=is_shared,
     )
     fate, detail = queues.hindrance()
 
-    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumns({"fate": fate, "detail": detail})
+    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumns(
+        {"fate": fate, "detail": detail, "destination": queues.destination_of()}
+    )
 
     for row in rows.collect():
-        *known, hindrance, cause = row
-        assert (hindrance is None) == may_be_sent_to_main(queues, tuple(known)), row
+        *known, hindrance, cause, destination = row
+        goes_to = destination if hindrance is None else None
+        assert goes_to == destination_of(queues, tuple(known)), row
         assert (cause is not None) == (hindrance in ("other_parked_queue", "foreign_source"))
 
 
@@ -296,21 +318,62 @@ def test_a_message_without_a_record_is_sent_where_the_dlq_is_not_shared(stack: S
     assert counts(stack.run(), "sent") == [1]
 
 
-def test_messages_of_another_main_queue_are_neither_sent_nor_discarded(stack: Stack) -> None:
+def of_source(name: str, number: int) -> Message:
+    """Message *number* as the function parks what came from another queue than its own."""
+    foreign = context(first_id=f"f-{number}", reason="foreign_source", source_queue=name)
+    return message(f"m-{number}", f"{name} {number}", foreign)
+
+
+def test_each_message_goes_back_to_its_own_source_queue(stack: Stack) -> None:
     invoices = stack.make_source("invoices")
     name = invoices.url.rpartition("/")[2]
-    foreign = context(first_id="f-1", reason="foreign_source", source_queue=name)
-    stack.park(message("m-1", "an invoice", foreign))
+    stack.park(parked(0), *(of_source(name, number) for number in range(3)))
+
+    summary = stack.run()
+
+    assert counts(summary, "sent", "foreign_source") == [4, 0]
+    assert summary.redriven is not None
+    assert summary.redriven.destinations == {stack.main.url: 1, invoices.url: 3}
+    assert stack.sent() == [parked(0).body]
+    assert sorted(bodies(receive_all(invoices))) == [f"{name} {number}" for number in range(3)]
+    (record,) = Path(stack.archive, "ledger").glob("plan_id=*/runs/*.json")
+    assert json.loads(record.read_text())["destinations"] == [stack.main.url, invoices.url]
+
+
+def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> None:
+    """Any producer can write a queue's name into a message."""
+    payments = stack.make_queue("payments")
+    stack.park(of_source(payments.url.rpartition("/")[2], 1))
 
     for rules in (REDRIVE_ALL, DISCARD_ALL):
         stack.policy.write_text(rules)
         assert counts(stack.run(), "foreign_source", "sent", "discarded") == [1, 0, 0]
 
+    assert receive_all(payments) == stack.sent() == []
+
+
+def test_a_dlq_of_another_stack_that_feeds_the_parked_queue_has_sources_too(stack: Stack) -> None:
+    arn = stack.parked.describe()["QueueArn"]
+    redrive_policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000})
+    stack.dlq = stack.make_queue("dlq-of-invoices", RedrivePolicy=redrive_policy)
+    invoices = stack.make_source("invoices")
+    stack.park(of_source(invoices.url.rpartition("/")[2], 1))
+
+    assert counts(stack.run(), "sent") == [1]
+    assert len(receive_all(invoices)) == 1
+    assert stack.sent() == []
+
+
+def test_a_named_destination_takes_what_it_is_told_to(stack: Stack) -> None:
+    invoices = stack.make_source("invoices")
+    stack.park(of_source("no-such-queue", 1))
+    assert counts(stack.run(), "foreign_source") == [1]
+
     archive = open_archive(stack.archive)
     plan = planned(stack.spark, archive)
-    theirs = executed(stack.spark, archive, plan, invoices.url)
+    theirs = executed(stack.spark, archive, plan, invoices.url, include_foreign=True)
     assert theirs.count("sent") == 1
-    assert bodies(receive_all(invoices)) == ["an invoice"]
+    assert bodies(receive_all(invoices)) == ["no-such-queue 1"]
     assert stack.sent() == []
 
 
