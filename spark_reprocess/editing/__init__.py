@@ -1,1 +1,1 @@
-"""How a redrive changes messages on their way: JSON bodies by JSON Patch, attributes by SQL."""
+"""Edits of a redrive: JSON Patch for JSON bodies, Spark SQL for attributes."""

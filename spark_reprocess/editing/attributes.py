@@ -1,4 +1,4 @@
-"""Message attributes that an edit sets or removes, held to SQS's rules. Pure."""
+"""Sets and removes message attributes by SQS's rules. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from dlq_replay.attributes import Attributes, MessageAttribute
 from spark_reprocess.editing.errors import EditError
 
 AttributeChange = tuple[str, MessageAttribute | None]
-"""A name, and what it becomes; None removes it."""
+"""A name and its new value; None removes the attribute."""
 
 OURS = "sqs-dlq-"
-"""How the product's own attributes begin; no edit may touch them."""
+"""Prefix of the product's own attributes, which no edit may change."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _NAME_MAX_CHARACTERS = 256
@@ -21,7 +21,7 @@ _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0
 
 
 def name_fault(name: object) -> str | None:
-    """Say why *name* cannot be the name of an attribute that an edit sets, None where it can.
+    """Return why an edit cannot set an attribute with this name, None where it can.
 
     The rules are those of SQSDeveloperGuide, "Amazon SQS message metadata".
     """
@@ -35,9 +35,9 @@ def name_fault(name: object) -> str | None:
 
 
 def changed(attributes: Attributes, changes: Sequence[AttributeChange]) -> Attributes:
-    """Return *attributes* after *changes*, the others untouched and in their order.
+    """Return *attributes* with *changes* applied; the others keep their values and their order.
 
-    A custom label (``Number.int``) stays where the new value is of the same type.
+    A custom label (``Number.int``) is kept if the new value has the same type.
 
     Raises:
         EditError: SQS would refuse one of the new values.
@@ -62,7 +62,7 @@ def _value_fault(attribute: MessageAttribute) -> str | None:
     if isinstance(attribute.value, bytes):
         return None
     if attribute.data_type == "Number" and not _is_sqs_number(attribute.value):
-        return "its new value is no number of at most 38 digits from 1e-128 to 1e+126"
+        return "its new value is not a number of at most 38 digits from 1e-128 to 1e+126"
     if _REFUSED_CHARACTER.search(attribute.value):
         return "its new value holds a character that SQS refuses"
     return None

@@ -1,4 +1,4 @@
-"""What a plan changes in every message of a group. Pure."""
+"""The edit that a plan has for every message of a group. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from spark_reprocess.editing.patch import Patch
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit without faults.
+    """A valid edit.
 
     Attributes:
-        patch: what happens to JSON bodies; None leaves bodies of every kind alone.
-        set_attributes: attribute names, and a Spark SQL expression over the archived message's
-            columns for the new value of each; None, like an expression that is null, removes it.
+        patch: what changes in a JSON body; None keeps every body, JSON or not.
+        set_attributes: attribute names, and for each a Spark SQL expression over the columns of the
+            archived message. None, and an expression that is null, removes the attribute.
     """
 
     patch: Patch | None = None
@@ -32,14 +32,18 @@ class Edit:
 
     @property
     def digest(self) -> str:
-        """What the ledger calls it: the first 16 hex digits of the text's SHA-256."""
+        """The edit's name in the ledger: the first 16 hex digits of the text's SHA-256."""
         return sha256(self.text.encode()).hexdigest()[:16]
 
     def apply(self, message: Message, changes: Sequence[AttributeChange]) -> Message:
-        """Return *message* edited; *changes* are what the expressions gave for it.
+        """Return *message* with the edit applied.
+
+        Args:
+            message: one archived message.
+            changes: the values of ``set_attributes`` for this message.
 
         Raises:
-            EditError: it does not fit this message, which must then be left as it is.
+            EditError: the edit does not fit this message; leave the message as it is.
         """
         body = message.body if self.patch is None else self.patch.apply(message.body)
         return replace(message, body=body, attributes=changed(message.attributes, changes))

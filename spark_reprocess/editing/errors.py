@@ -1,8 +1,8 @@
-"""Why an edit leaves a message as it is. Imports nothing."""
+"""The error of an edit that does not fit a message. Imports nothing."""
 
 
 class EditError(Exception):
-    """The edit does not fit this message; the text says why, without a part of it.
+    """The edit does not fit this message; the text says why, without a part of the message.
 
-    The caller leaves the message where it is, counts it and names its id.
+    The caller leaves the message where it is, counts it and reports its id.
     """

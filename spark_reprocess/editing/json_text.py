@@ -77,7 +77,7 @@ def read_json(text: str) -> Json:
     except RecursionError as error:
         raise JsonTextError("is nested too deeply") from error
     except ValueError as error:
-        raise JsonTextError("is no JSON") from error
+        raise JsonTextError("is not JSON") from error
     return value
 
 
@@ -150,12 +150,12 @@ INDENTED = Style(colon=": ", indent="  ")
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise JsonTextError("names a key of an object twice")
+        raise JsonTextError("repeats a key of an object")
     return found
 
 
 def _refuse(_: str) -> None:
-    raise JsonTextError("is no JSON")
+    raise JsonTextError("is not JSON")
 
 
 def _spacings(text: str) -> Iterator[tuple[str, str, str | None]]:

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902) on message bodies, one operation after the other. Pure."""
+"""JSON Patch (RFC 6902) on message bodies. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ _MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A JSON Patch that has no faults.
+    """A valid JSON Patch.
 
     Attributes:
-        text: the array of operations as compact JSON; two patches are equal where it is.
+        text: the array of operations as compact JSON; patches with the same text are equal.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Patch:
     )
 
     def __post_init__(self) -> None:
-        """Compile the operations, each by itself, so that the one that fails can be named."""
+        """Compile each operation separately, so that an error can name the one that failed."""
         steps = tuple(
             (f"operation {number} ({one['op']} {one['path']})", jsonpatch.JsonPatch([one]))
             for number, one in enumerate(self.operations, start=1)
@@ -43,7 +43,7 @@ class Patch:
 
     @classmethod
     def of(cls, operations: Json) -> Self:
-        """Make a patch of operations in which ``patch_faults`` finds nothing."""
+        """Make a patch of operations for which ``patch_faults`` yields nothing."""
         return cls(COMPACT.write(operations))
 
     @property
@@ -53,13 +53,13 @@ class Patch:
         return list(found)
 
     def apply(self, body: str) -> str:
-        """Return *body* with the patch applied, and everything else as it was spelled.
+        """Return *body* with the patch applied; what the patch does not change keeps its text.
 
         A patch that changes no value returns *body* itself.
 
         Raises:
-            EditError: *body* is no JSON that can be changed safely, or an operation does not
-                apply; nothing is half done.
+            EditError: *body* is not JSON that can be changed safely, or an operation does not
+                apply; then no operation takes effect.
         """
         try:
             original = read_json(body)
@@ -72,7 +72,7 @@ class Patch:
 
     def _applied(self, value: Json) -> Json:
         for name, step in self._steps:
-            # What the library says would quote the body.
+            # The library's own messages quote the body.
             try:
                 value = step.apply(value, in_place=True)
             except jsonpatch.JsonPatchTestFailed:
@@ -85,10 +85,13 @@ class Patch:
 
 
 def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
-    """Say what is wrong with a patch as ``read_json`` would read it.
+    """Find what is wrong with a patch.
+
+    Args:
+        operations: the patch, as ``read_json`` returns it.
 
     Yields:
-        The number of the operation, counted from 0 (None for the whole), and a sentence.
+        The number of the operation, from 0 (None for the whole patch), and what is wrong.
     """
     if not isinstance(operations, list) or not operations:
         yield None, "must be a list of JSON Patch operations (RFC 6902)"
@@ -123,4 +126,4 @@ def _pointer_faults(pointer: Json) -> Iterator[str]:
     try:
         JsonPointer(pointer)
     except JsonPointerException:
-        yield f"{pointer!r} is no JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
+        yield f"{pointer!r} is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"

@@ -51,9 +51,9 @@ def read_yaml(text: str) -> LocatedYaml:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise ValueError(f"{where}is no YAML: {getattr(error, 'problem', None)}") from error
+        raise ValueError(f"{where}is not YAML: {getattr(error, 'problem', None)}") from error
     except (ValueError, RecursionError) as error:  # e.g. an impossible date, or too many levels
-        raise ValueError(f"is no YAML that can be read: {error}") from error
+        raise ValueError(f"cannot be read as YAML: {error}") from error
     lines: dict[Path, int] = {}
     repeated: list[tuple[Path, int]] = []
     for path, line in _walk(root, (), set()):

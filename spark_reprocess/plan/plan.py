@@ -1,6 +1,6 @@
-"""plan.yaml as a value: what a human decides, group by group. Pure.
+"""plan.yaml as a value: an operator's decision for each group. Pure.
 
-``plan_text`` writes it with comments that teach; ``reading`` reads it with every fault named.
+``plan_text`` writes the file with comments; ``reading`` reads it and reports all of its faults.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The messages that a plan is about, frozen: all of these drains that match *where*.
+    """The messages of a plan: all messages of these drains that match *where*.
 
     Attributes:
         drain_ids: which drains of the archive.
@@ -40,11 +40,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """One group and its action; title and count are there for the reader.
+    """One group and its action; title and count are for the reader only.
 
     Attributes:
         edit: what a redrive changes in each message of the group, None for nothing.
-        line: where it stands in plan.yaml, from 1; 0 for a group that was not read from one.
+        line: its line in plan.yaml, from 1; 0 for a group that was not read from a file.
     """
 
     group_id: str
@@ -75,5 +75,5 @@ class Plan:
 
     @property
     def actions(self) -> dict[str, Action]:
-        """The action by group id; a group that is not named is left."""
+        """The action by group id; a group without an action is left."""
         return {group.group_id: group.action for group in self.groups}

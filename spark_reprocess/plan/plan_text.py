@@ -1,4 +1,4 @@
-"""A plan as the text of plan.yaml, with comments that say what to do with it. Pure."""
+"""Writes plan.yaml, with comments for the operator. Pure."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import indent
@@ -11,7 +11,7 @@ from spark_reprocess.editing.json_text import Style
 from spark_reprocess.plan.plan import PLAN_VERSION, Plan, PlannedGroup
 
 _NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
-"""What JSON writes as it is and YAML refuses, or takes for the end of a line."""
+"""Characters that JSON allows and YAML refuses, or reads as the end of a line."""
 
 _JSON_IN_YAML = Style(", ", ": ", escapes={code: f"\\u{code:04x}" for code in _NOT_IN_YAML})
 
@@ -38,13 +38,13 @@ _HEAD = """\
 
 
 def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Spell *plan* so that ``read_plan`` reads it back as it is.
+    """Write *plan* so that ``read_plan`` returns an equal one.
 
-    Every value goes through YAML's own writer: titles hold what strangers sent.
+    PyYAML writes every value, because titles contain text from messages.
 
     Args:
         plan: the plan.
-        notes: by group id, lines to stand as comments above the group.
+        notes: by group id, lines for a comment above the group.
     """
     snapshot: dict[str, Any] = {
         "drain_ids": list(plan.snapshot.drain_ids),
@@ -75,7 +75,7 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
 
 
 def _comment(note: str) -> str:
-    """One line of printable characters: a value must not end the comment that it stands in."""
+    """One line of printable characters: a line break in a value would end the comment."""
     return "".join(c if c.isprintable() else " " for c in note)
 
 

@@ -1,4 +1,4 @@
-"""A policy: ordered rules that fill in a plan's actions when nobody is there to do it. Pure.
+"""A policy: ordered rules that choose a plan's actions without an operator. Pure.
 
 ::
 
@@ -11,8 +11,8 @@
         when: title LIKE '%legacy_shop%'
         action: discard
 
-The first rule whose condition is true for a group decides; a group that none matches is left for a
-human. Conditions are Spark SQL over the columns of ``groups.parquet``.
+The first rule whose condition is true for a group sets its action; a group without such a rule is
+left. Conditions are Spark SQL over the columns of ``groups.parquet``.
 """
 
 from collections.abc import Iterator
@@ -34,9 +34,9 @@ class Rule:
     """One rule.
 
     Attributes:
-        name: what the plan and the summary call it; unique in its policy.
-        when: Spark SQL that is true or not for a group.
-        line: where it stands in the file, from 1.
+        name: its name in the plan and the summary; unique in its policy.
+        when: a Spark SQL condition on a group.
+        line: its line in the file, from 1.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Policy:
     Attributes:
         rules: in their order; the first that matches decides.
         redrive_again: whether messages that came back from an earlier redrive are redriven too.
-            Without it they wait for a human, so that no schedule sends the same message for ever.
+            Otherwise they are left, so that no schedule sends the same message for ever.
         sha256: of the file, in hex.
     """
 
@@ -62,15 +62,15 @@ class Policy:
 
 
 def read_policy(text: str, sha256_wanted: str | None = None) -> Policy:
-    """Read a policy. Its conditions are not checked here: that takes Spark.
+    """Read a policy. Its conditions are not checked here, because that needs Spark.
 
     Args:
         text: of the file.
         sha256_wanted: the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
-        InputError: it is another file, or it has faults; the message lists all of them with their
-            lines.
+        InputError: the file has another SHA-256, or it has faults; the message lists all of them
+            with their lines.
     """
     digest = sha256(text.encode()).hexdigest()
     if sha256_wanted is not None and digest != sha256_wanted.lower():
@@ -94,7 +94,7 @@ def read_policy(text: str, sha256_wanted: str | None = None) -> Policy:
 
 
 def policy_faults(faults: list[tuple[int, str]]) -> InputError:
-    """Make one error of faults with their lines."""
+    """Make one error from faults with their lines."""
     lines = "\n".join(f"  line {line}: {fault}" for line, fault in faults)
     return InputError(f"the policy has faults:\n{lines}")
 
@@ -107,10 +107,10 @@ def _faults(located: LocatedYaml) -> Iterator[tuple[int, str]]:
     if fault := version_fault(raw.get("version"), POLICY_VERSION):
         yield located.line("version"), fault
     if is_newer(raw.get("version"), POLICY_VERSION):
-        # What it says is for another program to judge: all else would be guesses.
+        # Its other keys belong to a format that this program does not know.
         return
     for path, line in located.repeated:
-        yield line, f"{path[-1]}: stands here twice; remove one"
+        yield line, f"{path[-1]}: is repeated; remove one"
     for key in set(raw) - _POLICY_KEYS:
         yield located.line(str(key)), f"{key}: is not known in this version; remove it"
     if not isinstance(raw.get("redrive_again", False), bool):

@@ -1,6 +1,6 @@
-"""plan.yaml read as a whole, every fault named at once and with its line. Pure.
+"""Reads plan.yaml and reports all of its faults at once, each with its line. Pure.
 
-What is not understood is a fault, never ignored: a misspelt ``action`` must not become "leave".
+An unknown key or value is a fault, never ignored: a misspelt ``action`` must not become "leave".
 """
 
 import re
@@ -28,7 +28,7 @@ _GROUP_KEYS = {"id", "title", "count", "action", "edit", "set_attributes"}
 
 @dataclass(frozen=True, slots=True)
 class SqlFaults:
-    """Says what is wrong with Spark SQL over the archive's columns.
+    """Checks Spark SQL over the archive's columns.
 
     Attributes:
         in_condition: what is wrong with a condition, None if nothing is.
@@ -52,7 +52,7 @@ class _EditReader:
     expression_fault: Callable[[str], str | None] | None
 
     def faults(self, group: Mapping[Any, Any], path: Path) -> Iterator[Fault]:
-        """Say what is wrong with the edit of the *group* at *path*."""
+        """Find what is wrong with the edit of the *group* at *path*."""
         if "edit" in group:
             yield from self._patch_faults((*path, "edit"))
         if "set_attributes" in group:
@@ -118,19 +118,19 @@ def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
     edits = _EditReader(located, expression_fault)
     faults = list(_faults(raw, edits, sql_faults))
     lines = [(located.line(*path), fault) for path, fault in faults]
-    lines += [(line, f"{path[-1]}: stands here twice") for path, line in located.repeated]
+    lines += [(line, f"{path[-1]}: is repeated") for path, line in located.repeated]
     if lines:
-        raise InputError(_spell(lines))
+        raise InputError(_format(lines))
     return _plan(raw, located, edits)
 
 
 def plan_faults(plan: Plan, faults: Mapping[str, str]) -> str:
-    """Spell faults of the plan's groups, by id, that show only later; as ``read_plan`` does."""
+    """Format faults of groups, by id, that ``read_plan`` could not find; with the same layout."""
     lines = {group.group_id: group.line for group in plan.groups}
-    return _spell([(lines[one], f"group {one}: {fault}") for one, fault in faults.items()])
+    return _format([(lines[one], f"group {one}: {fault}") for one, fault in faults.items()])
 
 
-def _spell(lines: Iterable[tuple[int, str]]) -> str:
+def _format(lines: Iterable[tuple[int, str]]) -> str:
     return "the plan has faults:\n" + "\n".join(
         f"  line {line}: {text}" if line else f"  {text}" for line, text in sorted(lines)
     )
@@ -169,7 +169,7 @@ def _faults(raw: object, edits: _EditReader, sql_faults: SqlFaults | None) -> It
     if fault := version_fault(raw.get("version"), PLAN_VERSION):
         yield ("version",), fault
     if is_newer(raw.get("version"), PLAN_VERSION):
-        # What it says is for another program to judge: all else would be guesses.
+        # Its other keys belong to a format that this program does not know.
         return
     yield from _key_faults("plan", (), raw, _PLAN_KEYS)
     if not _matches(_ID, raw.get("plan_id")):
@@ -216,7 +216,7 @@ def _groups_faults(raw: object, edits: _EditReader) -> Iterator[Fault]:
             continue
         name = f"group {group['id']}"
         if group["id"] in seen:
-            yield path, f"{name}: stands in the plan twice"
+            yield path, f"{name}: is in the plan twice"
         seen.add(group["id"])
         yield from _group_faults(name, path, group, edits)
 

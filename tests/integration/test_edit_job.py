@@ -111,9 +111,9 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
 
     said = capsys.readouterr().out
     for fault in (
-        "[the body is no JSON]: m-text",
+        "[the body is not JSON]: m-text",
         "[operation 1 (test /type): another value is there, or none]: m-other",
-        "[the body names a key of an object twice]: m-twice",
+        "[the body repeats a key of an object]: m-twice",
         "sqs-dlq-context, which names the message's origin]: m-full",
         "[it would be larger than the queue's MaximumMessageSize, 1,024 bytes]: m-large",
     ):

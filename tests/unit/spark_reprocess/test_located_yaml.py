@@ -46,11 +46,11 @@ def test_nothing_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: [1,\nb: 2", "line 2: is no YAML"),
-        ("a: !!python/object:os.system x", "line 1: is no YAML"),
-        ("a: 2026-13-45", "is no YAML that can be read"),
-        ("a\0b", "is no YAML"),
-        ("one: 1\n---\ntwo: 2\n", "line 2: is no YAML: but found another document"),
+        ("a: [1,\nb: 2", "line 2: is not YAML"),
+        ("a: !!python/object:os.system x", "line 1: is not YAML"),
+        ("a: 2026-13-45", "cannot be read as YAML"),
+        ("a\0b", "is not YAML"),
+        ("one: 1\n---\ntwo: 2\n", "line 2: is not YAML: but found another document"),
     ],
 )
 def test_what_is_no_yaml_says_where(text: str, fault: str) -> None:

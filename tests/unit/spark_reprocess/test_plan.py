@@ -132,7 +132,7 @@ def test_every_fault_is_named_at_once() -> None:
         "line 6: snapshot.sha256: must be 64 hex digits, as analyze wrote them",
         "line 7: snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them",
         "line 10: group g-1: action 'redrvie': must be leave, redrive, discard",
-        "line 11: group g-1: stands in the plan twice",
+        "line 11: group g-1: is in the plan twice",
         "line 13: group g-1: 'aktion' is not known in this version; remove it",
         "line 14: groups: entry 3: must be a mapping with id and action",
     ]
@@ -174,14 +174,14 @@ def test_what_is_not_understood_is_a_fault(content: object, fault: str) -> None:
 
 
 def test_text_that_is_no_yaml_names_the_line() -> None:
-    with pytest.raises(InputError, match="the plan cannot be read: line 2: is no YAML"):
+    with pytest.raises(InputError, match="the plan cannot be read: line 2: is not YAML"):
         read_plan("version: 1\n\tx: {")
 
 
 def test_key_that_stands_twice_is_a_fault() -> None:
     text = plan_text(plan(group("g-1"))) + "    action: redrive\n"
 
-    assert faults_in(text) == [f"line {len(text.splitlines())}: action: stands here twice"]
+    assert faults_in(text) == [f"line {len(text.splitlines())}: action: is repeated"]
 
 
 def test_fault_that_shows_later_has_its_line_too() -> None:
@@ -231,7 +231,7 @@ def test_edit_is_read_back_as_written(value: Any, expression: str) -> None:
     assert read_plan(plan_text(original)) == original
 
 
-NO_POINTER = "path: 'a' is no JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
+NO_POINTER = "path: 'a' is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
 OPS = "op must be one of add, replace, test, remove, move, copy"
 OURS = "names that begin with sqs-dlq- are this product's own"
 UNLIKE = (

@@ -84,7 +84,7 @@ def test_every_fault_is_named_with_its_line() -> None:
         "  line 1: version: 0: must be 1",
         "  line 2: rule: is not known in this version; remove it",
         "  line 3: redrive_again: must be true or false",
-        "  line 7: when: stands here twice; remove one",
+        "  line 7: when: is repeated; remove one",
         "  line 8: action: 'resend': must be leave, redrive, discard",
         "  line 9: name: 'one' is another rule's too; each needs its own",
         "  line 10: when: must be a Spark SQL condition over the columns of groups.parquet",

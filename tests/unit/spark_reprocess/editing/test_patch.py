@@ -27,8 +27,8 @@ test /v 1; replace /v 2     | {"v":1.0}                | {"v":2}
 """
 
 LEFT = """
-remove /a                   | no json                  | the body is no JSON
-remove /a                   | {"a":1,"a":2}            | the body names a key of an object twice
+remove /a                   | no json                  | the body is not JSON
+remove /a                   | {"a":1,"a":2}            | the body repeats a key of an object
 remove /a                   | {"b":1}                  | operation 1 (remove /a): the body has no such place
 remove /a/b                 | {"a":"text"}             | operation 1 (remove /a/b): the body has no such place
 remove /a/-                 | {"a":[1]}                | operation 1 (remove /a/-): the body has no such place
@@ -108,7 +108,7 @@ def test_applying_twice_does_not_change_the_patch() -> None:
 
 A_LIST = (None, "must be a list of JSON Patch operations (RFC 6902)")
 AN_OPERATION = (0, "must be a mapping with op and path")
-NO_POINTER = "path: 'a' is no JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
+NO_POINTER = "path: 'a' is not a JSON Pointer: it begins with / (and ~ is ~0, / in a name ~1)"
 
 
 @pytest.mark.parametrize(
