@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 _ABOUT = """\
-Groups the archive's undecided messages by what failed, says of each group what sets it apart, and
-writes report.html (one page that needs nothing else), summary.json and groups.parquet for machines,
-and plan.yaml, in which every group's action is "leave" unless a rule of a policy says otherwise.
-Touches no queue. Prints titles and leads on a terminal only: elsewhere, in the log of a scheduled
-job, it prints group ids, counts and the report's address. docs/analysis.md says how groups and
-leads come about."""
+Groups the archive's undecided messages by failure, and finds what sets each group apart (its
+leads). Writes report.html (one self-contained page), summary.json and groups.parquet for programs,
+and plan.yaml, in which each group's action is "leave" unless a rule of a policy sets another one.
+Uses no queue. Titles and leads are printed on a terminal only: elsewhere, as in the log of a
+scheduled job, it prints group ids, counts and the report's address. docs/analysis.md explains
+groups and leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=since,
         metavar="AGE|TIME",
-        help="only messages that were parked since then: 45m, 12h, 7d, 2w, or a time such as "
+        help="only messages parked since then: 45m, 12h, 7d, 2w, or a time such as "
         "2026-11-01T09:30:00Z; the plan keeps the time",
     )
     add(
         "--policy",
         metavar="FILE",
-        help="rules that fill in the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
+        help="rules that set the plan's actions: a file, or s3://BUCKET/KEY (see run --help)",
     )
     add_policy_sha256(parser)
     add_masks(
         parser,
-        "hide a field with all that is below it (body.customer.name, attribute.tenant), or what a "
-        "regular expression matches, in samples, titles and leads; besides e-mail addresses, card, "
-        "phone and account numbers, tokens and fields named like secrets. Masks cannot know names, "
-        "addresses and free text",
-        "show no value of any message: no samples, no words of text bodies in titles; keys, values "
-        "that name a kind of message (type, action) and recorded errors stay",
+        "hide a field with everything below it (body.customer.name, attribute.tenant), or what a "
+        "regular expression matches, in samples, titles and leads; e-mail addresses, card, phone "
+        "and account numbers, tokens and fields named like secrets are always hidden, but not "
+        "names, addresses and free text",
+        "show no values of messages: no samples, no words of text bodies in titles; keys, values "
+        "that name a kind of message (type, action) and recorded errors are still shown",
     )
 
 

@@ -75,8 +75,8 @@ def add_claim_ttl(parser: argparse.ArgumentParser) -> None:
         type=whole_number(60, 43_200),
         default=900,
         metavar="S",
-        help="seconds after which an unfinished run's claim counts as dead, unless that run asked "
-        "for more (default: %(default)s)",
+        help="seconds after which an unfinished run's claim expires, unless that run set more "
+        "(default: %(default)s)",
     )
 
 
@@ -85,7 +85,7 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--main-queue-url",
         metavar="URL",
-        help="the main queue: takes the messages that came from it and those that name no queue",
+        help="the main queue: gets the messages that came from it and those that name no queue",
     )
     parser.add_argument(
         "--to-queue-url",
@@ -128,16 +128,18 @@ def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
         "--policy-sha256",
         type=sha256_hex,
         metavar="HEX",
-        help="refuse a policy whose file has another SHA-256 (sha256sum FILE prints it)",
+        help="refuse a policy file with another SHA-256 (sha256sum FILE prints it)",
     )
 
 
 def add_execution(parser: argparse.ArgumentParser, *, without: str = "nothing is sent") -> None:
     """Add ``--reason`` and ``--execute``; *without* is what a dry run does not do, for the help."""
     parser.add_argument(
-        "--reason", default="", metavar="TEXT", help="why; goes into the ledger with --execute"
+        "--reason", default="", metavar="TEXT", help="why; recorded in the ledger with --execute"
     )
-    parser.add_argument("--execute", action="store_true", help=f"do it; without this {without}")
+    parser.add_argument(
+        "--execute", action="store_true", help=f"act; without this option {without}"
+    )
 
 
 def add_sending(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +148,7 @@ def add_sending(parser: argparse.ArgumentParser) -> None:
         "--max-rate",
         type=positive_number,
         metavar="R",
-        help="at most R messages a second (default: as fast as it goes)",
+        help="at most R messages a second (default: no limit)",
     )
     parser.add_argument(
         "--in-doubt",

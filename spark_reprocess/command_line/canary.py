@@ -31,23 +31,23 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
         "--canary",
         type=_size,
         metavar="N|P%",
-        help="send so many messages ahead, over all groups by size, at least one of each",
+        help="send so many messages first, over all groups by size, at least one of each",
     )
     add(
         "--canary-wait",
         type=positive_number,
         metavar="S",
-        help="seconds to wait for failures once the destination's backlog is gone, and first as "
-        "long for that (default: the least that tells: its visibility timeout, or "
-        "--consumer-max-seconds if that is more, x maxReceiveCount + 60); both begin 60 s after "
+        help="seconds to wait for failures after the destination's backlog is gone, and at most as "
+        "long for that (default: the shortest wait that suffices: its visibility timeout, or "
+        "--consumer-max-seconds if that is more, x maxReceiveCount + 60); both start 60 s after "
         "the send, because SQS's counts lag",
     )
     add(
         "--consumer-max-seconds",
         type=whole_number(1, _LONGEST_HIDDEN_SECONDS),
         metavar="S",
-        help="the longest that the consumer keeps one message hidden, where it extends the "
-        "visibility of its messages, as the consumer kit's heartbeat does: its longest work on "
+        help="for a consumer that extends the visibility of its messages, as the consumer kit's "
+        "heartbeat does: the longest time that it keeps one message hidden, its longest work on "
         "one message plus the heartbeat's timeout (default: the destination's visibility timeout)",
     )
     add(
@@ -59,8 +59,8 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
     add(
         "--force-canary-wait",
         action="store_true",
-        help="take --canary-wait although a failure may need longer to come back, and at most "
-        "as long instead of the first 60 s; for tests and demos",
+        help="use --canary-wait although a failure may take longer to come back, and also instead "
+        "of the first 60 s if it is less; for tests and demos",
     )
 
 

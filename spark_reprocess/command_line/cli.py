@@ -42,10 +42,10 @@ VERBS = (
 """In the order of ``--help``."""
 
 _ABOUT = """\
-Brings order into a parked queue: move its messages into an archive, see what failed and why,
-and put the right ones back. The first three verbs are the three steps, in this order."""
+Archives the messages of a parked queue, groups them by failure, and sends the right ones back.
+The first three verbs are the steps, in this order."""
 
-_PLACE = "the archive: s3://BUCKET/PREFIX, or a folder; on a cluster one that all machines share"
+_PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all machines must share"
 
 _EXAMPLES = """\
 example, from a full parked queue to messages that are back in the main queue:
@@ -53,14 +53,14 @@ example, from a full parked queue to messages that are back in the main queue:
   python -m spark_reprocess drain --archive ./archive \\
       --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
   python -m spark_reprocess analyze --archive ./archive
-  # edit the actions in the plan.yaml that it names, then look at the dry run:
+  # edit the actions in the plan.yaml that it names, then make a dry run:
   python -m spark_reprocess redrive --archive ./archive --plan ./archive/reports/ID/plan.yaml \\
       --to-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
-  # and do it:
+  # and send:
   python -m spark_reprocess redrive ... --execute --reason "address service is back"
 
 The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
-Region, credentials and endpoint are boto3's: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
+Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
 exit codes: 0 done; 1 Spark failed; 2 bad arguments or input; 3 stopped by the canary; 4 some
 messages could not be sent; 130 interrupted"""

@@ -19,8 +19,8 @@ from spark_reprocess.figures import counted, duration, rate
 
 _ABOUT = """\
 Moves messages from the parked queue into the archive. Each is written durably before it is
-deleted; killed at any point, the archive has duplicates at worst, which every read removes.
-Run it again at any time to fetch what came since."""
+deleted. A drain that is killed leaves duplicate rows at worst, which every read removes. Run it
+again at any time to fetch new messages."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,21 +31,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-budget-seconds",
         type=positive_number,
         metavar="S",
-        help="stop receiving after S seconds; what was received is still archived and deleted",
+        help="stop receiving after S seconds; received messages are still archived and deleted",
     )
     add(
         "--tasks",
         type=whole_number(1),
         metavar="N",
-        help="loops side by side (default: Spark's cores)",
+        help="tasks in parallel (default: Spark's cores)",
     )
     add(
         "--wait-seconds",
         type=whole_number(0, 20),
         default=2,
         metavar="S",
-        help="length of a long poll, 0 to 20; three empty ones, and no message that SQS counts as "
-        "visible, end a task (default: %(default)s)",
+        help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
+        "visible message (default: %(default)s)",
     )
 
 

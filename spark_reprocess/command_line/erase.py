@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 
 _ABOUT = """\
-Erases messages from the archive, because a person's data must go: every archived copy with the
-same first id, in every drain, and the reports that may quote it. Their plan.yaml stays, without the
-titles of the groups it was in; the ids of the messages that stay take the place of its condition.
-The ledger keeps who, when, why and the ids, not the condition and nothing of the messages; older
-plans say how many of theirs are gone and go on with the rest. With --failure-table go the failures
-that consumers recorded of these messages, by the ids that the archive and its ledger know.
+Erases messages from the archive, for example because a person's data must go: every archived copy
+with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
+without the titles of the groups it was in; the ids of the remaining messages replace its condition.
+The ledger keeps who, when, why and the ids, but neither the condition nor content of the messages.
+Older plans name how many of their messages are gone, and continue with the rest. --failure-table
+also erases the failures that consumers recorded of these messages, by the ids that the archive and
+its ledger have.
 
 A copy that lost its context has its own id as first id, so the id of another copy does not find it.
 Find such copies with --where on the body or on an attribute.
 
-A dry run unless --execute is given. Killed at any point, the next erase ends what was begun. On a
-versioned bucket every version goes, also of files that were deleted before, which needs
+A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
+versioned bucket every version is erased, also of files that were deleted before. This requires
 s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions."""
 
 
@@ -37,13 +38,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="a message id, of any copy, or a first id; may be repeated",
+        help="the message id of any copy, or a first id; may be repeated",
     )
-    add("--where", metavar="SQL", help=f"all of these: {WHERE}")
+    add("--where", metavar="SQL", help=f"all messages that match: {WHERE}")
     add(
         "--failure-table",
         metavar="NAME",
-        help="the DynamoDB table of failures; what is recorded there of these messages goes, too",
+        help="the DynamoDB table of failures; erase what it has of these messages, too",
     )
     add_execution(parser, without="nothing is touched")
 

@@ -42,31 +42,32 @@ from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.spark import interrupts
 
 _ABOUT = """\
-Does what plan.yaml says, to exactly the messages that it froze: sends groups with action
-"redrive" to the queue, records groups with action "discard". A dry run unless --execute is given.
-Repeat it at will: what was sent is never sent again, and what may have been sent (an answer that
-was lost, a run that was killed) is named and left alone unless you say --in-doubt send.
+Executes plan.yaml, on exactly the messages that it froze: sends groups with action "redrive" to
+the queue, and records groups with action "discard". A dry run unless --execute is given. You can
+repeat it at any time: a message that was sent is never sent again. A message that may have been
+sent (its answer was lost, or the run was killed) is named and left, unless you give --in-doubt
+send.
 
-A group of the plan may say how its messages change on the way: `edit`, a JSON Patch (RFC 6902) on
-JSON bodies, and `set_attributes`, Spark SQL for attributes. The dry run shows a few of them before
-and after. Messages that an edit does not fit are left, counted and named.
+A group of the plan can have edits: `edit`, a JSON Patch (RFC 6902) on JSON bodies, and
+`set_attributes`, Spark SQL for attributes. The dry run shows some messages before and after.
+Messages that an edit does not fit are left, counted and named.
 
-With --canary a sample of every group goes ahead, marked so that a failure comes straight back to
-the parked queue. After a wait in which all failures must have come back, the rest follows of the
-groups of which no more came back than may; the others are stopped, and so are those of which
-nobody can know. Exit 3 says that a group was stopped. If your consumer extends the visibility of
-its messages, as the consumer kit's heartbeat does, give --consumer-max-seconds.
+With --canary a sample of every group is sent first, marked so that a failure returns at once to the
+parked queue. After a wait in which every failure must have returned, the rest of a group is sent if
+no more of its sample returned than allowed. Other groups are stopped, as are groups whose result is
+unknown; then the exit code is 3. If your consumer extends the visibility of its messages, as the
+consumer kit's heartbeat does, give --consumer-max-seconds.
 
-Each message goes back to the queue that it came from: --main-queue-url says which one that is for
-messages that do not name it. Messages of another main queue go to that queue if SQS says that it
-uses the same dead-letter queue, and if you may see it; otherwise they are left, counted and named,
-neither sent nor discarded. --to-queue-url names one destination for all. Messages that were parked
-as foreign_source, or may have been, are left even then, unless --include-foreign says that the
-destination is theirs, or their own record does.
+Each message goes back to the queue that it came from. --main-queue-url is the queue of messages
+that do not name theirs. Messages of another main queue go to that queue if SQS says that it uses
+the same dead-letter queue, and if you may see it; otherwise they are left, counted and named,
+neither sent nor discarded. --to-queue-url is another destination, for all messages. Messages that
+were parked as foreign_source, or may have been, are left even then, unless their record names the
+destination, or you give --include-foreign.
 
 To a FIFO queue a message waits behind any earlier message of its message group that is neither
-sent nor discarded nor restored, whether the plan has it or not. --allow-reordering sends it all the
-same, in this run."""
+sent nor discarded nor restored, in the plan or not. --allow-reordering sends it without waiting, in
+this run."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +77,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--parked-queue-url",
         metavar="URL",
-        help="act only on messages of this parked queue; needed where the plan has messages of "
-        "several, and with --canary, which empties it meanwhile",
+        help="act only on messages of this parked queue; required if the plan has messages of "
+        "several, and with --canary, which drains it meanwhile",
     )
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
@@ -86,18 +87,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--include-foreign",
         action="store_true",
-        help="also messages that came from another queue, or may have; needs --to-queue-url",
+        help="also messages that came from another queue, or may have; requires --to-queue-url",
     )
     add(
         "--allow-reordering",
         action="store_true",
-        help="FIFO: send messages although an earlier one of their message group stays behind",
+        help="FIFO: send messages although an earlier one of their message group is not sent",
     )
     add("--keep-counter", action="store_true", help="keep each message's true replay count")
     add_masks(
         parser,
         "hide a field, or what a regular expression matches, in the dry run's previews of edits",
-        "preview no edit on any message",
+        "show no previews of edits",
     )
     add_execution(parser)
 

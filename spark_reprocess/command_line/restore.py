@@ -19,10 +19,11 @@ from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.restore.restore import RestoreOptions, restore
 
 _ABOUT = """\
-Puts archived messages back into the parked queue, with body, attributes, counter and context as
-they were archived. What was sent, discarded or restored before stays away (a discard is undone
-with --include-discarded). A dry run unless --execute is given. Repeat it at will: the ledger knows
-what went back. A restored message is decided; the next drain brings it again under another id."""
+Sends archived messages back to the parked queue, with body, attributes, counter and context as
+archived. Messages that were sent, discarded or restored before are left (--include-discarded
+includes discarded ones). A dry run unless --execute is given. You can repeat it at any time: the
+ledger records what was restored. A restored message counts as decided; the next drain archives it
+again under another id."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +34,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--include-foreign",
         action="store_true",
-        help="also messages that were drained from another parked queue",
+        help="also messages drained from another parked queue",
     )
-    add("--include-discarded", action="store_true", help="also what was discarded")
+    add("--include-discarded", action="store_true", help="also discarded messages")
     add_sending(parser)
     add_execution(parser)
 

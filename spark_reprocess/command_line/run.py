@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 
 _ABOUT = """\
-What a schedule starts: drains the parked queue, analyses what is undecided, lets the policy fill in
-the plan's actions, redrives, and says what is left for a human. Each step is safe to repeat, so a
-run that was killed needs nothing but the next one. Of two runs at the same time both drain and
-analyze, and one redrives; the other exits with 4.
+For a schedule: drains the parked queue, analyzes what is undecided, sets the plan's actions by the
+policy, redrives, and prints what is left for a person. Each step is safe to repeat, so a run that
+was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
+one redrives; the other exits with 4.
 
-A policy is a YAML file of ordered rules; the first whose condition is true for a group decides,
-and what none matches is left:
+A policy is a YAML file of ordered rules. For each group the first rule whose condition is true sets
+the action. A group without such a rule is left:
 
   version: 1
   rules:
@@ -63,16 +63,17 @@ and what none matches is left:
       when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
       action: redrive
 
-Conditions are Spark SQL over the columns of groups.parquet. Messages that came back from an earlier
+Conditions are Spark SQL over the columns of groups.parquet. Messages that returned from an earlier
 redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
-left; without --execute nothing is sent, but the queue is drained all the same.
+left. Without --execute nothing is sent, but the queue is drained.
 
-A run acts on messages of its own parked queue. It leaves, counts and names: messages that another
-parked queue brought into the archive, messages that came from another main queue or may have, and
+A run acts on messages of its own parked queue. It leaves, counts and names: messages that were
+drained from another parked queue, messages that came from another main queue or may have, and
 messages without room for the replay count and the context, because a later run could not see that
 they were redriven before.
 
-With a destination the number and the age of undecided messages go to CloudWatch, for the alarm."""
+With a destination, number and age of undecided messages are published to CloudWatch, for the
+alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,10 +91,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
     add_masks(
         parser,
-        "hide what it matches in the report (see analyze --help)",
-        "show no value of any message in the report (see analyze --help)",
+        "hide it in the report (see analyze --help)",
+        "show no values of messages in the report (see analyze --help)",
     )
-    add("--no-metrics", dest="has_metrics", action="store_false", help="tell CloudWatch nothing")
+    add(
+        "--no-metrics",
+        dest="has_metrics",
+        action="store_false",
+        help="publish nothing to CloudWatch",
+    )
     add_execution(parser)
     add_canary(parser)
 

@@ -22,12 +22,11 @@ from spark_reprocess.inspect.show import (
 from spark_reprocess.report.texts import indented_json, looks_like_json
 
 _ABOUT = """\
-Tells the whole history of one dead letter: every archived copy of it, why each was parked, and each
-run that sent or discarded one: who, with whose credentials, why, when, where to, and under which
-new id.
+Shows the history of one dead letter: every archived copy, why each was parked, and each run that
+sent or discarded one: who, with which credentials, why, when, where to, and under which new id.
 
-The id may be that of an archived copy, of the first copy, or of a copy that a redrive sent.
-No body and no attribute's value is shown unless you ask for it. Reads only; needs no Spark."""
+The id can be that of an archived copy, of the first copy, or of a copy that a redrive sent. Bodies
+and values of attributes are shown only if you ask for them. Changes nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

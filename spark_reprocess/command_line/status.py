@@ -16,14 +16,13 @@ from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
-Counts what is in the archive and, if you name it, in the parked queue: messages by what was decided
-about them, by drain and by plan; the oldest that nobody decided about; what is in doubt.
-Reads only."""
+Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
+by plan. Names the oldest undecided message and those in doubt. Changes nothing."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--parked-queue-url", metavar="URL", help="also ask SQS what it counts in this queue"
+        "--parked-queue-url", metavar="URL", help="also print SQS's counts of this queue"
     )
     add_claim_ttl(parser)
     add_json(parser)
@@ -122,4 +121,4 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
         yield f"next: {PROGRAM} analyze --archive {place}"
 
 
-VERB = Verb("status", "what is where", _ABOUT, _add_arguments, StatusOptions, _run)
+VERB = Verb("status", "counts of messages, by state", _ABOUT, _add_arguments, StatusOptions, _run)

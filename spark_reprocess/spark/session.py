@@ -1,12 +1,10 @@
-"""The Spark session: the process's own where it has one, else a quiet local one.
+"""The Spark session: that of the process if it has one, else a local one.
 
-Under ``spark-submit`` the cluster's settings rule; from plain Python a local session is started
-that finds this package on its workers and prints nothing but errors.
+Under ``spark-submit`` the cluster's settings apply. From plain Python a local session is started,
+whose workers find this package and which prints errors only.
 """
 
 import os
-import re
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -25,18 +23,17 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 _EVERYWHERE = {
-    # A cluster cuts each shuffle into 200 parts unless it is told a number, and each part is a
-    # task, also where ten messages are all there is. Spark puts small parts together as it goes,
-    # and never below its cores; in what is persisted it does so only if it is told that it may.
+    # By default each shuffle has 200 partitions, and each is a task, also for ten messages. With
+    # these settings Spark coalesces small partitions, those of persisted frames included.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-    # A drain or a redrive that runs twice is safe, but the second run is for nothing.
+    # A task of a drain or a redrive that runs twice is safe, but the second run is useless.
     "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",
-    # What a plan says of each message is small: it goes to where the bodies are.
+    # A plan's data for each message is small: broadcast it rather than shuffle the bodies.
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
-    # Bodies go up to 1 MiB: what a Python worker holds at once is bounded.
+    # Bodies have up to 1 MiB: limit what a Python worker holds at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
 }
@@ -47,28 +44,27 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
 }
-# A verb takes a minute or two, and of those the optimising compiler would take more than it gives
-# back. Under spark-submit the JVM is as its owner wants it.
+# A verb takes a minute or two: the optimising compiler costs more than it saves. Under spark-submit
+# the options of the JVM are the operator's.
 _JAVA_OPTIONS = (
     f"-Dlog4j2.configurationFile={(_PACKAGE / 'log4j2.properties').as_uri()}"
     " -XX:TieredStopAtLevel=1"
 )
-_ONE_MACHINE = re.compile(r"local(\[.*\])?")
 _NOISE = b"WARNING: Using incubator modules"
-"""Printed by the JVM before any setting reaches it."""
+"""The JVM prints it before any setting takes effect."""
 
 
 def get_session() -> SparkSession:
-    """Return the process's session; start one where there is none. Nobody stops it here.
+    """Return the process's session; start one if there is none. The caller need not stop it.
 
-    Spark reads ``--master`` and everything else from ``spark-submit``; its own default, and so
-    ours, is ``local[*]``.
+    Spark reads ``--master`` and its other settings from ``spark-submit``; the default is
+    ``local[*]``.
 
     Raises:
-        InputError: no Java that Spark can start.
+        InputError: Spark finds no Java that it can start.
     """
     builder: SparkSession.Builder = SparkSession.builder
-    if SparkContext._active_spark_context is None:  # noqa: SLF001 - there is no public question
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
             _start_local()
         else:
@@ -77,23 +73,15 @@ def get_session() -> SparkSession:
     return builder.getOrCreate()
 
 
-def driver_host(spark: SparkSession) -> str:
-    """Return the address under which tasks reach this machine, and this machine itself."""
-    conf = spark.sparkContext.getConf()
-    if _ONE_MACHINE.fullmatch(conf.get("spark.master", "")):
-        return "127.0.0.1"
-    return conf.get("spark.driver.host", socket.gethostname())
-
-
 def end_session() -> None:
-    """Stop the process's session, if it has one; for the end of a process that is all ours."""
+    """Stop the process's session, if it has one; for the end of a process of our own."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - as above
     if context is not None:
         context.stop()
 
 
 def _start_local() -> None:
-    # Else the workers are whichever python3 comes first on the PATH.
+    # Otherwise the workers use the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAll([*_EVERYWHERE.items(), *_LOCAL.items()])
     conf.set("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
@@ -112,7 +100,7 @@ def _start_local() -> None:
 
 
 def _forward(reader: int) -> None:
-    """Pass on what the JVM writes to standard error, for its whole life, but for its greeting."""
+    """Pass on what the JVM writes to standard error, except its warning at start."""
     with os.fdopen(reader, "rb") as lines:
         for line in lines:
             if not line.startswith(_NOISE):
