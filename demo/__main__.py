@@ -30,7 +30,7 @@ def main(
     try:
         with interruptible():
             # Imported here, so that Ctrl-C ends in a sentence while boto3 and rich still load.
-            from demo.command import play_command  # noqa: PLC0415
+            from demo.run import play_command  # noqa: PLC0415
 
             return play_command(argv, replay_handler, with_spark=with_spark)
     except KeyboardInterrupt:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo import ROOT
-from demo.errors import InputError
+from demo import ROOT, InputError
 
 DEFAULT_MESSAGES = 120
 DEFAULT_FOLDER = ROOT / ".demo"
@@ -61,7 +60,7 @@ class Options:
 
     @property
     def message_limit(self) -> int:
-        """How many messages of a file are taken: the embedded server slows with long queues."""
+        """How many messages of a file are taken: a viewer waits for them all."""
         return self.messages or _MAX_MESSAGES
 
 
@@ -138,7 +137,5 @@ def _fresh(folder: Path) -> Path:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_MESSAGES:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number from 1 to {_MAX_MESSAGES}, for the embedded server is slow"
-        )
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MAX_MESSAGES}")
     return int(text)

@@ -1,18 +1,21 @@
-"""Where every message ended, told from what can be seen outside the product."""
+"""Where every message ended, from what can be seen outside the product.
 
+The journal holds what the consumer saw; the account adds what queues and archive hold at the end.
+"""
+
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from demo.environment import Queue, depth
 from demo.identity import Content, from_archived, from_received
-from demo.journal import Sighting
-from demo.world import Queue, depth
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -21,7 +24,77 @@ _HOLD_SECONDS = 300
 _PAUSE_SECONDS = 0.3
 
 
-class Fate(StrEnum):
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What is known of one message from the copies that reached the consumer.
+
+    Attributes:
+        processed_count: how often it was processed; above 1 means duplicates.
+        replay_count: the highest that a copy carried.
+        is_redriven: whether it came back after the operator began to put messages back.
+        is_altered: whether a copy differed from what was sent.
+    """
+
+    processed_count: int = 0
+    replay_count: int = 0
+    is_redriven: bool = False
+    is_altered: bool = False
+
+
+class Journal:
+    """Sightings by identity; safe to share between threads.
+
+    *sent* maps each identity to the fingerprint of what was sent.
+    """
+
+    def __init__(self, sent: Mapping[str, str]) -> None:
+        self._sent = sent
+        self._lock = threading.Lock()
+        self._sightings: dict[str, Sighting] = {}
+        self._strangers: set[str] = set()
+        self._redrive_has_begun = False
+
+    def begin_redrive(self) -> None:
+        """Note that from here on, what was parked may come back."""
+        self._redrive_has_begun = True
+
+    def arrived(self, content: Content) -> None:
+        """Note a copy that reached the consumer, whatever becomes of it."""
+        if content.identity not in self._sent:
+            with self._lock:
+                self._strangers.add(content.identity)
+            return
+        with self._lock:
+            seen = self._sightings.get(content.identity, Sighting())
+            self._sightings[content.identity] = replace(
+                seen,
+                replay_count=max(seen.replay_count, content.replay_count),
+                is_redriven=seen.is_redriven
+                or content.plan_id is not None
+                or self._redrive_has_begun,
+                is_altered=seen.is_altered or content.fingerprint != self._sent[content.identity],
+            )
+
+    def processed(self, content: Content) -> None:
+        """Note that the consumer did its work for a copy that arrived."""
+        with self._lock:
+            if seen := self._sightings.get(content.identity):
+                self._sightings[content.identity] = replace(
+                    seen, processed_count=seen.processed_count + 1
+                )
+
+    def sightings(self) -> dict[str, Sighting]:
+        """A copy of what is known now."""
+        with self._lock:
+            return dict(self._sightings)
+
+    def strangers(self) -> set[str]:
+        """Identities that nobody sent: altered beyond recognition."""
+        with self._lock:
+            return set(self._strangers)
+
+
+class FinalState(StrEnum):
     """How a message fared; every message has exactly one."""
 
     AT_ONCE = "processed at once"
@@ -34,7 +107,7 @@ class Fate(StrEnum):
     LOST = "LOST"
 
 
-PROCESSED = frozenset({Fate.AT_ONCE, Fate.REPLAYED, Fate.REDRIVEN})
+PROCESSED = frozenset({FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRIVEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +129,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The fate of each sent identity, and what follows from it; ``out_of_order`` as found."""
+    """The state of each sent identity, and what follows from it; ``out_of_order`` as found."""
 
-    fates: Mapping[str, Fate]
+    states: Mapping[str, FinalState]
     replayed: frozenset[str]
     parked: frozenset[str]
     redriven: frozenset[str]
@@ -66,29 +139,29 @@ class Account:
     duplicates: int
     out_of_order: Collection[str] | None
 
-    def of_fate(self, fate: Fate) -> list[str]:
+    def in_state(self, state: FinalState) -> list[str]:
         """The identities that fared so, in the order they were sent."""
-        return [identity for identity, its_fate in self.fates.items() if its_fate is fate]
+        return [identity for identity, its_state in self.states.items() if its_state is state]
 
     @property
     def is_all_well(self) -> bool:
         """Every message was processed, as it was sent, and no group's order was broken."""
         is_intact = not self.altered and not self.out_of_order
-        return is_intact and PROCESSED.issuperset(self.fates.values())
+        return is_intact and PROCESSED.issuperset(self.states.values())
 
     def summary(self) -> dict[str, int]:
         """Numbers of distinct messages; ``duplicates`` are processings beyond the first.
 
         ``out_of_order`` counts groups, and stands there only where there is an order to keep.
         """
-        counts = Counter(self.fates.values())
+        counts = Counter(self.states.values())
         return {
-            "sent": len(self.fates),
-            "processed": sum(counts[fate] for fate in PROCESSED),
+            "sent": len(self.states),
+            "processed": sum(counts[state] for state in PROCESSED),
             "replayed": len(self.replayed),
             "parked": len(self.parked),
             "redriven": len(self.redriven),
-            "lost": counts[Fate.LOST],
+            "lost": counts[FinalState.LOST],
             "altered": len(self.altered),
             "duplicates": self.duplicates,
             **({} if self.out_of_order is None else {"out_of_order": len(self.out_of_order)}),
@@ -96,7 +169,7 @@ class Account:
 
 
 def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
-    """Find each sent message's fate. *sent* maps identities to what was sent.
+    """Find each sent message's state. *sent* maps identities to what was sent.
 
     A message counts as processed wherever else a copy of it may lie; as lost only where no copy
     is anywhere.
@@ -106,10 +179,12 @@ def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
     redriven = {i for i, s in seen.items() if s.is_redriven and i in evidence.archived}
     altered = {i for i, s in seen.items() if s.is_altered} | set(evidence.strangers)
     replayed = {i for i, s in seen.items() if s.replay_count > sent[i].replay_count}
-    ways = dict.fromkeys(replayed, Fate.REPLAYED) | dict.fromkeys(redriven, Fate.REDRIVEN)
+    ways = dict.fromkeys(replayed, FinalState.REPLAYED) | dict.fromkeys(
+        redriven, FinalState.REDRIVEN
+    )
     return Account(
-        fates={
-            i: ways.get(i, Fate.AT_ONCE) if s.processed_count else _resting_place(i, evidence)
+        states={
+            i: ways.get(i, FinalState.AT_ONCE) if s.processed_count else _resting_place(i, evidence)
             for i, s in seen.items()
         },
         replayed=frozenset(replayed),
@@ -121,14 +196,14 @@ def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
     )
 
 
-def _resting_place(identity: str, evidence: Evidence) -> Fate:
+def _resting_place(identity: str, evidence: Evidence) -> FinalState:
     places = (
-        (evidence.main, Fate.IN_MAIN),
-        (evidence.dlq, Fate.IN_DLQ),
-        (evidence.parked, Fate.PARKED),
-        (evidence.archived, Fate.ARCHIVED),
+        (evidence.main, FinalState.IN_MAIN),
+        (evidence.dlq, FinalState.IN_DLQ),
+        (evidence.parked, FinalState.PARKED),
+        (evidence.archived, FinalState.ARCHIVED),
     )
-    return next((fate for place, fate in places if identity in place), Fate.LOST)
+    return next((state for place, state in places if identity in place), FinalState.LOST)
 
 
 def read_archive(archive: Path) -> Iterator[Content]:

@@ -20,10 +20,10 @@ _SLOWNESS_MS = (2000, 2400)
 class Business(Protocol):
     """The work of one run."""
 
-    def attend(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage) -> None:
         """Do the work of one message, or raise what stands in its way."""
 
-    def mend(self) -> str:
+    def fix(self) -> str:
         """Put right everything that does not recover by itself; say what that was."""
 
 
@@ -32,13 +32,13 @@ class Payments:
     """A service that is down at first and recovers by itself; invoices need to be mended.
 
     Attributes:
-        tell: takes what a viewer should know.
+        notify: takes what a viewer should know.
         clock: monotonic seconds.
     """
 
-    tell: Callable[[str], object]
+    notify: Callable[[str], object]
     clock: Callable[[], float] = time.monotonic
-    are_invoices_mended: bool = False
+    are_invoices_fixed: bool = False
     _outage_ends: float | None = field(default=None, init=False)
     _slowness: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
@@ -51,11 +51,11 @@ class Payments:
         if self._outage_ends is None:
             self._outage_ends = self.clock() + OUTAGE_SECONDS
         if self.clock() < self._outage_ends:
-            self.tell("payments is down: every message that needs it fails")
+            self.notify("payments is down: every message that needs it fails")
             self._time_out()
-        if method == "invoice" and not self.are_invoices_mended:
+        if method == "invoice" and not self.are_invoices_fixed:
             self._time_out()
-        self.tell("payments is back")
+        self.notify("payments is back")
 
     def _time_out(self) -> None:
         raise TimeoutError(f"payments did not answer in {self._slowness.randint(*_SLOWNESS_MS)} ms")
@@ -69,7 +69,7 @@ class Shop:
         self._vat_percent = {"DE": 19, "FR": 20, "GB": 20, "NL": 21, "PL": 23, "SE": 25}
         self._knows_units = False
 
-    def attend(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage) -> None:
         """Bill an order, capture a payment or weigh a shipment."""
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
@@ -80,11 +80,11 @@ class Shop:
             case "shipment.ready":
                 self._weigh(event["weight_grams"])
 
-    def mend(self) -> str:
+    def fix(self) -> str:
         """Learn Croatia's rate and units of weight, and have invoices answered."""
         self._vat_percent["HR"] = 25
         self._knows_units = True
-        self._payments.are_invoices_mended = True
+        self._payments.are_invoices_fixed = True
         return "Croatia has a VAT rate now, weights may name their unit, invoices are answered"
 
     def _bill(self, country: str, cents: int) -> int:
@@ -102,18 +102,18 @@ class OwnMessages:
 
     def __init__(self, payments: Payments) -> None:
         self._payments = payments
-        self._is_mended = False
+        self._is_fixed = False
 
-    def attend(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage) -> None:
         """Let the message meet its fault. Payloads of one kind meet the same bug."""
         if message.trait is Trait.NEEDS_PAYMENTS:
             self._payments.capture()
-        if message.trait is Trait.BROKEN and not self._is_mended:
+        if message.trait is Trait.BROKEN and not self._is_fixed:
             if zlib.crc32(kind_of(message.content.body).encode("utf-8", "replace")) % 2:
                 raise LookupError(f"no rule for what message {message.number} holds")
             raise ValueError(f"message {message.number} has a field of an unexpected type")
 
-    def mend(self) -> str:
+    def fix(self) -> str:
         """Teach it to read what it could not."""
-        self._is_mended = True
+        self._is_fixed = True
         return "the bugs in the consumer are fixed"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from demo.audit import Journal
 from demo.business import Business
+from demo.event_source import interpret
 from demo.identity import Content, from_record
-from demo.journal import Journal
-from demo.lambda_events import interpret
 from demo.workload import DemoMessage
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Consumer:
 
     Attributes:
         messages: the run's messages by identity.
-        tell: takes what a viewer should know.
+        notify: takes what a viewer should know.
         followed: identities whose every step is told.
     """
 
@@ -33,7 +33,7 @@ class Consumer:
     business: Business
     journal: Journal
     messages: Mapping[str, DemoMessage]
-    tell: Callable[[str], object]
+    notify: Callable[[str], object]
     followed: frozenset[str] = frozenset()
     _fates: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -58,7 +58,7 @@ class Consumer:
         message = self.messages.get(content.identity)
         try:
             if message is not None:
-                self.business.attend(message)
+                self.business.process(message)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             self._fates[record.message_id] = f"fails: {reason}"
@@ -74,7 +74,7 @@ class Consumer:
             return
         fate = self._fates.get(record["messageId"]) or _unworked(record, is_failed=is_failed)
         number = self.messages[content.identity].number
-        self.tell(f"message {number} {_arrival(record, content)}, and {fate}")
+        self.notify(f"message {number} {_arrival(record, content)}, and {fate}")
 
 
 def _unworked(record: Mapping[str, Any], *, is_failed: bool) -> str:

@@ -1,21 +1,24 @@
-"""What stands between a queue and a function: polls, invokes, deletes what succeeded.
+"""What Lambda does between a queue and a function: polls, invokes, deletes what succeeded.
 
 Behaves like Lambda's event source mapping with ``ReportBatchItemFailures``: what failed is left to
 the visibility timeout. On FIFO queues a batch holds ten messages at most, none of a group of which
 another is in flight.
 """
 
+import base64
+import hashlib
+import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from demo.lambda_events import Verdict, interpret, new_request_id, to_event
-from demo.world import Queue
+from demo.environment import REGION, Queue
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -25,13 +28,100 @@ _RECEIVE_MAX = 10
 _LONG_POLL_SECONDS = 1
 _PAUSE_AFTER_ERROR_SECONDS = 0.5
 
+Handler = Callable[[Mapping[str, Any], Any], object]
+"""A Lambda function: event and context in, answer out."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What an answer makes of its batch.
+
+    Attributes:
+        failed: message ids that stay in the queue; Lambda deletes all others.
+        fault: why the whole batch counts as failed; None where the answer was understood.
+    """
+
+    failed: frozenset[str]
+    fault: str | None = None
+
+
+def to_event(messages: Sequence[Mapping[str, Any]], queue_arn: str) -> dict[str, Any]:
+    """Build the event for messages of a ReceiveMessage answer."""
+    return {"Records": [to_record(message, queue_arn) for message in messages]}
+
+
+def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+    """Build one record."""
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": dict(message.get("Attributes", {})),
+        "messageAttributes": {
+            name: _attribute(raw) for name, raw in message.get("MessageAttributes", {}).items()
+        },
+        "md5OfBody": hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn,
+        "awsRegion": REGION,
+    }
+
+
+def _attribute(raw: Mapping[str, Any]) -> dict[str, Any]:
+    shared = {"stringListValues": [], "binaryListValues": [], "dataType": raw["DataType"]}
+    if "BinaryValue" in raw:
+        return {"binaryValue": base64.b64encode(raw["BinaryValue"]).decode(), **shared}
+    return {"stringValue": raw["StringValue"], **shared}
+
+
+def interpret(answer: object, message_ids: Collection[str]) -> BatchResult:
+    """Read a partial batch response as Lambda does.
+
+    Success of all: nothing, an empty object, an empty or null list. Failure of all: what is no
+    JSON or has another shape, or names an empty or an unknown message id. See
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+    """
+    try:
+        return BatchResult(_failures(_as_json(answer), message_ids))
+    except ValueError as error:
+        return BatchResult(frozenset(message_ids), str(error))
+
+
+def _as_json(answer: object) -> object:
+    try:
+        return json.loads(json.dumps(answer, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the answer is no JSON: {error}") from None
+
+
+def _failures(answer: object, message_ids: Collection[str]) -> frozenset[str]:
+    if answer is None or answer == "":
+        return frozenset()
+    if not isinstance(answer, dict):
+        raise ValueError("the answer is no object")  # noqa: TRY004 - one error type for the caller
+    items = answer.get("batchItemFailures")
+    if items is None:
+        return frozenset()
+    if not isinstance(items, list):
+        raise ValueError("batchItemFailures is no list")  # noqa: TRY004 - as above
+    return frozenset(_identifier(item, message_ids) for item in items)
+
+
+def _identifier(item: object, message_ids: Collection[str]) -> str:
+    identifier = item.get("itemIdentifier") if isinstance(item, dict) else None
+    if not isinstance(identifier, str) or not identifier:
+        raise ValueError("an item has no itemIdentifier")
+    if identifier not in message_ids:
+        raise ValueError(f"itemIdentifier {identifier} is not in the batch")
+    return identifier
+
 
 @dataclass(frozen=True, slots=True)
 class InvocationContext:
     """The part of Lambda's context object that functions here use."""
 
     function_name: str
-    aws_request_id: str = field(default_factory=new_request_id)
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     deadline_seconds: float = field(
         default_factory=lambda: time.monotonic() + FUNCTION_TIMEOUT_SECONDS
     )
@@ -47,24 +137,18 @@ class InvocationContext:
         return max(0, round((self.deadline_seconds - time.monotonic()) * 1000))
 
 
-Handler = Callable[[Mapping[str, Any], Any], object]
-"""A Lambda function: event and context in, answer out."""
-
-
 @dataclass(frozen=True, slots=True)
 class EventSource:
     """Settings of an event source mapping.
 
     Attributes:
         window_seconds: how long a batch that is not full waits for more.
-        dead_letter_source_arn: of a DLQ, the queue whose redrive policy fills it.
     """
 
     queue: Queue
     function_name: str
     batch_size: int = 10
     window_seconds: float = 0
-    dead_letter_source_arn: str | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for what Lambda refuses."""
@@ -104,7 +188,7 @@ class Poller:
         return not self._thread.is_alive()
 
     def run(self) -> None:
-        """Poll and invoke. An error of the queue is told, and polling goes on."""
+        """Poll and invoke. Report an error of the queue and go on."""
         while not self._stopping.is_set():
             try:
                 if batch := self._gather():
@@ -132,23 +216,23 @@ class Poller:
         )
         return list(answer.get("Messages", []))
 
-    def _invoke(self, batch: Sequence[Mapping[str, Any]]) -> Verdict:
+    def _invoke(self, batch: Sequence[Mapping[str, Any]]) -> BatchResult:
         source = self._source
-        event = to_event(batch, source.queue.arn, source.dead_letter_source_arn)
+        event = to_event(batch, source.queue.arn)
         ids = [message["MessageId"] for message in batch]
         try:
             answer = self._handler(event, InvocationContext(source.function_name))
         except Exception as error:  # noqa: BLE001 - a function may raise anything; Lambda goes on
             traceback.print_exc()
-            verdict = Verdict(frozenset(ids), f"{type(error).__name__}: {error}")
+            result = BatchResult(frozenset(ids), f"{type(error).__name__}: {error}")
         else:
-            verdict = interpret(answer, ids)
-        if verdict.fault:
-            self._on_fault(f"{source.function_name} failed a whole batch: {verdict.fault}")
-        return verdict
+            result = interpret(answer, ids)
+        if result.fault:
+            self._on_fault(f"{source.function_name} failed a whole batch: {result.fault}")
+        return result
 
-    def _delete(self, batch: Sequence[Mapping[str, Any]], verdict: Verdict) -> None:
-        handles = [m["ReceiptHandle"] for m in batch if m["MessageId"] not in verdict.failed]
+    def _delete(self, batch: Sequence[Mapping[str, Any]], result: BatchResult) -> None:
+        handles = [m["ReceiptHandle"] for m in batch if m["MessageId"] not in result.failed]
         for start in range(0, len(handles), _RECEIVE_MAX):
             entries: Any = [
                 {"Id": str(index), "ReceiptHandle": handle}

@@ -1,35 +1,131 @@
-"""The two functions of the stack: loaded, each behind its queue, and watched."""
+"""The two functions of the stack: loaded as by a cold start, each behind its queue, and watched."""
 
+import importlib.util
+import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO
 
+from demo import ROOT, DemoError
+from demo.audit import Journal
 from demo.business import Business
 from demo.consumer import Consumer
-from demo.event_source import EventSource, Handler
-from demo.follow import tell_of_waiting_and_parking
-from demo.identity import DEMO_ID
-from demo.journal import Journal
-from demo.lambda_host import cold_start, send_log
-from demo.redelivery import delivering_twice
+from demo.environment import MAX_ATTEMPTS, Queues
+from demo.event_source import EventSource, Handler, interpret
+from demo.identity import DEMO_ID, Content, from_record
 from demo.workload import DemoMessage, Trait
-from demo.world import Queues
 
-Tell = Callable[[str], object]
+Record = Mapping[str, Any]
+
+Notify = Callable[[str], object]
 """Takes what a viewer should know."""
 
 WrapHandler = Callable[[Handler], Handler]
 
 
+def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
+    """Load ``functions/<function>/handler.py`` anew and return it as a module.
+
+    It finds its settings in ``os.environ``, as they are now.
+    """
+    path = ROOT / "functions" / function / "handler.py"
+    spec = importlib.util.spec_from_file_location(f"demo_{function}_handler", path)
+    if spec is None or spec.loader is None:
+        raise DemoError(f"{path} could not be loaded.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def send_log(module: Any, log: TextIO) -> None:  # noqa: ANN401 - as above
+    """Let the Powertools logger of a function write to *log*.
+
+    Its metrics are printed, so they go wherever ``sys.stdout`` of the polling thread leads.
+    """
+    for handler in module.logger.handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(log)
+
+
+def notify_of_waiting_and_parking(
+    handler: Handler, numbers: Mapping[str, int], notify: Notify
+) -> Handler:
+    """Wrap *handler* so that it calls *notify* about some messages of *numbers*.
+
+    These are messages that are parked because they have no replay left, canaries, which have none,
+    and messages that stay in the DLQ, which on FIFO is how they wait.
+
+    Args:
+        handler: the replay function; event, context and answer pass through untouched.
+        numbers: what the viewer calls the messages, by identity.
+        notify: takes a sentence.
+    """
+
+    def notifying(event: Mapping[str, Any], context: object) -> object:
+        answer = handler(event, context)
+        records: Sequence[Record] = event["Records"]
+        left = interpret(answer, [record["messageId"] for record in records]).failed
+        waiting = [record for record in records if record["messageId"] in left]
+        for record in records:
+            content = from_record(record)
+            if content.identity not in numbers:
+                continue
+            state = _describe(record, content, waiting)
+            if state:
+                notify(f"message {numbers[content.identity]} {state}")
+        return answer
+
+    return notifying
+
+
+def _describe(record: Record, content: Content, waiting: Sequence[Record]) -> str | None:
+    replay_count = content.replay_count
+    if record not in waiting and content.is_canary:
+        return "is a canary that failed: it is parked at once"
+    if record not in waiting:
+        is_parked = replay_count >= MAX_ATTEMPTS
+        state = f"has failed after {replay_count} replays: it is parked for a human"
+        return state if is_parked else None
+    group = record["attributes"].get("MessageGroupId")
+    if group is None:
+        return None
+    its_group = [r for r in waiting if r["attributes"].get("MessageGroupId") == group]
+    if its_group[0] is not record:
+        return f"waits in the DLQ behind the head of its group, {group}"
+    behind = f", and {len(its_group) - 1} behind it" if its_group[1:] else ""
+    return f"waits for replay {replay_count + 1}, hidden in the DLQ, the head of {group}{behind}"
+
+
+def delivering_twice(handler: Handler, message: DemoMessage, notify: Notify) -> Handler:
+    """Wrap the replay function so that *message* is delivered to it twice, the first time it comes.
+
+    Both deliveries are replayed, so that from then on two copies of one message are under way.
+    """
+    is_over = False
+
+    def delivering(event: Mapping[str, Any], context: object) -> object:
+        nonlocal is_over
+        answer = handler(event, context)
+        again = [r for r in event["Records"] if from_record(r).identity == message.identity]
+        if again and not is_over:
+            is_over = True
+            notify(f"SQS delivers message {message.number} to the replay Lambda twice, as it may")
+            handler({"Records": again}, context)
+        return answer
+
+    return delivering
+
+
 def followed_of(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
-    """One message that the outage hits and one that meets a bug: their stories are told."""
-    # Without room for the context a redriven copy could not be told from a new message.
+    """One message that the outage hits and one that meets a bug: the viewer hears of both."""
+    # Without room for the context a redriven copy looks like a new message.
     with_room = [m for m in messages if DEMO_ID in m.content.attributes]
     firsts = {m.trait: m for m in reversed(with_room)}
     return [firsts[trait] for trait in (Trait.NEEDS_PAYMENTS, Trait.BROKEN) if trait in firsts]
 
 
 def load_consumer(
-    messages: Sequence[DemoMessage], business: Business, journal: Journal, tell: Tell
+    messages: Sequence[DemoMessage], business: Business, journal: Journal, notify: Notify
 ) -> Consumer:
     """The sample consumer, with the work of this run."""
     return Consumer(
@@ -37,19 +133,19 @@ def load_consumer(
         business=business,
         journal=journal,
         messages={m.identity: m for m in messages},
-        tell=tell,
+        notify=notify,
         followed=frozenset(m.identity for m in followed_of(messages)),
     )
 
 
 def load_replay(
-    messages: Sequence[DemoMessage], tell: Tell, wrap: WrapHandler | None, *, is_fifo: bool
+    messages: Sequence[DemoMessage], notify: Notify, wrap: WrapHandler | None, *, is_fifo: bool
 ) -> Handler:
     """The replay function, with what befalls it and what a viewer hears of it.
 
     Args:
         messages: those of the run.
-        tell: takes what a viewer should know.
+        notify: takes what a viewer should know.
         wrap: takes the real handler, gives the one to use; None for the real one.
         is_fifo: FIFO removes the copies of a second delivery, so that there is nothing to see.
     """
@@ -59,10 +155,10 @@ def load_replay(
     followed = followed_of(messages)
     for message in followed:
         if message.trait is Trait.NEEDS_PAYMENTS and not is_fifo:
-            handler = delivering_twice(handler, message, tell)
+            handler = delivering_twice(handler, message, notify)
     if wrap:
         handler = wrap(handler)
-    return tell_of_waiting_and_parking(handler, {m.identity: m.number for m in followed}, tell)
+    return notify_of_waiting_and_parking(handler, {m.identity: m.number for m in followed}, notify)
 
 
 def main_source(queues: Queues) -> EventSource:
@@ -77,5 +173,4 @@ def dlq_source(queues: Queues) -> EventSource:
         "replay",
         batch_size=10 if queues.dlq.is_fifo else 50,
         window_seconds=0 if queues.dlq.is_fifo else 0.5,
-        dead_letter_source_arn=queues.main.arn,
     )

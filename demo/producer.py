@@ -1,4 +1,4 @@
-"""Sends the messages in batches, and believes only what SQS confirms."""
+"""Sends the messages in batches; sent is what SQS confirms."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,18 +41,15 @@ def pack(messages: Sequence[DemoMessage]) -> Iterator[list[DemoMessage]]:
 def produce(
     messages: Sequence[DemoMessage],
     send_batch: SendBatch,
-    has_room: Callable[[], bool],
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[list[DemoMessage] | Refusal]:
-    """Send all of *messages*, a batch at a time, waiting while the queue has no room.
+    """Send all of *messages*, five batches a second at most.
 
     Yields:
         The messages of each batch that SQS confirmed, and a Refusal for each that it did not take
         in three rounds.
     """
     for run in pack(messages):
-        while not has_room():
-            pause(_PAUSE_SECONDS)
         waiting, codes = list(run), dict[str, str]()
         for _ in range(_ROUNDS):
             codes = _failed(send_batch([_entry(m) for m in waiting]))

@@ -3,25 +3,22 @@
 import time
 from typing import Any
 
+from demo import DemoError
 from demo.audit import Account, Evidence, account, read_archive, read_queue
 from demo.business import OUTAGE_SECONDS
-from demo.desk import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Desk
-from demo.errors import DemoError
-from demo.producer import Refusal, produce
-from demo.screen import Screen
-from demo.spark import Spark
-from demo.stage import Stage
-from demo.world import (
+from demo.context import RunContext
+from demo.environment import (
     BACKOFF_CAP_SECONDS,
     DLQ_VISIBILITY_SECONDS,
     MAIN_MAX_RECEIVE_COUNT,
     MAX_ATTEMPTS,
     depth,
 )
+from demo.operator import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Operator
+from demo.producer import Refusal, produce
+from demo.screen import Screen
+from demo.spark import Spark
 from dlq_replay.consumer.heartbeat import HeartbeatConfig
-
-MAIN_QUEUE_ROOM = 150
-"""The producer waits above it: the embedded server slows with the length of a queue."""
 
 _SETTLE_SECONDS = 60.0
 _SETTLE_SECONDS_PER_MESSAGE = 0.25
@@ -32,38 +29,38 @@ _HEARTBEAT_SECONDS = HeartbeatConfig().timeout_seconds
 _PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 
-def play(stage: Stage, screen: Screen) -> Account:
+def play(context: RunContext, screen: Screen) -> Account:
     """Play all acts; return what became of every message that was sent."""
-    _break_and_back_off(stage, screen)
-    if stage.spark is not None:
+    _break_and_back_off(context, screen)
+    if context.spark is not None:
         try:
-            _explain_and_put_right(stage, screen, stage.spark)
+            _explain_and_put_right(context, screen, context.spark)
         except DemoError as error:
             screen.say(str(error), "red")
-    stage.phase = "accounting for every message"
-    return _account(stage, screen)
+    context.phase = "accounting for every message"
+    return _account(context, screen)
 
 
-def _break_and_back_off(stage: Stage, screen: Screen) -> None:
+def _break_and_back_off(context: RunContext, screen: Screen) -> None:
     screen.title("1. Messages flow, and some fail")
     screen.note(
-        f"functions/sample_consumer takes {len(stage.messages)} messages from the main queue. Some"
-        f" need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug; it"
-        f" records why. After {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the\n"
+        f"functions/sample_consumer takes {len(context.messages)} messages from the main queue."
+        f" Some need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug;"
+        f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the\n"
         "dead-letter queue; the replay Lambda sends it back with a random, growing delay,"
         f" {MAX_ATTEMPTS} times at\nmost, and then parks it."
     )
-    _note_fifo(stage, screen)
-    stage.phase = "sending"
-    for poller in stage.pollers:
+    _note_fifo(context, screen)
+    context.phase = "sending"
+    for poller in context.pollers:
         poller.start()
-    _send(stage, screen)
-    if stage.spark is not None:
-        stage.spark.warm_up()
-    stage.phase = "failing, backing off, coming back"
-    limit = _SETTLE_SECONDS + _SETTLE_SECONDS_PER_MESSAGE * len(stage.messages)
-    _wait_until_settled(stage, screen, limit)
-    now = stage.look()
+    _send(context, screen)
+    if context.spark is not None:
+        context.spark.warm_up()
+    context.phase = "failing, backing off, coming back"
+    limit = _SETTLE_SECONDS + _SETTLE_SECONDS_PER_MESSAGE * len(context.messages)
+    _wait_until_settled(context, screen, limit)
+    now = context.progress()
     screen.say(
         f"{now.processed} of {now.sent} are processed, {now.replayed} were replayed, "
         f"{now.parked.total} are parked",
@@ -71,8 +68,8 @@ def _break_and_back_off(stage: Stage, screen: Screen) -> None:
     )
 
 
-def _note_fifo(stage: Stage, screen: Screen) -> None:
-    if groups := {m.group for m in stage.messages if m.group is not None}:
+def _note_fifo(context: RunContext, screen: Screen) -> None:
+    if groups := {m.group for m in context.messages if m.group is not None}:
         screen.note(
             f"The queues are FIFO and {len(groups)} customers are message groups: behind one that"
             " fails its group fails, too.\nA FIFO queue has no message timers: in the dead-letter"
@@ -81,29 +78,26 @@ def _note_fifo(stage: Stage, screen: Screen) -> None:
         )
 
 
-def _send(stage: Stage, screen: Screen) -> None:
-    main = stage.queues.main
+def _send(context: RunContext, screen: Screen) -> None:
+    main = context.queues.main
 
     def send_batch(entries: list[dict[str, Any]]) -> dict[str, Any]:
         requests: Any = entries
-        return dict(stage.client.send_message_batch(QueueUrl=main.url, Entries=requests))
+        return dict(context.client.send_message_batch(QueueUrl=main.url, Entries=requests))
 
-    def has_room() -> bool:
-        return depth(stage.client, main).total < MAIN_QUEUE_ROOM
-
-    for step in produce(stage.messages, send_batch, has_room):
+    for step in produce(context.messages, send_batch):
         if isinstance(step, Refusal):
             screen.say(f"message {step.message.number} was refused by SQS: {step.code}", "red")
         else:
-            stage.sent.update((m.identity, m) for m in step)
-    screen.say(f"{len(stage.sent)} messages are sent")
+            context.sent.update((m.identity, m) for m in step)
+    screen.say(f"{len(context.sent)} messages are sent")
 
 
-def _wait_until_settled(stage: Stage, screen: Screen, limit_seconds: float) -> None:
+def _wait_until_settled(context: RunContext, screen: Screen, limit_seconds: float) -> None:
     deadline = time.monotonic() + limit_seconds
     quiet_looks = 0
     while time.monotonic() < deadline:
-        now = stage.look()
+        now = context.progress()
         quiet_looks = quiet_looks + 1 if now.is_settled else 0
         if now.processed == now.sent or quiet_looks >= _QUIET_LOOKS:
             return
@@ -113,72 +107,72 @@ def _wait_until_settled(stage: Stage, screen: Screen, limit_seconds: float) -> N
     screen.say(f"not settled after {limit_seconds:.0f} s: going on all the same", "red")
 
 
-def _explain_and_put_right(stage: Stage, screen: Screen, spark: Spark) -> None:
-    if not depth(stage.client, stage.queues.parked).total:
+def _explain_and_put_right(context: RunContext, screen: Screen, spark: Spark) -> None:
+    if not depth(context.client, context.queues.parked).total:
         screen.say("nothing is parked: there is nothing to explain")
         return
-    desk = Desk(stage, screen, spark)
-    _explain(screen, desk)
-    _try_too_early(stage, screen, desk)
-    _put_right(stage, screen, desk)
+    operator = Operator(context, screen, spark)
+    _explain(screen, operator)
+    _try_too_early(context, screen, operator)
+    _put_right(context, screen, operator)
 
 
-def _explain(screen: Screen, desk: Desk) -> None:
+def _explain(screen: Screen, operator: Operator) -> None:
     screen.title(
         "2. Spark takes the parked messages into an archive and groups them by what failed"
     )
-    desk.drain()
-    desk.analyze()
+    operator.drain()
+    operator.analyze()
 
 
-def _try_too_early(stage: Stage, screen: Screen, desk: Desk) -> None:
+def _try_too_early(context: RunContext, screen: Screen, operator: Operator) -> None:
     screen.title("3. The operator edits the plan and sends a canary, before anything is mended")
     screen.note(
         "A canary is a few messages of each group that go ahead; a failure comes straight back."
         f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without the"
         " forced wait it is what SQS may need, 180 s."
     )
-    desk.approve_plan()
-    desk.preview(*desk.canary())
-    desk.redrive("perhaps it works now", *desk.canary(), exit_codes=[STOPPED_BY_CANARY])
+    operator.approve_plan()
+    operator.preview(*operator.canary())
+    operator.redrive("perhaps it works now", *operator.canary(), exit_codes=[STOPPED_BY_CANARY])
     screen.say("exit code 3: what the canary stopped stays in the archive, unsent", "yellow")
-    stage.phase = "the last canaries come back"
-    _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
-    if depth(stage.client, stage.queues.parked).total:
-        desk.drain()
+    context.phase = "the last canaries come back"
+    _wait_until_settled(context, screen, _REDRIVE_SECONDS)
+    if depth(context.client, context.queues.parked).total:
+        operator.drain()
 
 
-def _put_right(stage: Stage, screen: Screen, desk: Desk) -> None:
+def _put_right(context: RunContext, screen: Screen, operator: Operator) -> None:
     screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
-    screen.say(stage.business.mend(), "green")
-    desk.analyze_again()
-    desk.approve_plan(changes_shown=0)
+    screen.say(context.business.fix(), "green")
+    operator.analyze_again()
+    operator.approve_plan(changes_shown=0)
     codes = [0, STOPPED_BY_CANARY]
-    if desk.redrive("bugs fixed", *desk.canary(), exit_codes=codes) == STOPPED_BY_CANARY:
+    if operator.redrive("bugs fixed", *operator.canary(), exit_codes=codes) == STOPPED_BY_CANARY:
         # Of a message with no room for the mark, or on a very slow machine, nobody can know.
-        screen.say("where the canary could not tell, the operator knows: nothing is broken now")
-        desk.redrive("bugs fixed")
-    stage.phase = "redriven messages are processed"
-    _wait_until_settled(stage, screen, _REDRIVE_SECONDS)
+        screen.say("where the canary could not notify, the operator knows: nothing is broken now")
+        operator.redrive("bugs fixed")
+    context.phase = "redriven messages are processed"
+    _wait_until_settled(context, screen, _REDRIVE_SECONDS)
 
 
-def _account(stage: Stage, screen: Screen) -> Account:
-    now = stage.look()
-    stage.stop_pollers()
+def _account(context: RunContext, screen: Screen) -> Account:
+    now = context.progress()
+    context.stop_pollers()
     if not now.is_settled:
         screen.say("reading what is left in the queues")
     main, dlq, parked = (
-        frozenset(c.identity for c in read_queue(stage.client, queue, _PATIENCE_SECONDS))
-        for queue in (stage.queues.main, stage.queues.dlq, stage.queues.parked)
+        frozenset(c.identity for c in read_queue(context.client, queue, _PATIENCE_SECONDS))
+        for queue in (context.queues.main, context.queues.dlq, context.queues.parked)
     )
-    archived = frozenset(c.identity for c in read_archive(stage.archive))
+    archived = frozenset(c.identity for c in read_archive(context.archive))
     evidence = Evidence(
-        sightings=stage.journal.sightings(),
+        sightings=context.journal.sightings(),
         main=main,
         dlq=dlq,
         parked=parked,
         archived=archived,
-        strangers=stage.journal.strangers(),
-        out_of_order=stage.order.broken_groups() if stage.order else None,
+        strangers=context.journal.strangers(),
+        out_of_order=context.order.broken_groups() if context.order else None,
     )
-    return account({i: m.content for i, m in stage.sent.items()}, evidence)
+    return account({i: m.content for i, m in context.sent.items()}, evidence)

@@ -1,11 +1,12 @@
-"""What the viewer sees: a live view on a terminal, plain lines in a pipe.
+"""What the viewer sees: a live view on a terminal, plain lines in a pipe, a table at the end.
 
 Both take the same calls; events stand above the live view and stay readable after it.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -16,12 +17,57 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from demo.progress import Progress
+from demo.audit import PROCESSED, Account, FinalState
+from demo.environment import Depth
+from demo.workload import DemoMessage, Trait
 
 _PLAIN_WIDTH = 100
 _PLAIN_EVERY_SECONDS = 2.0
 _LOOK_EVERY_SECONDS = 0.4
 _MAX_WIDTH = 100
+_ALWAYS_SHOWN = (FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRIVEN, FinalState.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at everything.
+
+    Attributes:
+        phase: what happens now, a few words.
+        replayed: messages that came back to the main queue by a replay.
+        archived: messages that Spark took out of the parked queue.
+        redriven: of those, the ones that came back.
+    """
+
+    phase: str = ""
+    elapsed_seconds: float = 0.0
+    total: int = 0
+    sent: int = 0
+    processed: int = 0
+    replayed: int = 0
+    archived: int = 0
+    redriven: int = 0
+    main: Depth = field(default_factory=Depth)
+    dlq: Depth = field(default_factory=Depth)
+    parked: Depth = field(default_factory=Depth)
+
+    @property
+    def backing_off(self) -> int:
+        """Messages that wait for their replay: delayed in main, or, on FIFO, hidden in the DLQ."""
+        return self.main.delayed + self.dlq.delayed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is under way: main and DLQ are empty."""
+        return self.main.total == 0 and self.dlq.total == 0
+
+    def to_line(self) -> str:
+        """One plain line, for a pipe."""
+        return (
+            f"main {self.main.total:>4}  backing off {self.backing_off:>4}"
+            f"  DLQ {self.dlq.total:>4}  parked {self.parked.total:>4}  replayed {self.replayed:>4}"
+            f"  processed {self.processed}/{self.total}"
+        )
 
 
 class Screen:
@@ -76,12 +122,12 @@ class Screen:
         self._console.print(Text(text, style="bold"))
 
     def say(self, text: str, style: str = "") -> None:
-        """Tell an event, with the time it happened."""
+        """Notify an event, with the time it happened."""
         elapsed = Text(f"{self.elapsed_seconds():5.1f} s  ", style="dim")
         self._console.print(elapsed + Text(text, style=style))
 
-    def tell(self, text: str) -> None:
-        """Tell an event once, however often it happens, in the colour of what it says."""
+    def notify_once(self, text: str) -> None:
+        """Notify an event once, however often it happens, in the colour of what it says."""
         if text in self._told:
             return
         self._told.add(text)
@@ -169,3 +215,40 @@ def _bar(progress: Progress) -> Table:
 
 def _number(value: int) -> Text:
     return Text(str(value), style="dim" if value == 0 else "bold cyan")
+
+
+def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
+    """One row for each state, and the sum; fates that must not happen appear when they do."""
+    table = Table(title="Every message that was sent", title_justify="left", min_width=60)
+    table.add_column("what became of it")
+    for trait in Trait:
+        table.add_column(trait.value, justify="right")
+    table.add_column("all", justify="right", style="bold")
+    for state in FinalState:
+        identities = account.in_state(state)
+        if identities or state in _ALWAYS_SHOWN:
+            counts = [sum(sent[i].trait is trait for i in identities) for trait in Trait]
+            style = _style(state, len(identities))
+            table.add_row(Text(state.value, style=style), *map(_cell, [*counts, len(identities)]))
+    table.add_section()
+    totals = [sum(m.trait is trait for m in sent.values()) for trait in Trait]
+    table.add_row("all", *map(_cell, [*totals, len(sent)]))
+    return table
+
+
+def names(account: Account, sent: Mapping[str, DemoMessage], state: FinalState) -> str:
+    """Name the messages that fared so, the first twenty of them."""
+    identities = account.in_state(state)
+    named = [f"message {sent[i].number} ({i[:12]})" for i in identities[:20]]
+    more = len(identities) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def _style(state: FinalState, count: int) -> str:
+    if state in PROCESSED:
+        return "green"
+    return "bold red" if count else "dim"
+
+
+def _cell(count: int) -> str:
+    return str(count) if count else "-"

@@ -1,6 +1,7 @@
-"""The messages of a run, each with its number, its identity and the fault that it will meet. Pure.
+"""The messages of a run, each with its number, its identity and the fault that it will meet.
 
-Invented ones read like the events of a shop; the user's own come from a file.
+Invented ones read like the events of a shop; the user's own come from a file. On FIFO queues each
+belongs to a message group.
 """
 
 import hashlib
@@ -12,8 +13,10 @@ from enum import StrEnum
 from itertools import cycle, islice
 from typing import Any
 
+from demo import InputError
+from demo.arguments import DEFAULT_MESSAGES, Options
 from demo.identity import DEMO_ID, OWN_ATTRIBUTES_FOR_DEMO_ID, Attribute, Content
-from demo.input_file import MAX_MESSAGE_BYTES, LineFault
+from demo.input_file import MAX_MESSAGE_BYTES, LineFault, parse_lines
 
 BROKEN_SHARE = 0.08
 MIN_BROKEN = 3
@@ -24,6 +27,12 @@ _ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "not
 _CARRIERS = ("northline", "parcelo", "blue van")
 
 _Invent = Callable[[random.Random], dict[str, Any]]
+
+MAX_GROUPS = 20
+MIN_GROUPS = 3
+_MESSAGES_PER_GROUP = 7
+_SHARE_WITH_BUG = 4
+_FAULTS_SHOWN = 20
 
 
 class Trait(StrEnum):
@@ -203,3 +212,65 @@ def _shipment_with_bug(rng: random.Random) -> dict[str, Any]:
 
 
 _WITH_BUG = (_order_with_bug, _shipment_with_bug, _payment_with_bug)
+
+
+def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
+    """Give each message its group, the same one in every run, in no relation to its place.
+
+    The bug hits the customers of one quarter, as bugs do: a message that keeps failing blocks its
+    whole group, and a viewer should see other groups pass by.
+    """
+    count = min(MAX_GROUPS, max(MIN_GROUPS, len(messages) // _MESSAGES_PER_GROUP))
+    return [replace(m, group=f"customer-{_number(m, count):02d}") for m in messages]
+
+
+def _number(message: DemoMessage, count: int) -> int:
+    """Counted from 1."""
+    rank = int.from_bytes(hashlib.sha256(f"group of {message.identity}".encode()).digest())
+    reach = max(1, count // _SHARE_WITH_BUG) if message.trait is Trait.BROKEN else count
+    return rank % reach + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Messages to send, and what the viewer should know about lines that are not among them."""
+
+    messages: list[DemoMessage]
+    remarks: list[str]
+
+
+def load(options: Options) -> Loaded:
+    """Make or read the messages; for FIFO queues, each with its group.
+
+    Raises:
+        InputError: the file cannot be read, or holds no message.
+    """
+    loaded = _load(options)
+    return replace(loaded, messages=in_groups(loaded.messages)) if options.is_fifo else loaded
+
+
+def _load(options: Options) -> Loaded:
+    if options.input_path is None:
+        count = options.messages or DEFAULT_MESSAGES
+        return Loaded(invent(count, random.Random(options.seed)), [])
+    try:
+        lines = options.input_path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"{options.input_path} cannot be read: {error.strerror}.") from None
+    parsed = parse_lines(lines)
+    taken = parsed.messages[: options.message_limit]
+    messages, repeats = from_input(taken)
+    remarks = _remarks([*parsed.faults, *repeats])
+    if not messages:
+        raise InputError("\n".join([*remarks, f"{options.input_path} holds no message to send."]))
+    if len(taken) < len(parsed.messages):
+        remarks.append(f"the first {len(taken)} of {len(parsed.messages)} messages are taken")
+    return Loaded(messages, remarks)
+
+
+def _remarks(faults: list[LineFault]) -> list[str]:
+    ordered = sorted(faults, key=lambda fault: fault.line)
+    remarks = [f"line {fault.line} is left out: {fault.rule}" for fault in ordered[:_FAULTS_SHOWN]]
+    if len(faults) > _FAULTS_SHOWN:
+        remarks.append(f"{len(faults) - _FAULTS_SHOWN} more lines are left out")
+    return remarks

@@ -18,14 +18,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from demo import ROOT
-from demo.embedded_sqs import EmbeddedSqs
-from demo.errors import DemoError
-from demo.sam_local.engines import Docker, Emulator, Engine
-from demo.sam_local.local_template import write_local_template
+from demo import ROOT, DemoError
+from demo.sam_local.engines import Docker, Emulator, Engine, write_local_template
 from demo.sam_local.trial import Outcome, event_names, try_event
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from local_sqs.process import ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,9 +69,10 @@ def make_engine(name: str) -> Engine:
 def server_for(engine: Engine) -> "Iterator[str]":
     """Serve SQS where *engine*'s function can reach it; yield the server's URL."""
     with TemporaryDirectory() as folder:
-        server = EmbeddedSqs(Path(folder, "sqs.log"), engine.server_host)
+        server = ServerProcess(["--host", engine.server_host], log=Path(folder, "sqs.log"))
         try:
-            yield server.start()
+            server.start()
+            yield server.wait_for_url()
         finally:
             server.stop()
 

@@ -20,10 +20,11 @@ from typing import Any, Protocol
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from demo import ROOT
-from demo.errors import DemoError
-from demo.sam_local.local_template import FUNCTION
+import yaml
 
+from demo import ROOT, DemoError
+
+FUNCTION = "ReplayFunction"
 SAM = ROOT / ".tools" / "sam"
 TIMEOUT_SECONDS = 120
 _CREDENTIALS = {
@@ -161,6 +162,30 @@ class Emulator:
         path = os.pathsep.join([str(self.build / FUNCTION), str(layer)])
         ours = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "AWS_LAMBDA_FUNCTION_TIMEOUT": "30"}
         return {**ours, **_CREDENTIALS, **variables}
+
+
+def write_local_template(build: Path) -> Path:
+    """Write ``local.yaml`` beside the built template and return its path.
+
+    ``sam local invoke`` passes only variables that the template declares, and a template that is
+    deployed must not declare an endpoint. So this copy of the built one does.
+
+    Raises:
+        DemoError: nothing is built, or not this function.
+    """
+    source = build / "template.yaml"
+    if not source.is_file():
+        raise DemoError(f"{source} is missing; run make build first.")
+    # What sam build writes is plain YAML: CloudFormation's tags are spelled out.
+    template = yaml.safe_load(source.read_text(encoding="utf-8"))
+    try:
+        variables = template["Resources"][FUNCTION]["Properties"]["Environment"]["Variables"]
+    except (KeyError, TypeError) as error:
+        raise DemoError(f"{source} has no {FUNCTION} with variables; run make build.") from error
+    variables["AWS_ENDPOINT_URL"] = ""
+    target = build / "local.yaml"
+    target.write_text(yaml.safe_dump(template, sort_keys=False), encoding="utf-8")
+    return target
 
 
 def _emulator() -> Path:

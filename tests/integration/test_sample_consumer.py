@@ -11,7 +11,7 @@ import boto3
 import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from demo.lambda_host import cold_start
+from demo.functions import cold_start
 from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
@@ -89,13 +89,13 @@ def world() -> Iterator[ServedWorld]:
 
 @pytest.fixture
 def make_consumer(
-    world: ServedWorld, sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+    world: ServedWorld, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Consumer]:
     dynamodb: Any = boto3.client(
-        "dynamodb", endpoint_url=sqs_endpoint, config=table_client_config()
+        "dynamodb", endpoint_url=moto_endpoint, config=table_client_config()
     )
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", world.url)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
 
     def make(
         name: str = "orders", failure_table: str | None = None, **attributes: object

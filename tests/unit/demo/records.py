@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from demo.event_source import to_event
 from demo.identity import COUNTER, Attribute, Content
-from demo.lambda_events import to_event
 from demo.workload import DemoMessage, Trait
 
 ARN = "arn:aws:sqs:us-east-1:1:main"
@@ -33,7 +33,7 @@ def event(*messages: DemoMessage, replay_count: int = 0, body: str | None = None
         }
         for m in messages
     ]
-    return to_event(received, ARN, None)
+    return to_event(received, ARN)
 
 
 def fifo_event(*messages: DemoMessage, groups: str, replay_count: int = 0) -> dict[str, Any]:

@@ -6,11 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demo.audit import Account, Evidence, Fate, account, read_archive, read_queue
+from demo.audit import Account, Evidence, FinalState, Sighting, account, read_archive, read_queue
+from demo.environment import Queue
 from demo.identity import COUNTER, Attribute, Content
-from demo.journal import Sighting
 from demo.workload import DemoMessage, Trait
-from demo.world import Queue
 
 SENT = {identity: Content(identity) for identity in ("a", "b", "c", "d")}
 DONE = Sighting(processed_count=1)
@@ -31,11 +30,11 @@ def test_each_message_has_the_fate_that_was_seen() -> None:
         archived={"c"},
     )
 
-    assert result.fates == {
-        "a": Fate.AT_ONCE,
-        "b": Fate.REPLAYED,
-        "c": Fate.REDRIVEN,
-        "d": Fate.LOST,
+    assert result.states == {
+        "a": FinalState.AT_ONCE,
+        "b": FinalState.REPLAYED,
+        "c": FinalState.REDRIVEN,
+        "d": FinalState.LOST,
     }
     assert result.summary() == {
         "sent": 4,
@@ -51,18 +50,18 @@ def test_each_message_has_the_fate_that_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "fate"),
+    ("place", "state"),
     [
-        ("main", Fate.IN_MAIN),
-        ("dlq", Fate.IN_DLQ),
-        ("parked", Fate.PARKED),
-        ("archived", Fate.ARCHIVED),
+        ("main", FinalState.IN_MAIN),
+        ("dlq", FinalState.IN_DLQ),
+        ("parked", FinalState.PARKED),
+        ("archived", FinalState.ARCHIVED),
     ],
 )
-def test_message_that_lies_somewhere_is_not_lost(place: str, fate: Fate) -> None:
+def test_message_that_lies_somewhere_is_not_lost(place: str, state: FinalState) -> None:
     result = of(sightings=dict.fromkeys("bcd", DONE), **{place: {"a"}})
 
-    assert result.fates["a"] is fate
+    assert result.states["a"] is state
     assert result.summary()["lost"] == 0
     assert not result.is_all_well
 
@@ -70,7 +69,7 @@ def test_message_that_lies_somewhere_is_not_lost(place: str, fate: Fate) -> None
 def test_processed_message_is_processed_wherever_a_copy_lies() -> None:
     result = of(sightings=dict.fromkeys("abcd", DONE), dlq={"a"})
 
-    assert result.fates["a"] is Fate.AT_ONCE
+    assert result.states["a"] is FinalState.AT_ONCE
     assert result.is_all_well
 
 
@@ -80,7 +79,7 @@ def test_copies_after_the_redrive_count_only_where_it_was_archived() -> None:
     result = of(sightings=dict.fromkeys("abcd", late), archived={"a"})
 
     assert result.redriven == {"a"}
-    assert result.fates["b"] is Fate.REPLAYED
+    assert result.states["b"] is FinalState.REPLAYED
 
 
 def test_duplicates_are_processings_beyond_the_first() -> None:
@@ -116,7 +115,7 @@ def test_counter_that_a_message_was_sent_with_is_no_replay() -> None:
     result = account(sent, Evidence(seen))
 
     assert result.replayed == frozenset()
-    assert result.fates["a"] is Fate.AT_ONCE
+    assert result.states["a"] is FinalState.AT_ONCE
 
 
 def test_archive_is_read_without_the_product(tmp_path: Path) -> None:

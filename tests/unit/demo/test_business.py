@@ -28,7 +28,7 @@ def faults(business: Business, messages: list[DemoMessage]) -> dict[int, Excepti
     found = {}
     for message in messages:
         try:
-            business.attend(message)
+            business.process(message)
         except Exception as error:  # noqa: BLE001 - whatever stands in the way
             found[message.number] = error
     return found
@@ -64,7 +64,7 @@ def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None
     assert left.keys() == {m.number for m in messages if m.trait is Trait.BROKEN}
     assert {type(error) for error in left.values()} == {LookupError, ValueError, TimeoutError}
 
-    assert shop.mend()
+    assert shop.fix()
     assert faults(shop, messages) == {}
 
 
@@ -91,9 +91,9 @@ def test_shop_says_what_it_met(message: DemoMessage, reason: str) -> None:
     shop = Shop(world.payments)
 
     with pytest.raises((LookupError, ValueError, TimeoutError), match=reason):
-        shop.attend(message)
-    shop.mend()
-    shop.attend(message)
+        shop.process(message)
+    shop.fix()
+    shop.process(message)
 
 
 def test_own_messages_meet_the_faults_that_were_drawn_for_them() -> None:
@@ -104,7 +104,7 @@ def test_own_messages_meet_the_faults_that_were_drawn_for_them() -> None:
     assert faults(own, drawn).keys() == {PAYMENT.number, BROKEN.number}
     world.now_seconds += OUTAGE_SECONDS
     assert faults(own, drawn).keys() == {BROKEN.number}
-    own.mend()
+    own.fix()
     assert faults(own, drawn) == {}
 
 

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from demo.audit import Journal, Sighting
 from demo.consumer import Consumer
 from demo.identity import Content
-from demo.journal import Journal, Sighting
 from demo.workload import DemoMessage
 from tests.unit.demo.records import BROKEN, MESSAGES, PAYMENT, PLAIN, event, fifo_event
 
@@ -40,11 +40,11 @@ class Function:
 
 
 class Business:
-    def attend(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage) -> None:
         if message is BROKEN:
             raise LookupError("no VAT rate for HR")
 
-    def mend(self) -> str:
+    def fix(self) -> str:
         return ""
 
 

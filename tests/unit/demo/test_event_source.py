@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from demo.environment import Queue
 from demo.event_source import EventSource, Handler, InvocationContext, Poller
-from demo.world import Queue
 
 QUEUE = Queue("dlq", "http://127.0.0.1/1/dlq", "arn:aws:sqs:us-east-1:1:dlq")
 

@@ -1,12 +1,12 @@
+from demo.environment import MAX_ATTEMPTS
 from demo.event_source import Handler
-from demo.follow import tell_of_waiting_and_parking
-from demo.world import MAX_ATTEMPTS
+from demo.functions import notify_of_waiting_and_parking
 from tests.unit.demo.records import BROKEN, PLAIN, event, fifo_event
 
 
 def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
     told: list[str] = []
-    handler = tell_of_waiting_and_parking(
+    handler = notify_of_waiting_and_parking(
         lambda _event, _context: {}, {BROKEN.identity: 3}, told.append
     )
 
@@ -18,7 +18,7 @@ def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
 
 def test_parking_of_a_canary_is_told() -> None:
     told: list[str] = []
-    handler = tell_of_waiting_and_parking(
+    handler = notify_of_waiting_and_parking(
         lambda _event, _context: {}, {BROKEN.identity: 3}, told.append
     )
 
@@ -35,7 +35,7 @@ def answering(*failed_ids: str) -> Handler:
 def test_waiting_is_told_of_a_head_and_of_what_stands_behind_it() -> None:
     told: list[str] = []
     numbers = {BROKEN.identity: 3, PLAIN.identity: 1}
-    function = tell_of_waiting_and_parking(
+    function = notify_of_waiting_and_parking(
         answering("copy-of-3", "copy-of-1"), numbers, told.append
     )
 
@@ -49,7 +49,7 @@ def test_waiting_is_told_of_a_head_and_of_what_stands_behind_it() -> None:
 
 def test_message_behind_a_parked_one_is_not_called_parked() -> None:
     told: list[str] = []
-    function = tell_of_waiting_and_parking(
+    function = notify_of_waiting_and_parking(
         answering("copy-of-1"), {BROKEN.identity: 3}, told.append
     )
 
@@ -60,7 +60,7 @@ def test_message_behind_a_parked_one_is_not_called_parked() -> None:
 
 def test_message_that_stays_in_a_standard_dlq_is_no_story() -> None:
     told: list[str] = []
-    tell_of_waiting_and_parking(answering("copy-of-3"), {BROKEN.identity: 3}, told.append)(
+    notify_of_waiting_and_parking(answering("copy-of-3"), {BROKEN.identity: 3}, told.append)(
         event(BROKEN), None
     )
 

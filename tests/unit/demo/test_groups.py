@@ -2,9 +2,8 @@ import random
 
 import pytest
 
-from demo.groups import MAX_GROUPS, in_groups
 from demo.identity import Content
-from demo.workload import DemoMessage, Trait, invent
+from demo.workload import MAX_GROUPS, DemoMessage, Trait, in_groups, invent
 
 
 def test_each_message_has_the_same_group_in_every_run() -> None:

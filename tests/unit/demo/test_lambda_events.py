@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from demo.event_source import interpret, to_event
 from demo.identity import Content, from_record
-from demo.lambda_events import interpret, to_event
 from dlq_replay.message import Message
 
 IDS = ["id-1", "id-2", "id-3"]
@@ -34,10 +34,10 @@ def failures(*identifiers: object) -> dict[str, Any]:
     "answer", [None, {}, "", {"batchItemFailures": []}, {"batchItemFailures": None}, {"ok": 1}]
 )
 def test_answer_without_failures_is_success_of_all(answer: object) -> None:
-    verdict = interpret(answer, IDS)
+    result = interpret(answer, IDS)
 
-    assert verdict.failed == frozenset()
-    assert verdict.fault is None
+    assert result.failed == frozenset()
+    assert result.fault is None
 
 
 def test_named_messages_alone_have_failed() -> None:
@@ -61,15 +61,15 @@ def test_named_messages_alone_have_failed() -> None:
     ],
 )
 def test_answer_of_another_shape_is_failure_of_all(answer: object, fault: str) -> None:
-    verdict = interpret(answer, IDS)
+    result = interpret(answer, IDS)
 
-    assert verdict.failed == set(IDS)
-    assert verdict.fault is not None
-    assert fault in verdict.fault
+    assert result.failed == set(IDS)
+    assert result.fault is not None
+    assert fault in result.fault
 
 
 def test_record_is_what_lambda_sends() -> None:
-    (record,) = to_event([received()], ARN, None)["Records"]
+    (record,) = to_event([received()], ARN)["Records"]
 
     assert record["messageId"] == "id-1"
     assert record["md5OfBody"] == hashlib.md5("größe".encode()).hexdigest()  # noqa: S324 - SQS's
@@ -84,13 +84,14 @@ def test_record_is_what_lambda_sends() -> None:
 
 
 def test_record_of_a_dlq_names_where_it_came_from() -> None:
-    (record,) = to_event([received()], ARN, MAIN_ARN)["Records"]
+    message = received(Attributes={"DeadLetterQueueSourceArn": MAIN_ARN})
+    (record,) = to_event([message], ARN)["Records"]
 
     assert record["attributes"]["DeadLetterQueueSourceArn"] == MAIN_ARN
 
 
 def test_record_is_read_alike_by_the_product_and_by_the_demo() -> None:
-    (record,) = to_event([received()], ARN, None)["Records"]
+    (record,) = to_event([received()], ARN)["Records"]
 
     message, content = Message.from_lambda_record(record), from_record(record)
 

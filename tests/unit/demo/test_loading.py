@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from demo import arguments
+from demo import InputError, arguments
 from demo.arguments import parse_options, work_folder
-from demo.errors import InputError
-from demo.loading import load
+from demo.workload import load
 
 
 def write(path: Path, *lines: str) -> str:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import yaml
 
-from demo.plan_edit import approve_all, edit_plan
+from demo.operator import approve_all, edit_plan
 
 PLAN = {
     "version": 1,

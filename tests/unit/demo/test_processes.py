@@ -3,7 +3,7 @@ import sys
 import time
 from pathlib import Path
 
-from demo.processes import end_tree
+from demo.spark import end_tree
 from tests.needs import needs_proc
 
 CHILD = "import time; time.sleep(60)"

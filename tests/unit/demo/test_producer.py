@@ -29,7 +29,7 @@ class FakeSqs:
 
 
 def run(sent: list[DemoMessage], sqs: FakeSqs) -> tuple[list[int], list[Refusal]]:
-    steps = list(produce(sent, sqs.send, lambda: True, pause=lambda _: None))
+    steps = list(produce(sent, sqs.send, pause=lambda _: None))
     confirmed = [m.number for step in steps if isinstance(step, list) for m in step]
     return confirmed, [step for step in steps if isinstance(step, Refusal)]
 
@@ -65,7 +65,7 @@ def sent_entries(sent: list[DemoMessage]) -> list[dict[str, Any]]:
         entries.extend(batch)
         return {}
 
-    list(produce(sent, send, lambda: True, pause=lambda _: None))
+    list(produce(sent, send, pause=lambda _: None))
     return entries
 
 
@@ -80,13 +80,3 @@ def test_no_group_is_sent_to_standard_queues() -> None:
     (entry,) = sent_entries(messages(1))
 
     assert set(entry) == {"Id", "MessageBody", "MessageAttributes"}
-
-
-def test_producer_waits_while_the_queue_is_full() -> None:
-    room = iter([False, False, True])
-    pauses: list[float] = []
-
-    steps = list(produce(messages(1), FakeSqs().send, lambda: next(room), pauses.append))
-
-    assert len(steps) == 1
-    assert len(pauses) == 3

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from demo.redelivery import delivering_twice
+from demo.functions import delivering_twice
 from tests.unit.demo.records import BROKEN, PAYMENT, PLAIN, event
 
 

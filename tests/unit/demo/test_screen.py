@@ -5,15 +5,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from demo.audit import Evidence, account
+from demo.audit import Evidence, Sighting, account
+from demo.environment import Depth
 from demo.identity import Content
-from demo.journal import Sighting
-from demo.progress import Progress
-from demo.screen import Screen
-from demo.tables import account_table, names
+from demo.screen import Progress, Screen, account_table, names
 from demo.terminal import lines_to
 from demo.workload import DemoMessage, Trait
-from demo.world import Depth
 
 SENT = {m.identity: m for m in (DemoMessage.of(n, Content(f"b{n}")) for n in range(1, 31))}
 
@@ -57,7 +54,7 @@ def test_event_is_told_once() -> None:
     out = io.StringIO()
     screen = Screen(out, lambda: 1.0)
     for _ in range(3):
-        screen.tell("payments is down")
+        screen.notify_once("payments is down")
 
     assert out.getvalue() == "  1.0 s  payments is down\n"
 
@@ -93,7 +90,7 @@ def test_account_table_shows_each_fate_that_occurred() -> None:
 
 def test_names_end_after_twenty() -> None:
     result = account({i: m.content for i, m in SENT.items()}, Evidence({}))
-    text = names(result, SENT, next(iter(result.fates.values())))
+    text = names(result, SENT, next(iter(result.states.values())))
 
     assert text.startswith("message 1 (m00001), message 2")
     assert text.endswith("message 20 (m00020) and 10 more")

@@ -10,7 +10,7 @@ from urllib.request import Request
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from demo.lambda_host import cold_start
+from demo.functions import cold_start
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from tests.builders import NOW, context, lambda_record, message, queue_url

@@ -1,18 +1,18 @@
-"""What the acts share: the messages, the queues, who works on them, and a look at it all."""
+"""What the acts share: the messages, the queues, who works on them, and a count of it all."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo.audit import Journal
 from demo.business import Business
+from demo.environment import Depth, Queues, depth
 from demo.event_source import Poller
-from demo.journal import Journal
 from demo.order import OrderBook
-from demo.progress import Progress
+from demo.screen import Progress
 from demo.spark import Spark
 from demo.workload import DemoMessage
-from demo.world import Depth, Queues, depth
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -21,7 +21,7 @@ _STOP_SECONDS = 10.0
 
 
 @dataclass
-class Stage:
+class RunContext:
     """Everything that the acts need; they change only the last three.
 
     Attributes:
@@ -57,7 +57,7 @@ class Stage:
         """Where Spark writes what it found."""
         return self.work / "report"
 
-    def look(self) -> Progress:
+    def progress(self) -> Progress:
         """Count everything now."""
         seen = self.journal.sightings()
         main, dlq, parked = (

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from demo.desk import Desk
-from demo.errors import DemoError
-from demo.journal import Journal
+from demo import DemoError
+from demo.audit import Journal
+from demo.environment import Queue, Queues
+from demo.operator import Operator
 from demo.screen import Screen
-from demo.world import Queue, Queues
 
 MAIN = Queue("orders", "http://127.0.0.1:1/1/orders", "arn:main")
 QUEUES = Queues(MAIN, MAIN, Queue("parked", "http://127.0.0.1:1/1/parked", "arn:parked"))
@@ -33,7 +33,7 @@ class FakeSpark:
         return self.exit_codes.pop(0) if self.exit_codes else 0
 
 
-class FakeStage:
+class FakeContext:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.archive = work / "archive"
@@ -49,10 +49,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def desk(spark: FakeSpark, work: Path) -> tuple[Desk, io.StringIO]:
+def desk(spark: FakeSpark, work: Path) -> tuple[Operator, io.StringIO]:
     out = io.StringIO()
-    parts: Any = (FakeStage(work), Screen(out, lambda: 1.0), spark)
-    return Desk(*parts), out
+    parts: Any = (FakeContext(work), Screen(out, lambda: 1.0), spark)
+    return Operator(*parts), out
 
 
 def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_complaint_is_shown_whole_on_a_terminal(tmp_path: Path) -> None:
     words = " ".join(f"group-{n}" for n in range(40))
     spark = FakeSpark(3, lines=[f"sent: {words}", f"spark_reprocess: stopped: {words}"])
     terminal = Terminal()
-    parts: Any = (FakeStage(tmp_path), Screen(terminal, lambda: 1.0), spark)
-    Desk(*parts).redrive("perhaps", exit_codes=[3])
+    parts: Any = (FakeContext(tmp_path), Screen(terminal, lambda: 1.0), spark)
+    Operator(*parts).redrive("perhaps", exit_codes=[3])
 
     told, complaint = terminal.getvalue().split("spark_reprocess: stopped:")
     assert "…" in told

@@ -1,4 +1,4 @@
-"""The queues of the local world, and the environment that points everything at it."""
+"""Queues and tables of a run, and the environment variables that point everything at them."""
 
 import json
 import os
@@ -34,7 +34,7 @@ _OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "LOG_LEVEL")
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of the local world."""
+    """One queue of the local environment."""
 
     name: str
     url: str
@@ -70,8 +70,8 @@ class Depth:
 
 
 @contextmanager
-def local_environment(endpoint_url: str) -> Iterator[None]:
-    """Point boto3 at the embedded server, here and in child processes, and at nothing else.
+def local_environment(endpoints: Mapping[str, str]) -> Iterator[None]:
+    """Point boto3 at servers of this machine, here and in child processes, and at nothing else.
 
     Every AWS setting of the viewer's shell is put aside, so that no run reaches a real account.
     """
@@ -80,9 +80,9 @@ def local_environment(endpoint_url: str) -> Iterator[None]:
         if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL_VARIABLES:
             del os.environ[name]
     os.environ.update(
-        AWS_ENDPOINT_URL=endpoint_url,
+        **endpoints,
         AWS_ACCESS_KEY_ID="demo",
-        AWS_SECRET_ACCESS_KEY="demo",  # noqa: S106 - the embedded server asks for any
+        AWS_SECRET_ACCESS_KEY="demo",  # noqa: S106 - the servers accept any
         AWS_DEFAULT_REGION=REGION,
         AWS_REGION=REGION,
         AWS_CONFIG_FILE=os.devnull,
@@ -100,7 +100,7 @@ def local_environment(endpoint_url: str) -> Iterator[None]:
 
 
 def make_client() -> "SQSClient":
-    """A client of the embedded server; safe to share between threads."""
+    """A client of the local SQS; safe to share between threads."""
     retries: Any = {"mode": "standard", "total_max_attempts": 4}
     return boto3.client("sqs", config=Config(connect_timeout=2, read_timeout=15, retries=retries))
 

@@ -1,52 +1,83 @@
-"""The operator's desk: the verbs of the Spark job, typed one after another, for all to see."""
+"""The operator: runs the verbs of the Spark job one after another and edits the plan, visibly."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from demo import DemoError
 from demo.audit import read_archive
-from demo.errors import DemoError
-from demo.plan_edit import edit_plan
+from demo.context import RunContext
 from demo.screen import Screen
 from demo.spark import Spark
-from demo.stage import Stage
 from spark_reprocess.findings import Synonym, claim_words
+from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars
+
+_TITLE_CHARACTERS = 50
 
 CANARY_WAIT_SECONDS = 8
 STOPPED_BY_CANARY = 3
-
 _CHANGES_SHOWN = 4
 _CLOSING_LINES = 3
 _HINTS = ("report: ", "next: ")
 _COMPLAINT = "spark_reprocess: "
-
 Take = Callable[[str], object]
 
 
-class Desk:
+def approve_all(plan: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Turn ``leave`` into ``redrive`` in every group; nothing else changes.
+
+    Returns:
+        The new plan, and a line for each group that was changed.
+    """
+    changed = [g for g in plan["groups"] if g["action"] == "leave"]
+    groups = [{**g, "action": "redrive"} if g in changed else g for g in plan["groups"]]
+    lines = [f"leave -> redrive: {g['count']} of {_title(g)}" for g in changed]
+    return {**plan, "groups": groups}, lines
+
+
+def _title(group: dict[str, Any]) -> str:
+    title = str(group["title"])
+    return title if len(title) <= _TITLE_CHARACTERS else f"{title[:_TITLE_CHARACTERS]}…"
+
+
+def edit_plan(path: Path) -> list[str]:
+    """Approve every group of the plan in *path*; return a line for each that was changed."""
+    text = path.read_text(encoding="utf-8")
+    located = read_yaml(text)
+    plan, lines = approve_all(located.value)
+    actions = [
+        (node_at(located.root, ("groups", index, "action")), group["action"])
+        for index, group in enumerate(plan["groups"])
+    ]
+    path.write_text(with_scalars(text, actions), encoding="utf-8")
+    return lines
+
+
+class Operator:
     """Runs each verb and shows its command line and what it prints.
 
     Each method raises DemoError where a verb ends with another exit code than was expected of it.
     """
 
-    def __init__(self, stage: Stage, screen: Screen, spark: Spark) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext, screen: Screen, spark: Spark) -> None:
+        self._context = context
         self._screen = screen
         self._spark = spark
-        self._archive = ("--archive", str(stage.archive))
-        self._target = ("--to-queue-url", stage.queues.main.url)
-        self._report = stage.report
+        self._archive = ("--archive", str(context.archive))
+        self._target = ("--to-queue-url", context.queues.main.url)
+        self._report = context.report
 
     def drain(self) -> None:
         """Take the parked messages into the archive."""
         if not self._spark.is_ready:
-            self._stage.phase = "waiting for Spark to start"
-        parked = self._stage.queues.parked.url
+            self._context.phase = "waiting for Spark to start"
+        parked = self._context.queues.parked.url
         self._run(
             "drain", "--parked-queue-url", parked, *self._archive, take=_till_hints(self._quote)
         )
-        archived = read_archive(self._stage.archive)
-        self._stage.archived = frozenset(content.identity for content in archived)
+        archived = read_archive(self._context.archive)
+        self._context.archived = frozenset(content.identity for content in archived)
 
     def analyze(self) -> None:
         """Have explained what failed, and a plan written."""
@@ -61,7 +92,7 @@ class Desk:
 
     def analyze_again(self) -> None:
         """Have a plan written for what is left now, beside the first report."""
-        self._report = self._stage.work / "report-again"
+        self._report = self._context.work / "report-again"
         lines: list[str] = []
         self._run("analyze", *self._archive, "--out", str(self._report), take=lines.append)
         for line in lines[:1]:
@@ -90,7 +121,7 @@ class Desk:
 
     def redrive(self, reason: str, *options: str, exit_codes: Sequence[int] = (0,)) -> int:
         """Put back what the plan says; return which of *exit_codes* it ended with."""
-        self._stage.journal.begin_redrive()
+        self._context.journal.begin_redrive()
         words = (*options, "--reason", reason, "--execute")
         return self._redrive(*words, take=self._quote, exit_codes=exit_codes)
 
@@ -100,7 +131,7 @@ class Desk:
         SQS may take a minute and more to give a failed message back, and that is what a canary
         waits for unless it is told otherwise. Here failures are quicker.
         """
-        parked = ("--parked-queue-url", self._stage.queues.parked.url)
+        parked = ("--parked-queue-url", self._context.queues.parked.url)
         wait = ("--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait")
         return ("--canary", "10%", *parked, *wait)
 
@@ -128,8 +159,8 @@ class Desk:
         remark: str = "",
         exit_codes: Sequence[int] = (0,),
     ) -> int:
-        self._stage.phase = f"Spark: {verb}{remark}"
-        self._screen.command(_shorten([verb, *arguments], str(self._stage.work)))
+        self._context.phase = f"Spark: {verb}{remark}"
+        self._screen.command(_shorten([verb, *arguments], str(self._context.work)))
         lines = [""]
 
         def keep_and_take(line: str) -> None:

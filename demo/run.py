@@ -1,0 +1,181 @@
+"""One run, from its options to its exit code: builds everything, plays the scenario, cleans up."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo import DemoError, InputError
+from demo.arguments import parse_options, work_folder
+from demo.audit import PROCESSED, Account, FinalState, Journal
+from demo.business import Business, OwnMessages, Payments, Shop
+from demo.context import RunContext
+from demo.environment import (
+    consumer_environment,
+    create_queues,
+    create_tables,
+    local_environment,
+    make_client,
+    replay_environment,
+)
+from demo.event_source import Handler, Poller
+from demo.functions import WrapHandler, dlq_source, load_consumer, load_replay, main_source
+from demo.local_aws import LocalAws
+from demo.order import OrderBook
+from demo.scenario import play
+from demo.screen import Screen, account_table, names
+from demo.spark import Spark
+from demo.terminal import ignore_interrupts, viewer_only
+from demo.workload import DemoMessage, load
+
+FUNCTION_LOG = "functions.log"
+SPARK_LOG = "spark.log"
+EXIT_OK = 0
+EXIT_NOT_ALL_WELL = 1
+EXIT_BAD_INPUT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run showed."""
+
+    account: Account
+    sent: Mapping[str, DemoMessage]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What a run is made of.
+
+    Attributes:
+        is_invented: whether the messages are the demo's own invention.
+        remarks: what the viewer should know before it begins.
+        wrap_replay_handler: takes the real handler, gives the one to use; None for the real one.
+    """
+
+    messages: Sequence[DemoMessage]
+    is_invented: bool
+    remarks: Sequence[str]
+    work: Path
+    wrap_replay_handler: WrapHandler | None
+    with_spark: bool
+    is_fifo: bool
+
+
+def run(config: RunConfig) -> Result:
+    """Play the whole demo. Whatever happens, no process and no thread of it stays.
+
+    Raises:
+        DemoError: the local environment could not be set up.
+    """
+    started_seconds = time.monotonic()
+    with ExitStack() as stack:
+        out = stack.enter_context(viewer_only(config.work / SPARK_LOG, config.work / FUNCTION_LOG))
+        screen = Screen(out, lambda: time.monotonic() - started_seconds)
+        screen.note("Starting an SQS server on this machine ...")
+        aws = LocalAws(config.work / FUNCTION_LOG)
+        stack.callback(aws.stop)
+        stack.enter_context(local_environment(aws.start()))
+        context = _build_context(config, screen)
+        if context.spark:
+            stack.callback(context.spark.stop)
+        stack.callback(context.stop_pollers)
+        stack.enter_context(screen.watching(context.progress))
+        stack.callback(ignore_interrupts)
+        for remark in config.remarks:
+            screen.say(remark, "yellow")
+        account = play(context, screen)
+        screen.close()
+        _close(context, screen, account)
+        return Result(account, context.sent, time.monotonic() - started_seconds)
+
+
+def _build_context(config: RunConfig, screen: Screen) -> RunContext:
+    client = make_client()
+    queues = create_queues(client, is_fifo=config.is_fifo)
+    create_tables()
+    os.environ.update({**replay_environment(queues), **consumer_environment(queues)})
+    journal = Journal({m.identity: m.content.fingerprint for m in config.messages})
+    payments = Payments(screen.notify_once)
+    business: Business = Shop(payments) if config.is_invented else OwnMessages(payments)
+    consumer: Handler = load_consumer(config.messages, business, journal, screen.notify_once)
+    replay = load_replay(
+        config.messages, screen.notify_once, config.wrap_replay_handler, is_fifo=config.is_fifo
+    )
+    order = OrderBook() if config.is_fifo else None
+    if order:
+        consumer, replay = order.watch_main(consumer), order.watch_dlq(replay)
+    return RunContext(
+        messages=config.messages,
+        work=config.work,
+        client=client,
+        queues=queues,
+        journal=journal,
+        business=business,
+        pollers=[
+            Poller(client, main_source(queues), consumer, screen.notify_once),
+            Poller(client, dlq_source(queues), replay, screen.notify_once),
+        ],
+        spark=Spark() if config.with_spark else None,
+        elapsed_seconds=screen.elapsed_seconds,
+        order=order,
+    )
+
+
+def _close(context: RunContext, screen: Screen, account: Account) -> None:
+    screen.title("5. Every message is accounted for")
+    screen.show(account_table(account, context.sent))
+    pages = [context.report / "report.html", context.report]
+    for page in [page for page in pages if page.exists()][:1]:
+        screen.note(f"What Spark found: {page}")
+    screen.note(f"Logs and metrics of the functions: {context.work / FUNCTION_LOG}")
+
+
+def play_command(
+    argv: Sequence[str] | None, wrap_replay_handler: WrapHandler | None, *, with_spark: bool
+) -> int:
+    """Play the demo that *argv* asks for; see ``demo.__main__.main``."""
+    options = parse_options(argv)
+    try:
+        loaded = load(options)
+        with work_folder(options.folder) as work:
+            config = RunConfig(
+                messages=loaded.messages,
+                is_invented=options.input_path is None,
+                remarks=loaded.remarks,
+                work=work,
+                wrap_replay_handler=wrap_replay_handler,
+                with_spark=with_spark,
+                is_fifo=options.is_fifo,
+            )
+            return _conclude(run(config))
+    except InputError as error:
+        return _fail(str(error), EXIT_BAD_INPUT)
+    except DemoError as error:
+        return _fail(str(error), EXIT_NOT_ALL_WELL)
+
+
+def _conclude(result: Result) -> int:
+    account = result.account
+    for state in FinalState:
+        if state not in PROCESSED and account.in_state(state):
+            _fail(f"{state.value}: {names(account, result.sent, state)}.", EXIT_NOT_ALL_WELL)
+    if account.altered:
+        _fail(f"altered on the way: {', '.join(sorted(account.altered))}.", EXIT_NOT_ALL_WELL)
+    if account.out_of_order:
+        groups = ", ".join(sorted(account.out_of_order))
+        _fail(f"dead letters came back out of order in: {groups}.", EXIT_NOT_ALL_WELL)
+    summary = {**account.summary(), "seconds": round(result.seconds, 1)}
+    sys.stdout.write(json.dumps(summary) + "\n")
+    sys.stdout.flush()
+    return EXIT_OK if account.is_all_well else EXIT_NOT_ALL_WELL
+
+
+def _fail(sentence: str, exit_code: int) -> int:
+    sys.stderr.write(f"{sentence}\n")
+    return exit_code
