@@ -6,12 +6,8 @@ it must reach. README.md beside this file says how to read them.
 
 ====================  ==============================================================
 ``findings``          a figure, how it spreads, and its target
-``turns``             two programs measured by turns
-``machine``           what it was measured on
-``measuring_server``  the local SQS server with latency, its requests counted
-``rig``               what a benchmark is given: server, number of turns, a place to speak
-``letters``           dead letters as Lambda brings them
-``invocation``        a Lambda invocation: JSON in, the handler, JSON out
+``rig``               what a benchmark is given: a server with latency, turns, a place to speak
+``invocation``        a Lambda invocation with dead letters: JSON in, the handler, JSON out
 ``public_app``        baseline (a): one invocation and one SendMessage per dead letter
 ``redrive_loop``      baselines (b) and (c): receive, send, delete in turn; SQS's own redrive
 ``replay``            the replay function against (a)
@@ -24,7 +20,7 @@ it must reach. README.md beside this file says how to read them.
 ``parked_messages``   messages as an incident leaves them, with known causes
 ``parked_archive``    the same as an archive
 ``analysis``          ``analyze`` on a million messages and on a quarter of them
-``report``            the table, and the same as JSON
+``report``            the table, and the same as JSON with the machine
 ``chart``             the same as a picture, and as the README's table; ``publish`` puts both there
 ====================  ==============================================================
 """

@@ -11,10 +11,8 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.findings import Finding
-from benchmarks.machine import Machine
-from benchmarks.measuring_server import measuring_server
-from benchmarks.report import to_json, write_json, write_table
-from benchmarks.rig import Rig
+from benchmarks.report import Machine, to_json, write_json, write_table
+from benchmarks.rig import Rig, measuring_server
 
 BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis")
 RESULTS = Path(".bench") / "latest.json"

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks import ROOT
 from benchmarks.findings import Finding, Side, at_most
-from benchmarks.rig import Rig
-from benchmarks.turns import by_turns
+from benchmarks.rig import Rig, by_turns
 
 TURNS = 15
 TIME_TARGET = at_most(1.25)

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 import boto3
 
 from benchmarks.findings import Finding, Side, at_least, at_most
-from benchmarks.measuring_server import Watch
 from benchmarks.parked import fill
 from benchmarks.redrive_loop import LoopRates
-from benchmarks.rig import Rig
-from benchmarks.turns import by_turns
+from benchmarks.rig import Rig, Watch, by_turns
 from benchmarks.verbs import TimedVerb, timed_verb
 
 MESSAGES = 100_000

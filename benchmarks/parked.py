@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from benchmarks.measuring_server import LATENCY_MS, MeasuringServer
+from benchmarks.rig import LATENCY_MS, MeasuringServer
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE

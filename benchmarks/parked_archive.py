@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.letters import ACCOUNT
-from benchmarks.measuring_server import REGION
+from benchmarks.invocation import ACCOUNT
 from benchmarks.parked_messages import FIRST_SECOND, SECONDS, SKEWED, Draw, Ints
+from benchmarks.rig import REGION
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.reading import drain_folder
 

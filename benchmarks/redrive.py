@@ -8,11 +8,9 @@ from pathlib import Path
 import boto3
 
 from benchmarks.findings import Finding, Side, at_least, at_most
-from benchmarks.measuring_server import Watch
 from benchmarks.parked import archive
 from benchmarks.redrive_loop import LoopRates, move_task_seconds
-from benchmarks.rig import Rig
-from benchmarks.turns import by_turns
+from benchmarks.rig import Rig, Watch, by_turns
 from benchmarks.verbs import TimedVerb, analyzed, timed_verb
 
 MESSAGES = 100_000

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import boto3
 
 from benchmarks.findings import Finding, Side, Target, at_least, at_most
-from benchmarks.invocation import Handler, invoke, load_replay_handler, silence
-from benchmarks.letters import MAIN_QUEUE, event
+from benchmarks.invocation import MAIN_QUEUE, Handler, event, invoke, load_replay_handler, silence
 from benchmarks.public_app import PublicApp
-from benchmarks.rig import Rig
-from benchmarks.turns import by_turns
+from benchmarks.rig import Rig, by_turns
 
 BATCH = 100
 MESSAGES = 2000

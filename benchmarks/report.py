@@ -1,10 +1,13 @@
-"""The table of all findings, and the same as JSON."""
+"""The table of findings, the same as JSON, and the machine that they were measured on."""
 
 import json
+import os
+import platform
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from rich import box
 from rich.console import Console
@@ -12,9 +15,57 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.findings import Finding, Side
-from benchmarks.machine import Machine
 
 _HEADINGS = ("", "median", "lowest to highest", "target", "", "product", "baseline")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Facts that explain a figure.
+
+    Attributes:
+        load: processes that wanted to run in the minute before; above ``processors``, others were
+            at work.
+    """
+
+    processor: str
+    processors: int
+    memory_gb: float
+    system: str
+    python: str
+    load: float
+
+    @classmethod
+    def of_this(cls) -> Self:
+        """Ask this machine, now."""
+        return cls(
+            processor=_processor(),
+            processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+            memory_gb=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+            system=f"{platform.system()} {platform.release()}",
+            python=platform.python_version(),
+            load=round(os.getloadavg()[0], 2),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As it goes into the results."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.processors} x {self.processor}, {self.memory_gb:g} GB, {self.system}, "
+            f"Python {self.python}, load {self.load:g} before"
+        )
+
+
+def _processor() -> str:
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        for line in facts.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def write_table(findings: Sequence[Finding], out: TextIO) -> None:

@@ -8,8 +8,8 @@ import boto3
 import pytest
 
 from benchmarks.invocation import invoke
-from benchmarks.letters import event
-from benchmarks.measuring_server import MeasuringServer, measuring_server
+from benchmarks.invocation import event
+from benchmarks.rig import MeasuringServer, measuring_server
 from benchmarks.public_app import PublicApp
 from benchmarks.redrive_loop import move_task_seconds, redrive_by_loop
 

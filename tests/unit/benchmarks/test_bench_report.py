@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks.findings import Finding, Side, at_least, at_most
-from benchmarks.machine import Machine
-from benchmarks.report import row, to_json, write_json, write_table
+from benchmarks.report import Machine, row, to_json, write_json, write_table
 from benchmarks.rig import Rig
 
 RATIO = Finding.of_ratio(

@@ -6,9 +6,8 @@ import pytest
 from benchmarks import publish
 from benchmarks.chart import draw
 from benchmarks.findings import Finding, Side, at_least, at_most
-from benchmarks.machine import Machine
 from benchmarks.publish import with_section
-from benchmarks.report import to_json, write_json
+from benchmarks.report import Machine, to_json, write_json
 
 RESULTS = to_json(
     [

@@ -1,4 +1,4 @@
-from benchmarks.turns import by_turns
+from benchmarks.rig import by_turns
 
 
 def test_turns_alternate_and_keep_their_pairs() -> None:
