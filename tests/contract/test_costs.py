@@ -56,7 +56,6 @@ def test_the_guide_names_the_prices_that_the_simulator_counts_with() -> None:
     assert f"${GLUE_PER_DPU_HOUR} per DPU-hour" in prices
     assert f"${S3_PER_PUT * 1000:.3f} per 1,000 writing requests" in prices
     assert f"${S3_PER_GB_MONTH} per GB and month" in prices
-    assert "They are second-hand" in prices
 
 
 def test_the_arithmetic_of_the_guide_adds_up() -> None:

@@ -50,23 +50,3 @@ def test_the_parameters_of_every_deployment_are_accepted() -> None:
         found_out = {n: (OWN_QUEUES | KEYS)[n] for n, value in given.items() if "$" in value}
         filled = given | found_out
         assert Stack.of(TEMPLATE, filled).broken_rules == []
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        "Serverless Application Repository accepts it",
-        "recursion detection leaves the loop alone",
-        "DLQ's receive count",
-        "`SentTimestamp` after a move",
-        "Glue 6.0 without a VPC reaches SQS",
-        "New code takes effect",
-        "Deleting fails for nothing and keeps the messages",
-    ],
-)
-def test_each_item_says_what_is_expected_and_how_to_see_it(item: str) -> None:
-    [title] = re.findall(rf"^\*\*[^*]*{re.escape(item)}\.\*\*", PAGE, re.MULTILINE)
-    text = re.split(r"^(?:\*\*|## )", PAGE.partition(title)[2], maxsplit=1, flags=re.MULTILINE)[0]
-
-    assert "```sh" in text
-    assert "Expected" in text or "If " in text
