@@ -5,15 +5,15 @@ The consumer's own code is the product's example; this is the work that it is gi
 
 import json
 import random
-import time
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from demo.environment import MAIN_MAX_RECEIVE_COUNT
 from demo.workload import DemoMessage, Trait, kind_of
 
-OUTAGE_SECONDS = 5.0
 _SLOWNESS_MS = (2000, 2400)
 
 
@@ -29,33 +29,39 @@ class Business(Protocol):
 
 @dataclass
 class Payments:
-    """A service that is down at first and recovers by itself; invoices need to be mended.
+    """A service that is down at first and recovers by itself; invoices need to be fixed.
+
+    It is down until a message comes after its replay, however fast this machine is: so the viewer
+    sees messages fail, back off and come back.
 
     Attributes:
         notify: takes what a viewer should know.
-        clock: monotonic seconds.
     """
 
     notify: Callable[[str], object]
-    clock: Callable[[], float] = time.monotonic
     are_invoices_fixed: bool = False
-    _outage_ends: float | None = field(default=None, init=False)
+    _is_up: bool = field(default=False, init=False)
+    _tries: Counter[int] = field(default_factory=Counter, init=False)
     _slowness: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
-    def capture(self, method: str = "card") -> None:
+    def capture(self, message: DemoMessage, method: str = "card") -> None:
         """Take the money.
 
         Raises:
-            TimeoutError: nobody answered.
+            TimeoutError: the service did not answer.
         """
-        if self._outage_ends is None:
-            self._outage_ends = self.clock() + OUTAGE_SECONDS
-        if self.clock() < self._outage_ends:
+        self._tries[message.number] += 1
+        self._is_up = self._is_up or self._tries[message.number] > MAIN_MAX_RECEIVE_COUNT
+        if not self._is_up:
             self.notify("payments is down: every message that needs it fails")
             self._time_out()
         if method == "invoice" and not self.are_invoices_fixed:
             self._time_out()
         self.notify("payments is back")
+
+    def fix(self) -> None:
+        """End every outage."""
+        self._is_up = self.are_invoices_fixed = True
 
     def _time_out(self) -> None:
         raise TimeoutError(f"payments did not answer in {self._slowness.randint(*_SLOWNESS_MS)} ms")
@@ -76,7 +82,7 @@ class Shop:
             case "order.placed":
                 self._bill(event["customer"]["country"], event["total_cents"])
             case "payment.captured":
-                self._payments.capture(event["method"])
+                self._payments.capture(message, event["method"])
             case "shipment.ready":
                 self._weigh(event["weight_grams"])
 
@@ -84,7 +90,7 @@ class Shop:
         """Learn Croatia's rate and units of weight, and have invoices answered."""
         self._vat_percent["HR"] = 25
         self._knows_units = True
-        self._payments.are_invoices_fixed = True
+        self._payments.fix()
         return "Croatia has a VAT rate now, weights may name their unit, invoices are answered"
 
     def _bill(self, country: str, cents: int) -> int:
@@ -107,7 +113,7 @@ class OwnMessages:
     def process(self, message: DemoMessage) -> None:
         """Let the message meet its fault. Payloads of one kind meet the same bug."""
         if message.trait is Trait.NEEDS_PAYMENTS:
-            self._payments.capture()
+            self._payments.capture(message)
         if message.trait is Trait.BROKEN and not self._is_fixed:
             if zlib.crc32(kind_of(message.content.body).encode("utf-8", "replace")) % 2:
                 raise LookupError(f"no rule for what message {message.number} holds")
@@ -116,4 +122,5 @@ class OwnMessages:
     def fix(self) -> str:
         """Teach it to read what it could not."""
         self._is_fixed = True
+        self._payments.fix()
         return "the bugs in the consumer are fixed"

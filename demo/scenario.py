@@ -5,7 +5,6 @@ from typing import Any
 
 from demo import DemoError
 from demo.audit import Account, Evidence, account, read_archive, read_queue
-from demo.business import OUTAGE_SECONDS
 from demo.context import RunContext
 from demo.environment import (
     BACKOFF_CAP_SECONDS,
@@ -45,7 +44,7 @@ def _break_and_back_off(context: RunContext, screen: Screen) -> None:
     screen.title("1. Messages flow, and some fail")
     screen.note(
         f"functions/sample_consumer takes {len(context.messages)} messages from the main queue."
-        f" Some need a payments service that\nis down for {OUTAGE_SECONDS:.0f} s, some meet a bug;"
+        " Some need a payments service that\nis down at first, some meet a bug;"
         f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the\n"
         "dead-letter queue; the replay Lambda sends it back with a random, growing delay,"
         f" {MAX_ATTEMPTS} times at\nmost, and then parks it."

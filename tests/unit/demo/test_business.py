@@ -3,24 +3,27 @@ import random
 
 import pytest
 
-from demo.business import OUTAGE_SECONDS, Business, OwnMessages, Payments, Shop
+from demo.business import Business, OwnMessages, Payments, Shop
+from demo.environment import MAIN_MAX_RECEIVE_COUNT
 from demo.identity import Content
 from demo.workload import DemoMessage, Trait, invent
 from tests.unit.demo.records import BROKEN, PAYMENT, PLAIN
 
+OTHER = DemoMessage.of(9_999, Content("payment"), Trait.NEEDS_PAYMENTS)
 
-class World:
-    """Payments on a clock of the test's own."""
+
+class Environment:
+    """Payments, and what the viewer was told."""
 
     def __init__(self) -> None:
-        self.now_seconds = 100.0
         self.told: list[str] = []
-        self.payments = Payments(self.told.append, lambda: self.now_seconds)
+        self.payments = Payments(self.told.append)
 
     def end_outage(self) -> None:
-        with pytest.raises(TimeoutError):
-            self.payments.capture()
-        self.now_seconds += OUTAGE_SECONDS
+        for _ in range(MAIN_MAX_RECEIVE_COUNT):
+            with pytest.raises(TimeoutError):
+                self.payments.capture(OTHER)
+        self.payments.capture(OTHER)
 
 
 def faults(business: Business, messages: list[DemoMessage]) -> dict[int, Exception]:
@@ -38,28 +41,28 @@ def shop_event(**fields: object) -> DemoMessage:
     return DemoMessage.of(1, Content(json.dumps(fields)))
 
 
-def test_payments_recover_by_themselves() -> None:
-    world = World()
+def test_payments_recover_by_themselves_once_a_message_was_replayed() -> None:
+    environment = Environment()
 
-    with pytest.raises(TimeoutError, match=r"^payments did not answer in 2\d\d\d ms$"):
-        world.payments.capture()
-    world.now_seconds += OUTAGE_SECONDS
-    world.payments.capture()
+    for _ in range(MAIN_MAX_RECEIVE_COUNT):
+        with pytest.raises(TimeoutError, match=r"^payments did not answer in 2\d\d\d ms$"):
+            environment.payments.capture(PAYMENT)
+    environment.payments.capture(PAYMENT)
 
-    assert world.told == [
-        "payments is down: every message that needs it fails",
+    assert environment.told == [
+        *["payments is down: every message that needs it fails"] * MAIN_MAX_RECEIVE_COUNT,
         "payments is back",
     ]
 
 
 def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None:
-    world = World()
-    shop, messages = Shop(world.payments), invent(200, random.Random(1))
+    environment = Environment()
+    shop, messages = Shop(environment.payments), invent(200, random.Random(1))
 
     down = faults(shop, messages)
     assert down.keys() == {m.number for m in messages if m.trait is not Trait.PLAIN}
 
-    world.now_seconds += OUTAGE_SECONDS
+    environment.end_outage()
     left = faults(shop, messages)
     assert left.keys() == {m.number for m in messages if m.trait is Trait.BROKEN}
     assert {type(error) for error in left.values()} == {LookupError, ValueError, TimeoutError}
@@ -86,9 +89,9 @@ def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None
     ],
 )
 def test_shop_says_what_it_met(message: DemoMessage, reason: str) -> None:
-    world = World()
-    world.end_outage()
-    shop = Shop(world.payments)
+    environment = Environment()
+    environment.end_outage()
+    shop = Shop(environment.payments)
 
     with pytest.raises((LookupError, ValueError, TimeoutError), match=reason):
         shop.process(message)
@@ -97,19 +100,19 @@ def test_shop_says_what_it_met(message: DemoMessage, reason: str) -> None:
 
 
 def test_own_messages_meet_the_faults_that_were_drawn_for_them() -> None:
-    world = World()
-    own = OwnMessages(world.payments)
+    environment = Environment()
+    own = OwnMessages(environment.payments)
     drawn = [PLAIN, PAYMENT, BROKEN]
 
     assert faults(own, drawn).keys() == {PAYMENT.number, BROKEN.number}
-    world.now_seconds += OUTAGE_SECONDS
+    environment.end_outage()
     assert faults(own, drawn).keys() == {BROKEN.number}
     own.fix()
     assert faults(own, drawn) == {}
 
 
 def test_payloads_of_one_kind_meet_the_same_bug() -> None:
-    own = OwnMessages(World().payments)
+    own = OwnMessages(Environment().payments)
     kinds = [
         [DemoMessage.of(n, Content(json.dumps({kind: n})), Trait.BROKEN) for n in range(1, 6)]
         for kind in ("one", "two", "three", "four", "five", "six")
