@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from benchmarks.invocation import invoke
-from benchmarks.invocation import event
-from benchmarks.rig import MeasuringServer, measuring_server
+from benchmarks.invocation import event, invoke
 from benchmarks.public_app import PublicApp
 from benchmarks.redrive_loop import move_task_seconds, redrive_by_loop
+from benchmarks.rig import MeasuringServer, measuring_server
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
