@@ -217,7 +217,7 @@ def test_a_run_that_meets_another_drain_does_the_rest_and_says_so(
         if label == "looking for leads":
             archive = open_archive(installation.archive)
             archived.extend(drain_ids(archive))
-            archive_of(Path(archive.root), [parked(3)], *archived)
+            archive_of(Path(archive.root), [parked(3)], archived[0], installation.parked.url)
 
     summary = run(installation.spark, installation.options(), progress=drain_meanwhile)
 
