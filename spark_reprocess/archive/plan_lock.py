@@ -173,7 +173,10 @@ class PlanLock:
             self._require_no_conflict(_path(number))
 
     def _require_no_conflict(self, path: str) -> None:
-        other = _parse(self._archive, path, self._archive.read(path))
+        content = self._archive.read(path)
+        if content is None:
+            return
+        other = _parse(self._archive, path, content)
         if _conflict(other.holder, self._holder.claims) and other.is_alive(self._now_seconds()):
             raise BusyError(
                 f"{other.holder.what} is being carried out by {other.holder.who} since "
@@ -321,12 +324,13 @@ def _conflict(holder: LockHolder, claims: str) -> bool:
 
 def _open_locks(archive: Archive) -> tuple[int, list[str]]:
     """Return the greatest number that was taken, and the paths of what was not released."""
-    paths = archive.list(_LOCKS)
-    numbers = [int(found[1]) for path in paths if (found := _NUMBER.fullmatch(path))]
-    paths += archive.list(_TURNS)
-    ends = {path for path in paths if path.endswith(_END)}
-    opened = [path for path in paths if path not in ends and _end_path(path) not in ends]
-    return max(numbers, default=0), opened
+    listed, turns = archive.list(_LOCKS), archive.list(_TURNS)
+    numbers = (int(found[1]) for path in listed if (found := _NUMBER.fullmatch(path)))
+    last = max(numbers, default=0)
+    # A folder may be listed without a file that is created meanwhile, but no number is left out.
+    paths = [*map(_path, range(1, last + 1)), *turns]
+    ends = {path for path in (*listed, *turns) if path.endswith(_END)}
+    return last, [path for path in paths if path not in ends and _end_path(path) not in ends]
 
 
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:

@@ -41,6 +41,7 @@ class FaultyArchive(LocalArchive):
 
     cannot_write: set[str] = field(default_factory=set)
     cannot_read: set[str] = field(default_factory=set)
+    unlisted: set[str] = field(default_factory=set)
     before_create: list[Callable[[], object]] = field(default_factory=list)
     before_write: list[Callable[[], object]] = field(default_factory=list)
 
@@ -60,6 +61,9 @@ class FaultyArchive(LocalArchive):
         if path in self.cannot_read:
             raise ArchiveError("no answer")
         return super().read(path)
+
+    def list(self, folder: str) -> "list[str]":
+        return [path for path in super().list(folder) if path not in self.unlisted]
 
 
 @pytest.fixture
@@ -500,6 +504,15 @@ def test_broken_newer_lock_shows_no_renewal(archive: Archive, clock: Clock) -> N
         lock.renew()
     assert "was not renewed for 60 s" in lock.trouble()
     assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
+
+
+def test_lock_that_was_created_while_the_folder_was_listed_counts(
+    archive: FaultyArchive, clock: Clock
+) -> None:
+    archive.unlisted.add(take(archive, run("r-1", "p-1"), clock).path)
+    take(archive, ANALYSIS, clock)
+
+    assert not is_free(archive, run("r-2", "p-2"), clock)
 
 
 def test_removed_files_give_no_number_twice(archive: Archive, clock: Clock) -> None:
