@@ -39,8 +39,7 @@ from spark_reprocess.command_line.verb import (
     start_spark,
 )
 from spark_reprocess.redrive.selection import Fate
-from spark_reprocess.run.run import run
-from spark_reprocess.run.run_values import RunOptions, RunSummary, Undecided
+from spark_reprocess.run.run import RunOptions, RunSummary, Undecided, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,13 +1,13 @@
 """The verb ``run``: drain, analyze, apply the policy, redrive, report.
 
-Safe to run twice and to kill at any point: each step is, and the next run goes on where this one
-ended. Of two runs at the same time both drain and analyze, and the plan lock lets one redrive.
+Every step is safe to repeat and to kill, and the next run continues where this one ended. Of two
+runs at the same time both drain and analyze, and the plan lock lets one redrive.
 """
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,8 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.archive.reading import MESSAGES
-from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect import UNDECIDED
@@ -26,18 +27,109 @@ from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.run.run_values import (
-    NOT_REDRIVEN_BEFORE,
-    RunOptions,
-    RunSummary,
-    Undecided,
-)
 
 STATUS_FILE = "status.json"
-"""Below the archive's root: what waits since the last run; ids and numbers only."""
+"""Below the archive's root: which messages waited at the end of the last run; ids and numbers."""
+
+NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
+"""Condition for messages that no redrive sent before they were parked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a scheduled run.
+
+    Attributes:
+        archive: the folder, or ``s3://BUCKET/PREFIX``.
+        parked_queue_url: the queue to empty.
+        to_queue_url: destination of all redrives, wherever the messages came from.
+        main_queue_url: source queue of messages that do not name theirs. A *policy* needs one of
+            the two URLs.
+        policy: the file of rules, None to drain and analyze only.
+        policy_sha256: the SHA-256 that this file must have, in hex; None for any.
+        time_budget_seconds: for the drain, None for no limit.
+        max_rate: messages a second, over all tasks; None for no limit.
+        canary: the canary of the redrive, None for none.
+        masks: fields or regular expressions that the report must not show, besides our own.
+        has_samples: whether the report shows (masked, shortened) bodies.
+        has_metrics: whether to publish metrics of undecided messages.
+        reason: why, for the ledger; required with *execute*.
+        execute: without it nothing is sent, but the queue is drained.
+    """
+
+    archive: str
+    parked_queue_url: str
+    to_queue_url: str | None = None
+    main_queue_url: str | None = None
+    policy: str | None = None
+    policy_sha256: str | None = None
+    time_budget_seconds: float | None = None
+    max_rate: float | None = None
+    canary: CanaryOptions | None = None
+    masks: tuple[str, ...] = ()
+    has_samples: bool = True
+    has_metrics: bool = True
+    reason: str = ""
+    execute: bool = False
+
+    @property
+    def destination(self) -> str | None:
+        """The URL of the destination."""
+        return self.to_queue_url or self.main_queue_url
+
+    def check(self) -> None:
+        """Raise InputError if the options contradict each other."""
+        if self.policy and not self.destination:
+            raise InputError(
+                "--policy needs --main-queue-url, the queue that the messages came from, or "
+                "--to-queue-url: where its redrives go"
+            )
+        if self.policy_sha256 and not self.policy:
+            raise InputError("--policy-sha256 needs --policy: the file that has this hash")
+        if self.execute and not self.policy:
+            raise InputError("--execute needs --policy: the rules of what to do")
+        if self.execute and not self.reason.strip():
+            raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Undecided messages of the archive at the end of a run.
+
+    Attributes:
+        messages: their number.
+        oldest_seconds: since the oldest of them was parked; 0 if there is none.
+    """
+
+    messages: int
+    oldest_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The results of all steps.
+
+    Attributes:
+        findings: None if the archive has no messages.
+        redriven: None without a policy, or if nothing was undecided.
+        policy_sha256: of the policy, in hex; None without one.
+        postponed: who acted on the same messages or drained others, so that nothing was redriven;
+            empty if nobody did.
+        warnings: what went wrong beside the work itself, a sentence each.
+    """
+
+    run_id: str
+    drained: DrainSummary
+    findings: Findings | None
+    redriven: RedriveSummary | None
+    undecided: Undecided
+    policy_sha256: str | None = None
+    postponed: str = ""
+    warnings: tuple[str, ...] = ()
+
 
 Publish = Callable[[Undecided], str | None]
-"""Tells a monitoring system what is undecided; answers what went wrong, None if nothing."""
+"""Publishes metrics; returns what went wrong, None if nothing."""
 
 
 def run(
@@ -47,15 +139,14 @@ def run(
     publish: Publish = lambda _: None,
     progress: Progress = silent,
 ) -> RunSummary:
-    """Do all steps, each on what the one before it left.
+    """Run all steps.
 
-    A drain that SQS ends early does not keep what is archived from being decided about. An operator
-    or another run that redrives, erases or drains at this moment only keeps this run from
-    redriving, or from analysing: the next one does it.
+    If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
+    operator or another run redrives, erases or drains at the same time, this run may skip its
+    redrive or its analysis: the next run does it.
 
     Raises:
-        InputError: options or policy have faults. Before anything was done, unless the sentence
-            says otherwise.
+        InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
         ArchiveError: the archive cannot be used.
     """
     options.check()
@@ -121,7 +212,7 @@ def _redrive(
         to_queue_url=options.to_queue_url,
         main_queue_url=options.main_queue_url,
         parked_queue_url=options.parked_queue_url,
-        # What cannot carry the plan's id would be selected again by every run.
+        # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
         max_rate=options.max_rate,
@@ -135,7 +226,7 @@ def _redrive(
 
 
 def _undecided(spark: SparkSession, archive: Archive, run_id: str) -> Undecided:
-    """Count what is left, and write down for the daily notice who waits for whom."""
+    """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
     if not drain_ids(archive):
         return Undecided(0, 0)
     now = status(spark, StatusOptions(archive.root))

@@ -20,8 +20,7 @@ from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.selection import PARKED_QUEUE, Queues, parked_queue
 from spark_reprocess.restore.restore import RestoreOptions, restore
-from spark_reprocess.run.run import run
-from spark_reprocess.run.run_values import RunOptions, RunSummary
+from spark_reprocess.run.run import RunOptions, RunSummary, run
 from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (

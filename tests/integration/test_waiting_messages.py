@@ -12,8 +12,7 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.run.run import run
-from spark_reprocess.run.run_values import RunOptions
+from spark_reprocess.run.run import RunOptions, run
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, bodies, executed, receive_all
