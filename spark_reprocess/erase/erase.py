@@ -1,8 +1,8 @@
-"""The verb ``erase``: messages leave the archive for good, with what quotes them.
+"""The verb ``erase``: deletes messages from the archive, with the reports that quote them.
 
-Every archived copy with the same first id goes, whichever drain brought it. What is written down
-is who, when, why and which ids, before the first file is touched; so wherever this dies, the next
-run knows what was begun and ends it.
+Every archived copy with the same first id is deleted, in every drain. Who, when, why and which ids
+is recorded before the first file is changed, so that after a crash the next run completes what was
+begun.
 
 A plan's condition may say whom it is about. So the ids of the messages that stay take its place in
 each plan about these drains: the plan is about the same messages as before.
@@ -51,16 +51,16 @@ _MOST_NAMED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EraseOptions:
-    """What has to go. One of *ids* and *where* is given.
+    """What to erase. Exactly one of *ids* and *where* is given.
 
     Attributes:
         archive: a folder or S3 prefix.
         ids: message ids, of any copy, or first ids.
-        where: a Spark SQL condition over the archive's columns. It is not written down: it may
-            say whom it is about.
-        reason: why, for the ledger; required with *execute*. It is written down.
-        execute: without it nothing is touched.
-        failure_table: the table into which consumers record failures; None for none.
+        where: a Spark SQL condition over the archive's columns. It is not recorded, because it may
+            identify a person.
+        reason: why, for the ledger; required with *execute*. It is recorded.
+        execute: without it nothing is changed.
+        failure_table: the table in which consumers record failures; None for none.
     """
 
     archive: str
@@ -71,7 +71,7 @@ class EraseOptions:
     execute: bool = False
 
     def check(self) -> None:
-        """Raise InputError where the options contradict each other."""
+        """Raise InputError if the options contradict each other."""
         if bool(self.ids) == (self.where is not None):
             raise InputError("erase needs --id or --where, and not both: what is to go")
         if self.execute and not self.reason.strip():
@@ -80,19 +80,19 @@ class EraseOptions:
 
 @dataclass(frozen=True, slots=True)
 class EraseSummary:
-    """What went, or would.
+    """What was erased, or would be.
 
     Attributes:
         erase_id: empty for a dry run.
-        messages: archived copies; each counts once, in however many files it is.
-        rows: of these in files, duplicates counted; 0 for a dry run.
-        drains: that had brought them.
+        messages: archived copies; each counts once, also if several files have it.
+        rows: their rows in files, duplicates counted; 0 for a dry run.
+        drains: the drains of these messages.
         reports: folders of reports that may quote them.
-        resumed: erasures that an earlier run began and this one ended, or would.
-        unknown_ids: given ids of which the archive has nothing.
-        deleted_files: files that were deleted, of which a versioned bucket keeps a version that
-            holds one of the messages.
-        failures: items of the failure table; None where none was named.
+        resumed: erasures that an earlier run began and this one completed, or would.
+        unknown_ids: given ids that the archive does not have.
+        deleted_files: deleted files of which a versioned bucket keeps a version with one of the
+            messages.
+        failures: items of the failure table; None without a table.
         kept_conditions: plans that keep their condition: it chose too many messages to name.
     """
 
@@ -116,22 +116,22 @@ class EraseSummary:
 def erase(
     spark: SparkSession, options: EraseOptions, *, progress: Progress = silent
 ) -> EraseSummary:
-    """Say what would be erased, and with ``execute`` erase it. Safe to repeat at any time.
+    """Find what would be erased and, with ``execute``, erase it. Safe to repeat at any time.
 
     Raises:
-        InputError: the options or the archive do not fit. Nothing was touched.
-        BusyError: a redrive, a restore, an analysis or another erase is under way. Nothing was
-            touched.
+        InputError: the options are wrong, or the archive is. Nothing was changed.
+        BusyError: a redrive, a restore, an analysis or another erase is running. Nothing was
+            changed.
         ArchiveError: something could not be removed and may still be there: run again.
     """
     options.check()
     archive = open_archive(options.archive)
     if not options.execute:
-        return _look(spark, archive, options, progress).summary
-    # An id of its own, so that no two runs share what is theirs.
+        return _find(spark, archive, options, progress).summary
+    # A new id for each run, so that no two runs share a record.
     erase_id = new_id(time.time())
     with plan_lock(archive, erase_holder(erase_id, actor())) as lock:
-        found = _look(spark, archive, options, progress)
+        found = _find(spark, archive, options, progress)
         if found.summary.is_empty:
             return found.summary
         begun, is_new = list(found.begun), found.is_new
@@ -150,19 +150,19 @@ def erase(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What has to go, and where it is.
+    """What to erase, and where it is.
 
     Attributes:
         rows: of the archive.
-        victims: the drains of each message.
+        drains_by_id: by the id of each message to erase, its drains.
         other_ids: see ``Erasure``.
-        begun: erasures that an earlier run did not end.
-        conditions: what stands for the condition of a report's plan, by the report's folder; None
-            where the whole report goes, since its condition cannot be evaluated any more.
+        begun: erasures that an earlier run did not complete.
+        conditions: by a report's folder, the new condition of its plan; None if the whole report is
+            removed, because its condition cannot be evaluated any more.
     """
 
     rows: DataFrame
-    victims: dict[str, list[str]]
+    drains_by_id: dict[str, list[str]]
     other_ids: tuple[str, ...]
     begun: tuple[Erasure, ...]
     reports: tuple[Report, ...]
@@ -171,34 +171,34 @@ class _Found:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is more to erase than what an earlier run began."""
-        return bool(self.victims or self.summary.deleted_files or self.summary.failures)
+        """Whether there is more to erase than an earlier run began."""
+        return bool(self.drains_by_id or self.summary.deleted_files or self.summary.failures)
 
 
-def _look(
+def _find(
     spark: SparkSession, archive: Archive, options: EraseOptions, progress: Progress
 ) -> _Found:
     drains = drain_ids(archive)
     if not drains:
         raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
-    with progress("looking for the messages", str), explained(options.where):
+    with progress("finding the messages", str), explained(options.where):
         rows = archive_rows(spark, archive, drains, None)
-        victims, first_ids = _victims(rows, options)
+        drains_by_id, first_ids = _to_erase(rows, options)
     other_ids = {*first_ids, *options.ids}
     failures = None
     if options.failure_table:
-        other_ids |= sent_copies(archive, victims)
-        failures = recorded(options.failure_table, {*victims, *other_ids})
+        other_ids |= sent_copies(archive, drains_by_id)
+        failures = recorded(options.failure_table, {*drains_by_id, *other_ids})
     begun = tuple(unfinished(archive))
-    gone = {*victims, *other_ids, *(one for erasure in begun for one in erasure.ids)}
+    gone = {*drains_by_id, *other_ids, *(one for erasure in begun for one in erasure.ids)}
     deleted_files = tuple(_deleted_files(archive, gone))
-    drains_of_rows = (d for ids in (*victims.values(), *_drains(begun)) for d in ids)
+    drains_of_rows = (d for ids in (*drains_by_id.values(), *_drains(begun)) for d in ids)
     touched = tuple(sorted({*drains_of_rows, *map(drain_of, deleted_files)}))
     reports = tuple(one for one in reports_of(archive) if touched and one.may_quote(touched))
     conditions, kept_conditions = _conditions(rows, reports, gone)
     summary = EraseSummary(
         erase_id="",
-        messages=len(victims),
+        messages=len(drains_by_id),
         rows=0,
         drains=touched,
         reports=tuple(report.folder for report in reports),
@@ -208,8 +208,8 @@ def _look(
         failures=failures,
         kept_conditions=kept_conditions,
     )
-    others = tuple(sorted(other_ids - victims.keys()))
-    return _Found(rows, victims, others, begun, reports, conditions, summary)
+    others = tuple(sorted(other_ids - drains_by_id.keys()))
+    return _Found(rows, drains_by_id, others, begun, reports, conditions, summary)
 
 
 def _deleted_files(archive: Archive, ids: Collection[str]) -> Iterator[str]:
@@ -250,11 +250,11 @@ def _naming(message_ids: Iterable[str]) -> str:
     return f"message_id IN ({quoted})" if quoted else "message_id IS NULL"
 
 
-def _victims(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[str]], set[str]]:
-    """Find what has to go: the messages that match, and all with their first ids.
+def _to_erase(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[str]], set[str]]:
+    """Find the messages to erase: those that match, and all with the same first ids.
 
     Returns:
-        The drains of each message, and the first ids.
+        The drains by message id, and the first ids.
     """
     if options.where is not None:
         matched = matching(rows, options.where)
@@ -283,7 +283,7 @@ def _drains(begun: Iterable[Erasure]) -> list[list[str]]:
 
 
 def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
-    gone = found.rows.join(_ids(found.rows, found.victims), on="message_id", how="left_semi")
+    gone = found.rows.join(_ids(found.rows, found.drains_by_id), on="message_id", how="left_semi")
     plans = {
         report.plan.plan_id: sorted(column_texts(_chosen(gone, report.plan.snapshot)))
         for report in found.reports
@@ -296,7 +296,7 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
         who=actor(),
         reason=options.reason,
         time=timestamp(time.time()),
-        drains=found.victims,
+        drains=found.drains_by_id,
         plans=plans,
         groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
         caller=caller(gone.sparkSession.sparkContext.applicationId),
@@ -306,7 +306,7 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
 
 
 def _chosen(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """The ids of the rows among these that a plan froze."""
+    """Return the ids of those *rows* that a plan froze."""
     drained = rows.where(F.col("drain_id").isin(*snapshot.drain_ids))
     return matching(drained, snapshot.where, Place.PLAN_WHERE).select("message_id").distinct()
 
@@ -317,7 +317,7 @@ def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
 
 
 def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: PlanLock) -> int:
-    """Take the messages of these erasures out of every file; return how many rows went."""
+    """Remove the messages of these erasures from every file; return the number of rows."""
     message_ids = {one for erasure in begun for one in erasure.drains}
     groups = {group_id for erasure in begun for group_id in erasure.groups}
     count = 0
@@ -332,7 +332,7 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
             remove_report(archive, report)
         else:
             strip_report(archive, report, groups, where or None)
-    # Last: a repeat after a crash finds by them which reports there are to strip.
+    # Last: by these files a repeat after a crash finds the reports to strip.
     for path in found.summary.deleted_files:
         archive.remove_outdated(path)
     for folder in (MESSAGES, REPORTS):

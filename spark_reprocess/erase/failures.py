@@ -1,8 +1,8 @@
-"""What consumers recorded of erased messages: items of the failure table, deleted by their keys.
+"""Deletes the items of erased messages from the failure table, by key.
 
 The key is the message id of the copy that failed. Of a dead letter's copies the archive knows the
-first, those that were parked, and those that a redrive sent. Each replay in between had an id of
-its own, which nobody kept: its item stays until the table's TTL ends it.
+first one, the parked ones, and those that a redrive sent. The ids of replays in between are not
+recorded: their items stay until the table's TTL deletes them.
 """
 
 import os
@@ -25,7 +25,7 @@ def recorded(table: str, message_ids: Collection[str]) -> int:
     """Count the items of these messages.
 
     Raises:
-        InputError: the table cannot be read; nothing was touched.
+        InputError: the table cannot be read. Nothing was changed.
     """
     try:
         return _count(_client(), table, sorted(message_ids))
@@ -37,10 +37,10 @@ def recorded(table: str, message_ids: Collection[str]) -> int:
 
 
 def delete_recorded(table: str, message_ids: Collection[str]) -> None:
-    """Delete the items of these messages; those that are not there are no fault.
+    """Delete the items of these messages, if there are any.
 
     Raises:
-        ArchiveError: some may still be there. Repeat later.
+        ArchiveError: some may still be there; repeat later.
     """
     try:
         client = _client()
@@ -55,7 +55,7 @@ def delete_recorded(table: str, message_ids: Collection[str]) -> None:
             )
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and error.response["Error"].get("Code") == _GONE:
-            # The table was there when the erasure began; its items went with it.
+            # The table existed when the erasure began; its items were deleted with it.
             return
         raise ArchiveError(
             f"failure table {table}: cannot delete what was recorded of the erased messages: "

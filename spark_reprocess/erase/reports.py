@@ -1,7 +1,7 @@
-"""The reports of an archive that may quote a message, and how a plan.yaml loses what does.
+"""Finds the reports that may quote erased messages, and removes the quotes from their plan.yaml.
 
-A title, a lead in the comment above a group, and the condition of the snapshot may quote one. All
-else in a plan stays as somebody wrote it.
+Quotes can be in a title, in a lead in the comment above a group, and in the snapshot's condition.
+The rest of a plan stays as it is.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ _ASIDE = "plan.yaml.aside"
 
 ERASED_TITLE = "(erased)"
 LEAD_MARKS = ("# lead:", "# --where")
-"""How the lines of a comment begin that tell a group's lead."""
+"""Starts of the comment lines with a group's lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Report:
     """A report's folder below the archive.
 
     Attributes:
-        files: of which there is a version at least, if only one that is not current any more.
-        plan: None where its plan.yaml is missing or has faults; then it may be about anything.
-        has_outdated_plan: whether a versioned bucket keeps an earlier text of its plan.yaml.
+        files: including those of which only an old version exists.
+        plan: None if its plan.yaml is missing or has faults; then it may be about any message.
+        has_outdated_plan: whether a versioned bucket keeps an old version of its plan.yaml.
     """
 
     folder: str
@@ -41,7 +41,7 @@ class Report:
     has_outdated_plan: bool = False
 
     def may_quote(self, drain_ids: Collection[str]) -> bool:
-        """Whether it may hold a part of a message that one of these drains brought."""
+        """Whether it may quote a message of one of these drains."""
         return self.plan is None or not set(drain_ids).isdisjoint(self.plan.snapshot.drain_ids)
 
 
@@ -70,12 +70,12 @@ def strip_report(
 
     Args:
         archive: where it is.
-        report: which.
-        group_ids: whose titles and leads go.
-        where: what stands in place of the plan's condition, None for what is there.
+        report: to strip.
+        group_ids: groups whose titles and leads are removed.
+        where: the plan's new condition, None to keep the old one.
 
     Raises:
-        ArchiveError: something of it is still there.
+        ArchiveError: some of it may still be there.
     """
     plan_path, aside = f"{report.folder}/{_PLAN}", f"{report.folder}/{_ASIDE}"
     text = archive.read(plan_path) or archive.read(aside)
@@ -83,8 +83,8 @@ def strip_report(
         clean = without_titles(text.decode("utf-8", "replace"), group_ids)
         stripped = (clean if where is None else with_condition(clean, where)).encode()
         if stripped != text or aside in report.files or report.has_outdated_plan:
-            # Removed, not overwritten: a versioned bucket would keep the former text. Set aside
-            # first: the plan is somebody's work, and we may die here.
+            # Removed, not overwritten: a versioned bucket would keep the old version. Copied
+            # first: the process may die here, and the plan is an operator's work.
             archive.write(aside, stripped)
             archive.remove(plan_path)
             archive.write(plan_path, stripped)
@@ -95,10 +95,10 @@ def strip_report(
 
 
 def remove_report(archive: Archive, report: Report) -> None:
-    """Remove all of a report, its plan as well.
+    """Remove a whole report, including its plan.
 
     Raises:
-        ArchiveError: something of it is still there.
+        ArchiveError: some of it may still be there.
     """
     for path in report.files:
         archive.remove(path)
@@ -113,11 +113,10 @@ def _plan(archive: Archive, path: str) -> Plan | None:
 
 
 def without_titles(text: str, group_ids: Collection[str]) -> str:
-    """Replace the titles of these groups and take their leads away.
+    """Replace the titles of these groups, and remove their leads.
 
-    Everything else, comments of others included, stays as it is.
-
-    A text that is no YAML comes back as it is.
+    Everything else stays, comments of operators included. A text that is not YAML is returned
+    unchanged.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -131,7 +130,7 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
 
 
 def with_condition(text: str, where: str) -> str:
-    """Put *where* in place of the snapshot's condition; a text without one comes back as it is."""
+    """Replace the snapshot's condition by *where*; a text without one is returned unchanged."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
@@ -144,7 +143,7 @@ def with_condition(text: str, where: str) -> str:
 
 
 def _without_leads(text: str, start: int) -> str:
-    """Take the lead's lines out of the comment that ends where a group starts."""
+    """Remove the lines of the lead from the comment above a group."""
     lines = text[:start].splitlines(keepends=True)
     first = len(lines) - 1
     while first > 0 and lines[first - 1].lstrip().startswith("#"):
