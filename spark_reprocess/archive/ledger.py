@@ -8,7 +8,7 @@ without a result is busy while young; after that nobody knows, and its messages 
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -149,9 +149,14 @@ def _attempt_states(
         return
     outcomes = {result.message_id: result.outcome for result in attempt.results}
     for message_id in attempt.claim.message_ids:
-        outcome = outcomes.get(message_id, Outcome.IN_DOUBT)
-        if outcome is not Outcome.FAILED:
-            yield message_id, _FINAL.get(outcome, State.IN_DOUBT)
+        state = state_after(outcomes.get(message_id, Outcome.IN_DOUBT))
+        if state is not None:
+            yield message_id, state
+
+
+def state_after(outcome: Outcome) -> State | None:
+    """Return the state in which an attempt leaves a message; None where it changes nothing."""
+    return None if outcome is Outcome.FAILED else _FINAL.get(outcome, State.IN_DOUBT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,43 +187,14 @@ class Ledger:
         """
         return self._read(name.unit, name.chunk, name.number)
 
-    def attempt_at(self, name: AttemptName, message_ids: Collection[str]) -> Attempt | None:
-        """Read one attempt of this plan if it claims one of these messages; else it costs a read.
-
-        Raises:
-            ArchiveError: as for ``attempt``.
-        """
-        path = self._path(name.unit, name.chunk, name.number, "claim.json")
-        claim = self.archive.read(path) or b""
-        is_named = any(message_id.encode() in claim for message_id in message_ids)
-        attempt = self.attempt(name) if is_named else None
-        return (
-            attempt
-            if attempt and not {*message_ids}.isdisjoint(attempt.claim.message_ids)
-            else None
-        )
-
-    def sent_as(self, name: AttemptName, new_message_id: str) -> str | None:
-        """Return which message one attempt sent as that copy; None if it is not of this attempt.
-
-        Raises:
-            ArchiveError: as for ``attempt``.
-        """
-        path = self._path(name.unit, name.chunk, name.number, "result.jsonl")
-        if new_message_id.encode() not in (self.archive.read(path) or b""):
-            return None
-        attempt = self.attempt(name)
-        results = (attempt.results or ()) if attempt else ()
-        return next((r.message_id for r in results if r.new_message_id == new_message_id), None)
-
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
-        content = json.dumps({"version": 1, **_values(claim)}, indent=1, default=dict).encode()
+        content = json.dumps({"version": 1, **values_of(claim)}, indent=1, default=dict).encode()
         return self.archive.create(self._path(unit, chunk, number, "claim.json"), content)
 
     def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
         """Write what became of the messages of a claim, durably."""
-        lines = "".join([json.dumps(_values(result)) + "\n" for result in results])
+        lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
     @property
@@ -240,7 +216,7 @@ class Ledger:
             require_version(self.archive, path, raw)
             return Attempt(
                 number,
-                _claim(raw),
+                claim_of(raw),
                 None if results is None else _results(results.decode()),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -251,14 +227,18 @@ class Ledger:
 
 
 def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
-    """Name every attempt of these plans, or of all, as the files' names tell it."""
+    """List the attempts of these plans, or of all plans. Opens no file."""
     folders = [LEDGER] if plan_ids is None else [plan_folder(plan_id) for plan_id in plan_ids]
     paths = (path for folder in folders for path in archive.list(folder))
-    matches = (match for path in paths if (match := _CLAIM_FILE.fullmatch(path)))
-    return [
-        AttemptName(found["plan_id"], found["unit"], int(found["chunk"]), int(found["number"]))
-        for found in matches
-    ]
+    return [name for path in paths if (name := attempt_name(path))]
+
+
+def attempt_name(path: str) -> AttemptName | None:
+    """Return the attempt whose claim is at *path*; None for any other file."""
+    match = _CLAIM_FILE.fullmatch(path)
+    if match is None:
+        return None
+    return AttemptName(match["plan_id"], match["unit"], int(match["chunk"]), int(match["number"]))
 
 
 def plan_folder(plan_id: str) -> str:
@@ -271,23 +251,29 @@ def timestamp(now_seconds: float) -> str:
     return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def _claim(raw: Mapping[str, Any]) -> Claim:
+def claim_of(raw: Mapping[str, Any]) -> Claim:
+    """Make a claim of its values by name; unknown names are ignored.
+
+    Raises:
+        ValueError, KeyError, TypeError: it lacks a value, or one is of the wrong kind.
+    """
     claim = Claim(**{**_known(Claim, raw), "message_ids": tuple(raw["message_ids"])})
     datetime.fromisoformat(claim.time)
     float(claim.ttl_seconds)
     return claim
 
 
-def _values(entry: Claim | Result) -> dict[str, Any]:
-    """Name each value, as they are: asdict copies them, and there is an id for each message."""
+def values_of(entry: Claim | Result) -> dict[str, Any]:
+    """Return the values by name, uncopied, unlike ``asdict``: a claim has an id per message."""
     return {name: getattr(entry, name) for name in _FIELDS[type(entry)]}
 
 
 def _results(text: str) -> tuple[Result, ...]:
-    return tuple(_result(json.loads(line)) for line in text.splitlines())
+    return tuple(result_of(json.loads(line)) for line in text.splitlines())
 
 
-def _result(raw: Mapping[str, Any]) -> Result:
+def result_of(raw: Mapping[str, Any]) -> Result:
+    """Make a result of its values by name; otherwise as ``claim_of``."""
     return Result(**{**_known(Result, raw), "outcome": Outcome(raw["outcome"])})
 
 

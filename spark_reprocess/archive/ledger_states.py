@@ -1,19 +1,29 @@
-"""The ledgers of an archive as frames: each task reads claims and results, the driver only names.
+"""The state of every message as a DataFrame, from the ledgers of all plans.
 
-What a message's state is, ``ledger.states_of`` says; here the same is said of all messages at once.
+Tasks read the files; the driver only lists them. ``ledger.states_of`` says what a state is, and the
+columns here say the same.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.archive.compaction import CompactedFile, ledger_files, read_attempts
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import STRENGTH, AttemptName, Ledger, attempt_names, states_of
+from spark_reprocess.archive.ledger import (
+    STRENGTH,
+    Attempt,
+    AttemptName,
+    Outcome,
+    state_after,
+    states_of,
+)
 from spark_reprocess.errors import ArchiveError
 
 CLAIMED_SCHEMA = "message_id string, plan_id string, state string, strength int"
@@ -24,40 +34,41 @@ _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("strength", pa.int32()),
 ]
 _ARROW = pa.schema(_FIELDS)
-_CONCURRENT_READS = 8
 _ATTEMPTS_PER_TASK = 500
 _ATTEMPTS_PER_BATCH = 50
 
+_OUTCOMES = pa.array([str(one) for one in Outcome])
+_STATES_AFTER = [state_after(one) for one in Outcome]
+_STRENGTHS = pa.array(
+    [None if state is None else STRENGTH.index(state) for state in _STATES_AFTER], pa.int32()
+)
+"""By index in ``_OUTCOMES``; null for an outcome that leaves a message in the state it had."""
+
 
 def ledger_states(
-    spark: SparkSession,
-    archive: Archive,
-    now_seconds: float,
-    claim_ttl_seconds: float,
-    plan_ids: Sequence[str] | None = None,
+    spark: SparkSession, archive: Archive, now_seconds: float, claim_ttl_seconds: float
 ) -> DataFrame:
-    """Tell the state of every message that was ever claimed; the others are open.
+    """Return the state of every message that was ever claimed; the others are open.
 
     Args:
         spark: the session.
         archive: where the ledgers are.
         now_seconds: epoch seconds; what a claim's age is counted to.
         claim_ttl_seconds: from which age a claim without a result is in doubt.
-        plan_ids: only the ledgers of these plans, None for all. Only all of them tell whether a
-            message may be sent.
 
     Returns:
         ``message_id, state, plan_id``: one row per message, *state* a ``State``, *plan_id* of a
         plan that brought it there. Lazy: each action reads the ledgers again. An action raises
         ArchiveError in its task where a file cannot be read.
+
+    Raises:
+        ArchiveError: the newest compacted file cannot be read.
     """
-    return strongest_states(
-        claimed_messages(spark, archive, now_seconds, claim_ttl_seconds, plan_ids)
-    )
+    return strongest_states(claimed_messages(spark, archive, now_seconds, claim_ttl_seconds))
 
 
 def strongest_states(claimed: DataFrame) -> DataFrame:
-    """Keep of ``claimed_messages`` the state of each message that holds, as ``ledger_states``."""
+    """Reduce ``claimed_messages`` to one row per message; see ``ledger_states``."""
     strongest = F.max(F.struct("strength", "plan_id", "state"))
     return (
         claimed.groupBy("message_id")
@@ -67,7 +78,7 @@ def strongest_states(claimed: DataFrame) -> DataFrame:
 
 
 def states_by_plan(claimed: DataFrame) -> DataFrame:
-    """Count of ``claimed_messages``, by plan, how many messages each left in which state.
+    """Count in ``claimed_messages`` how many messages each plan left in which state.
 
     Returns:
         ``plan_id, state, count``.
@@ -82,56 +93,74 @@ def states_by_plan(claimed: DataFrame) -> DataFrame:
 
 
 def claimed_messages(
-    spark: SparkSession,
-    archive: Archive,
-    now_seconds: float,
-    claim_ttl_seconds: float,
-    plan_ids: Sequence[str] | None = None,
+    spark: SparkSession, archive: Archive, now_seconds: float, claim_ttl_seconds: float
 ) -> DataFrame:
-    """Tell what each attempt says of its messages; arguments are those of ``ledger_states``.
+    """Return what each attempt says of its messages; see ``ledger_states`` for the arguments.
 
     Returns:
         ``message_id, plan_id, state, strength``: a row per attempt and message that it leaves in a
         state; of several the one with the greatest *strength* holds.
     """
-    names = attempt_names(archive, plan_ids)
-    if not names:
-        # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
-        return spark.createDataFrame(_ARROW.empty_table())
-    table = pa.Table.from_pylist([name._asdict() for name in names])
-    tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
-    reader = _AttemptReader(archive, now_seconds, claim_ttl_seconds)
-    return spark.createDataFrame(table).repartition(tasks).mapInArrow(reader.read, CLAIMED_SCHEMA)
+    files = ledger_files(archive)
+    reader = _Reader(archive, now_seconds, claim_ttl_seconds)
+    parts = []
+    if files.compacted:
+        paths = spark.createDataFrame(pa.table({"path": [files.compacted.path]}))
+        parts.append(paths.mapInArrow(reader.compacted, CLAIMED_SCHEMA))
+    if names := files.others:
+        table = pa.Table.from_pylist([name._asdict() for name in names])
+        tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
+        spread = spark.createDataFrame(table).repartition(tasks)
+        parts.append(spread.mapInArrow(reader.attempts, CLAIMED_SCHEMA))
+    # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
+    return reduce(DataFrame.union, parts or [spark.createDataFrame(_ARROW.empty_table())])
 
 
 @dataclass(frozen=True, slots=True)
-class _AttemptReader:
-    """What each task takes along; ``read`` is what Spark calls."""
+class _Reader:
+    """What each task takes along. Spark calls the methods."""
 
     archive: Archive
     now_seconds: float
     claim_ttl_seconds: float
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
-            for batch in batches:
-                for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
-                    rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
-                    names = [AttemptName(**row) for row in rows]
-                    found = executor.map(self._states, names)
-                    yield pa.RecordBatch.from_pylist(
-                        [row for of_attempt in found for row in of_attempt], schema=_ARROW
-                    )
+    def compacted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the compacted files at these paths, of which there is one."""
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            file = CompactedFile.open(self.archive, row["path"])
+            yield from map(self._states_of_rows, file.batches(["plan_id", "messages"]))
 
-    def _states(self, name: AttemptName) -> list[dict[str, object]]:
-        attempt = Ledger(self.archive, name.plan_id).attempt(name)
-        if attempt is None:
-            # Never open: the driver has listed the claim, so this executor sees another place.
+    def _states_of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        messages = batch.column("messages")
+        each = pc.list_flatten(messages)
+        outcomes = pc.fill_null(pc.struct_field(each, "outcome"), str(Outcome.IN_DOUBT))
+        known = pc.index_in(outcomes, value_set=_OUTCOMES)
+        if known.null_count:
+            # To leave the message out would be to call it open, and to send it again.
             raise ArchiveError(
-                f"archive {self.archive.root}: the claim of attempt {name.number} at chunk "
-                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
-                "driver and all executors must share the archive"
+                f"archive {self.archive.root}: the compacted ledger has an outcome that this "
+                "version of the program does not know; update the program"
             )
+        strengths = _STRENGTHS.take(known)
+        columns = [
+            pc.struct_field(each, "message_id"),
+            batch.column("plan_id").take(pc.list_parent_indices(messages)),
+            pa.array(STRENGTH, pa.string()).take(strengths),
+            strengths,
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+        return rows.filter(strengths.is_valid())
+
+    def attempts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the claims and results of these attempts."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
+                rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
+                found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
+                states = [row for one in found for row in self._states_of_attempt(*one)]
+                yield pa.RecordBatch.from_pylist(states, schema=_ARROW)
+
+    def _states_of_attempt(self, name: AttemptName, attempt: Attempt) -> list[dict[str, object]]:
         states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
         return [
             {

@@ -1,33 +1,31 @@
-"""Finding single messages in an archive without Spark: every file is looked at, few are read.
+"""Find single messages in an archive, without Spark. Reads every file of messages.
 
-Message ids are random, so no file can be left out by its statistics; but of a file that does not
-hold the message only two columns are decoded.
+Message ids are random, so the files' statistics exclude none. Of a file that does not have the
+message only two columns are decoded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName, Ledger, attempt_names
+from spark_reprocess.archive.ledger import Attempt, AttemptName
 from spark_reprocess.archive.reading import MESSAGES, drain_of
 from spark_reprocess.errors import ArchiveError
 
 _CONCURRENT_READS = 8
 
-_Of = TypeVar("_Of")
-_Found = TypeVar("_Found")
-
 
 @dataclass(frozen=True, slots=True)
 class FoundRow:
-    """One row of a message: where it lies, and what it says (Arrow's spelling)."""
+    """One row of a message, and the file that it is in. Values are as Arrow returns them."""
 
     drain_id: str
     path: str
@@ -49,8 +47,9 @@ def find_rows(archive: Archive, ids: Collection[str]) -> list[FoundRow]:
         ArchiveError: a file cannot be read.
     """
     paths = [path for path in archive.list(MESSAGES) if path.endswith(".parquet")]
-    found = _side_by_side(lambda path: _rows_in(archive, path, ids), paths)
-    return [row for rows in found for row in rows]
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
+        found = executor.map(lambda path: _rows_in(archive, path, ids), paths)
+        return [row for rows in found for row in rows]
 
 
 def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[FoundAttempt]:
@@ -59,13 +58,15 @@ def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[FoundA
     Raises:
         ArchiveError: a ledger cannot be read.
     """
-
-    def look(name: AttemptName) -> FoundAttempt | None:
-        attempt = Ledger(archive, name.plan_id).attempt_at(name, message_ids)
-        return FoundAttempt(name, attempt) if attempt else None
-
-    found = _side_by_side(look, attempt_names(archive))
-    return sorted((one for one in found if one), key=lambda one: one.attempt.claim.time)
+    wanted = set(message_ids)
+    files = ledger_files(archive)
+    found = list(files.compacted.attempts_with("message_id", wanted)) if files.compacted else []
+    found += [
+        (name, attempt)
+        for name, attempt in read_attempts(archive, files.others)
+        if not wanted.isdisjoint(attempt.claim.message_ids)
+    ]
+    return sorted((FoundAttempt(*one) for one in found), key=lambda one: one.attempt.claim.time)
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
@@ -74,11 +75,12 @@ def find_sender(archive: Archive, new_message_id: str) -> str | None:
     Raises:
         ArchiveError: a ledger cannot be read.
     """
-
-    def look(name: AttemptName) -> str | None:
-        return Ledger(archive, name.plan_id).sent_as(name, new_message_id)
-
-    return next(filter(None, _side_by_side(look, attempt_names(archive))), None)
+    files = ledger_files(archive)
+    compacted = files.compacted
+    found = compacted.attempts_with("new_message_id", [new_message_id]) if compacted else ()
+    attempts = chain(found, read_attempts(archive, files.others))
+    results = (result for _, attempt in attempts for result in attempt.results or ())
+    return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
 
 
 def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
@@ -88,18 +90,9 @@ def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
         ArchiveError: a ledger cannot be read.
     """
     wanted = set(message_ids)
-
-    def look(name: AttemptName) -> list[str]:
-        attempt = Ledger(archive, name.plan_id).attempt(name)
-        results = (attempt.results or ()) if attempt else ()
-        return [r.new_message_id for r in results if r.message_id in wanted and r.new_message_id]
-
-    return {one for found in _side_by_side(look, attempt_names(archive)) for one in found}
-
-
-def _side_by_side(look: Callable[[_Of], _Found], among: Iterable[_Of]) -> Iterator[_Found]:
-    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        yield from executor.map(look, among)
+    found = find_attempts(archive, wanted)
+    results = (result for one in found for result in one.attempt.results or ())
+    return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
 
 
 def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow]:

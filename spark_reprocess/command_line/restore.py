@@ -68,6 +68,8 @@ def print_restore(summary: RedriveSummary) -> None:
     print_table(("drain", *words), rows)
     for problem in summary.problems:
         print_line(problem_sentence(problem, _PROBLEMS))
+    for note in summary.notes:
+        print_line(f"note: {note}")
     if summary.executed:
         count = summary.count(Outcome.RESTORED)
         print_line(

@@ -228,7 +228,7 @@ def _plans(archive: Archive, claimed: DataFrame) -> tuple[PlanCount, ...]:
         plan_id: {} for plan_id in sorted({name.plan_id for name in attempt_names(archive)})
     }
     for row in states_by_plan(claimed).collect():
-        counts[row["plan_id"]][row["state"]] = row["count"]
+        counts.setdefault(row["plan_id"], {})[row["state"]] = row["count"]
     return tuple(PlanCount(plan_id, of_plan) for plan_id, of_plan in counts.items())
 
 

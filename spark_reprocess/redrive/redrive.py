@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
@@ -102,8 +103,10 @@ def redrive(
         dispositions = write_dispositions(archive, resolved.fates, context)
         executor = Executor(archive, resolved.messages, make_sender, progress, options.tasks)
         sender = Sender(executor, plan, options, dispositions, make_client)
-        sent = _send(sender, context, planned, preflights)
-    return replace(_summary(plan, context, resolved, sent), notes=notes)
+        summary = _summary(plan, context, resolved, _send(sender, context, planned, preflights))
+        with progress("compacting the ledger", str):
+            notes += () if summary.stopped_by else compact_ledger(archive)
+    return replace(summary, notes=notes)
 
 
 def _send(

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
+from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
@@ -138,7 +139,7 @@ def restore(
             rows = dispositions.groupBy("group_id", "fate").count().orderBy("group_id").collect()
         planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
         problems = hindered(dispositions, planned)
-        executed = Executed((), "")
+        executed, notes = Executed((), ""), tuple[str, ...]()
         if lock is not None:
             context = replace(
                 with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
@@ -146,13 +147,15 @@ def restore(
             fixed = write_dispositions(archive, dispositions, context)
             executor = Executor(archive, messages, make_sender, progress)
             executed = executor.execute(fixed, planned, context, context.run_id)
+            with progress("compacting the ledger", str):
+                notes = () if executed.stopped_by else compact_ledger(archive)
     counted = (
         [one for one in executed.outcomes if one.word == context.confirmed]
         if options.execute
         else [one for one in planned if one.word == Fate.SEND]
     )
     kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
-    return summarize(
+    summary = summarize(
         _plan(archive, context, planned),
         context.run_id if options.execute else "",
         {url: sum(one.count for one in counted)},
@@ -160,6 +163,7 @@ def restore(
         [*problems, *executed.outcomes],
         executed.stopped_by,
     )
+    return replace(summary, notes=notes)
 
 
 def _context(options: RestoreOptions, files: str, max_message_bytes: int) -> RunContext:

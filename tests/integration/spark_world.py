@@ -22,6 +22,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
@@ -57,6 +58,28 @@ class SlowClaims(LocalArchive):
         if path.endswith(".claim.json"):
             time.sleep(2)
         return created
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedReads(LocalArchive):
+    """An archive that appends to the file *log* which paths are read, also by tasks."""
+
+    log: str = ""
+
+    def read(self, path: str) -> bytes | None:
+        with Path(self.log).open("a") as file:
+            file.write(f"{path}\n")
+        return LocalArchive.read(self, path)
+
+
+@dataclass(frozen=True, slots=True)
+class FullAtCompaction(LocalArchive):
+    """An archive whose disk is full when the ledger is compacted."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        if path.startswith("ledger/compacted/"):
+            raise ArchiveError("no space left on device")
+        return LocalArchive.create(self, path, content)
 
 
 def receive_all(queue: SqsQueue) -> list[Message]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.message import Message
+from spark_reprocess.archive.compaction import ledger_files
 from spark_reprocess.archive.message_store import read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import BusyError
@@ -55,6 +56,7 @@ def test_message_goes_back_as_it_was_archived_and_only_once(
     assert [again.count(word) for word in ("restored", "restored_before")] == [0, 4]
     assert contents(receive_all(queue)) == contents(sources)
     assert analyzed(spark, archive).decided == 4
+    assert ledger_files(archive).others == ()
 
 
 def test_what_was_sent_or_discarded_stays_away(

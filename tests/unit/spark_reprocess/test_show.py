@@ -8,6 +8,7 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
+from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, timestamp
@@ -50,8 +51,8 @@ def claim(*ids: str, seconds: float = NOW + 200.0, is_canary: bool = False) -> C
     )
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
+@pytest.fixture(params=["claims and results", "compacted"])
+def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     """Two copies of one dead letter, drained twice, redriven once; and a stranger."""
     archive = open_archive(str(tmp_path))
     first = parked("copy-1", "first", NOW)
@@ -65,6 +66,8 @@ def archive(tmp_path: Path) -> Archive:
     sent = Result("copy-1", Outcome.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
     ledger.record("g-1", 1, 2, [sent])
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
+    if request.param == "compacted":
+        assert compact_ledger(archive) == ()
     return archive
 
 

@@ -1,0 +1,291 @@
+"""Compaction: one file with every finished attempt of every plan, so that readers open few files.
+
+``ledger/compacted/00000001.parquet`` has one row for each attempt that has a result: its name, all
+fields of its claim and, for each message, all fields of its result. When a run ends, the file with
+the next number is written: the rows of the one before, and the attempts that have finished since.
+Readers open the newest file, and the claims and results of the attempts that it does not name.
+
+Claims and results stay, so a compacted file holds nothing that is not elsewhere: without it readers
+only open more files. An attempt without a result is never in it, since its result may still come;
+an attempt with a result does not change any more.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import (
+    LEDGER,
+    Attempt,
+    AttemptName,
+    Ledger,
+    attempt_name,
+    claim_of,
+    require_version,
+    result_of,
+    values_of,
+)
+from spark_reprocess.errors import ArchiveError
+
+_FOLDER = f"{LEDGER}/compacted"
+_FILE = re.compile(rf"{_FOLDER}/(?P<number>\d{{8}})\.parquet")
+_VERSION = 1
+
+_MESSAGE = pa.struct(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("outcome", pa.string()),
+        pa.field("time", pa.string()),
+        pa.field("new_message_id", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+_COLUMNS: "list[pa.Field[Any]]" = [
+    pa.field("plan_id", pa.string(), nullable=False),
+    pa.field("unit", pa.string(), nullable=False),
+    pa.field("chunk", pa.int64(), nullable=False),
+    pa.field("number", pa.int64(), nullable=False),
+    pa.field("run_id", pa.string()),
+    pa.field("who", pa.string()),
+    pa.field("reason", pa.string()),
+    pa.field("destination", pa.string()),
+    pa.field("time", pa.string()),
+    pa.field("ttl_seconds", pa.float64()),
+    pa.field("edits", pa.map_(pa.string(), pa.string())),
+    pa.field("is_canary", pa.bool_()),
+    pa.field("messages", pa.list_(pa.field("element", _MESSAGE))),
+]
+"""Columns are named like the JSON keys of claims and results.
+
+``messages`` has an element for each message of the claim, in the claim's order; where the result
+leaves a message out, all but ``message_id`` is null.
+"""
+
+_SCHEMA = pa.schema(_COLUMNS, metadata={"version": str(_VERSION)})
+
+_ATTEMPTS_AT_ONCE = 500
+"""With 100 messages each: about 10 MB of rows, and one row group of the file."""
+
+_CONCURRENT_READS = 8
+_DAMAGE = (pa.ArrowException, OSError)
+"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedFile:
+    """One compacted file, its bytes in memory."""
+
+    archive: Archive
+    path: str
+    parquet: pq.ParquetFile
+
+    @classmethod
+    def open(cls, archive: Archive, path: str) -> Self:
+        """Read the file at *path*.
+
+        Raises:
+            ArchiveError: it is gone, it cannot be read, or a newer version of this program wrote
+                it and changed what its columns mean.
+        """
+        content = archive.read(path)
+        if content is None:
+            raise ArchiveError(
+                f"archive {archive.root}: {path} was listed and is gone; the driver and all "
+                "executors must share the archive"
+            )
+        try:
+            parquet = pq.ParquetFile(pa.BufferReader(content))
+            metadata = parquet.schema_arrow.metadata or {}
+            require_version(archive, path, {"version": int(metadata.get(b"version", 1))})
+            if missing := _names(_SCHEMA) - _names(parquet.schema_arrow):
+                raise pa.ArrowInvalid(f"columns {sorted(missing)} are missing")
+        except (*_DAMAGE, ValueError, AttributeError) as error:
+            raise _unreadable(archive, path, error) from error
+        return cls(archive, path, parquet)
+
+    @property
+    def has_unknown_columns(self) -> bool:
+        """Whether a newer version of this program wrote it, with columns of its own."""
+        return bool(_names(self.parquet.schema_arrow) - _names(_SCHEMA))
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Decode the rows, 500 attempts at once.
+
+        Args:
+            columns: of the schema above; None for all.
+
+        Raises:
+            ArchiveError: the file is damaged.
+        """
+        try:
+            yield from self.parquet.iter_batches(
+                batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
+            )
+        except _DAMAGE as error:
+            raise _unreadable(self.archive, self.path, error) from error
+
+    def names(self) -> Iterator[AttemptName]:
+        """Return the name of each attempt."""
+        for batch in self.batches(AttemptName._fields):
+            columns = (batch.column(name).to_pylist() for name in AttemptName._fields)
+            yield from map(AttemptName._make, zip(*columns, strict=True))
+
+    def attempts_with(
+        self, field: str, ids: Collection[str]
+    ) -> Iterator[tuple[AttemptName, Attempt]]:
+        """Return the attempts in which *field* of some message is one of *ids*.
+
+        Raises:
+            ArchiveError: the file is damaged.
+        """
+        wanted = pa.array(ids, pa.string())
+        for batch in self.batches():
+            messages = batch.column("messages")
+            matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
+            rows = pc.unique(pc.list_parent_indices(messages).filter(matches))
+            try:
+                yield from map(_attempt, batch.take(rows).to_pylist())
+            except (ValueError, KeyError, TypeError) as error:
+                raise _unreadable(self.archive, self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFiles:
+    """What has to be read to know the ledgers of all plans.
+
+    Attributes:
+        compacted: the newest compacted file, None where there is none.
+        others: the attempts that it does not have.
+    """
+
+    compacted: CompactedFile | None
+    others: tuple[AttemptName, ...]
+
+
+def ledger_files(archive: Archive) -> LedgerFiles:
+    """List the ledgers of all plans, and open the newest compacted file.
+
+    Raises:
+        ArchiveError: as for ``CompactedFile.open``, or the archive cannot be listed.
+    """
+    paths = archive.list(LEDGER)
+    # The numbers have leading zeros, so the greatest text has the greatest number.
+    newest = max((path for path in paths if _FILE.fullmatch(path)), default=None)
+    compacted = CompactedFile.open(archive, newest) if newest else None
+    known = set(compacted.names()) if compacted else set()
+    names = filter(None, map(attempt_name, paths))
+    return LedgerFiles(compacted, tuple(name for name in names if name not in known))
+
+
+def read_attempts(
+    archive: Archive, names: Sequence[AttemptName]
+) -> Iterator[tuple[AttemptName, Attempt]]:
+    """Read claims and results, several at once; return them in the order of *names*.
+
+    Raises:
+        ArchiveError: one cannot be read, or is gone.
+    """
+
+    def read(name: AttemptName) -> tuple[AttemptName, Attempt]:
+        attempt = Ledger(archive, name.plan_id).attempt(name)
+        if attempt is None:
+            raise ArchiveError(
+                f"archive {archive.root}: the claim of attempt {name.number} at chunk "
+                f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
+                "driver and all executors must share the archive"
+            )
+        return name, attempt
+
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
+        for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
+            yield from executor.map(read, names[start : start + _ATTEMPTS_AT_ONCE])
+
+
+def compact_ledger(archive: Archive) -> tuple[str, ...]:
+    """Add the attempts that have finished since to a new compacted file; hold the plan lock.
+
+    Of several runs of one plan that do so at once, one writes the file. What it does not have is
+    added when the next run ends. Does not raise, so that no run fails after it has sent.
+
+    Returns:
+        A sentence for the operator where it could not be done. That harms nothing: readers open
+        more files.
+    """
+    try:
+        _compact(archive)
+    except (ArchiveError, pa.ArrowException, ValueError) as error:
+        # The last two: Parquet cannot hold a value, such as a reason that is not valid Unicode.
+        return (f"the ledger was not compacted, so later commands open more files: {error}",)
+    return ()
+
+
+def _compact(archive: Archive) -> None:
+    files = ledger_files(archive)
+    added = list(_finished(archive, files.others))
+    if not added:
+        return
+    if files.compacted and files.compacted.has_unknown_columns:
+        raise ArchiveError(
+            f"archive {archive.root}: {files.compacted.path} was written by a newer version of "
+            "this program; update the program"
+        )
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
+        for batch in files.compacted.batches() if files.compacted else ():
+            writer.write_table(pa.Table.from_batches([batch]).cast(_SCHEMA))
+        for batch in added:
+            writer.write_batch(batch)
+    archive.create(_path_after(files.compacted), sink.getvalue().to_pybytes())
+
+
+def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.RecordBatch]:
+    """Return a row for each of these attempts that has a result."""
+    for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
+        rows = [
+            _row(name, attempt)
+            for name, attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
+            if attempt.results is not None
+        ]
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+def _path_after(compacted: CompactedFile | None) -> str:
+    match = _FILE.fullmatch(compacted.path) if compacted else None
+    return f"{_FOLDER}/{int(match['number']) + 1 if match else 1:08d}.parquet"
+
+
+def _row(name: AttemptName, attempt: Attempt) -> dict[str, Any]:
+    ids = attempt.claim.message_ids
+    results = {one.message_id: values_of(one) for one in attempt.results or ()}
+    messages = [results.get(message_id, {"message_id": message_id}) for message_id in ids]
+    return {**name._asdict(), **values_of(attempt.claim), "messages": messages}
+
+
+def _attempt(row: dict[str, Any]) -> tuple[AttemptName, Attempt]:
+    name = AttemptName(*(row[column] for column in AttemptName._fields))
+    messages = row["messages"]
+    message_ids = [one["message_id"] for one in messages]
+    claim = claim_of({**row, "edits": dict(row["edits"]), "message_ids": message_ids})
+    results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
+    return name, Attempt(name.number, claim, results)
+
+
+def _names(schema: pa.Schema) -> set[str]:
+    """Return the names of all columns, and of the fields in ``messages``."""
+    inner = schema.field("messages").type.value_type if "messages" in schema.names else ()
+    return {*schema.names, *(f"messages.{field.name}" for field in inner)}
+
+
+def _unreadable(archive: Archive, path: str, error: Exception) -> ArchiveError:
+    return ArchiveError(
+        f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody changed "
+        "it: restore it, or remove it if no other file of the ledger was changed"
+    )

@@ -1,0 +1,76 @@
+"""Random ledgers: what many runs of two plans may have left, and how to write it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.compaction import ledger_files, read_attempts
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import (
+    Attempt,
+    AttemptName,
+    Claim,
+    Ledger,
+    Outcome,
+    Result,
+    attempt_names,
+    timestamp,
+)
+
+NOW = 1_700_000_000.0
+
+
+@dataclass(frozen=True)
+class Try:
+    """One attempt at a chunk of its own; *results* is None where its task was killed."""
+
+    plan_id: str
+    claim: Claim
+    results: tuple[Result, ...] | None
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+
+
+@st.composite
+def tries(draw: st.DrawFn) -> Try:
+    ids = draw(st.lists(st.integers(0, 30).map("m-{}".format), unique=True, max_size=8))
+    claim = Claim(
+        run_id=draw(texts),
+        who=draw(texts),
+        reason=draw(texts),
+        destination="https://q",
+        time=timestamp(NOW - draw(st.integers(0, 2000))),
+        message_ids=tuple(ids),
+        ttl_seconds=draw(st.floats(0, 3000)),
+        edits=draw(st.dictionaries(texts, texts, max_size=2)),
+        is_canary=draw(st.booleans()),
+    )
+    results = tuple(
+        Result(one, draw(st.sampled_from(Outcome)), timestamp(NOW), draw(texts), draw(texts))
+        for one in ids
+        if draw(st.booleans())
+    )
+    return Try(draw(st.sampled_from(["p-1", "p-2"])), claim, draw(st.sampled_from([results, None])))
+
+
+def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
+    for chunk, one in enumerate(made, first_chunk):
+        ledger = Ledger(archive, one.plan_id)
+        assert ledger.claim("g-1", chunk, 1, one.claim)
+        if one.results is not None:
+            ledger.record("g-1", chunk, 1, one.results)
+
+
+def uncompacted(archive: Archive) -> dict[AttemptName, Attempt]:
+    """What the claims and results say, whatever has been compacted."""
+    return dict(read_attempts(archive, attempt_names(archive)))
+
+
+def everything(archive: Archive, message_ids: Iterable[str]) -> dict[AttemptName, Attempt]:
+    """What readers find of these messages: in the compacted file, and beside it."""
+    files = ledger_files(archive)
+    compacted = files.compacted
+    found = compacted.attempts_with("message_id", set(message_ids)) if compacted else ()
+    return {**dict(found), **dict(read_attempts(archive, files.others))}

@@ -1,0 +1,292 @@
+"""Compacted or not, a ledger says the same; and the files before the last one stay as they were."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.compaction import compact_ledger, ledger_files
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import (
+    Attempt,
+    AttemptName,
+    Claim,
+    Ledger,
+    Outcome,
+    Result,
+    State,
+    states_of,
+    timestamp,
+)
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.lookup import find_attempts
+from spark_reprocess.errors import ArchiveError
+from tests.ledgers import NOW, Try, everything, tries, uncompacted, write
+
+TTL = 900.0
+FIRST = "ledger/compacted/00000001.parquet"
+SECOND = "ledger/compacted/00000002.parquet"
+
+
+def claim(*ids: str) -> Claim:
+    return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), ids)
+
+
+def sent(message_id: str) -> Result:
+    return Result(message_id, Outcome.SENT, timestamp(NOW), f"copy of {message_id}")
+
+
+def run_of(archive: Archive, chunk: int, *ids: str) -> None:
+    """What a run leaves that has sent one chunk."""
+    ledger = Ledger(archive, "p-1")
+    assert ledger.claim("g-1", chunk, 1, claim(*ids))
+    ledger.record("g-1", chunk, 1, [sent(one) for one in ids])
+
+
+def contents(archive: Archive) -> dict[str, bytes | None]:
+    return {path: archive.read(path) for path in archive.list("")}
+
+
+def others(archive: Archive) -> list[int]:
+    """The chunks whose claims readers open."""
+    return [name.chunk for name in ledger_files(archive).others]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+@given(st.lists(tries(), max_size=12), st.lists(tries(), max_size=12))
+def test_ledger_says_the_same_after_each_compaction(first: list[Try], then: list[Try]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        archive = open_archive(folder)
+        for made, first_chunk in ((first, 1), (then, len(first) + 1)):
+            write(archive, made, first_chunk)
+            assert compact_ledger(archive) == ()
+            ids = {one for each in (first + then) for one in each.claim.message_ids}
+
+            found = everything(archive, ids)
+
+            expected = {
+                name: attempt
+                for name, attempt in uncompacted(archive).items()
+                # Without a message an attempt says nothing.
+                if attempt.claim.message_ids or attempt.results is None
+            }
+            assert found == expected
+            assert states_of(found.values(), NOW, TTL) == states_of(expected.values(), NOW, TTL)
+
+
+def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
+    whole = replace(
+        claim("m-1", "m-2", "m-3"),
+        ttl_seconds=1234.5,
+        edits={"g-1": "abc", "g-2": "def"},
+        is_canary=True,
+    )
+    refused = Result("m-3", Outcome.FAILED, timestamp(NOW + 1), detail="InternalError")
+    ledger = Ledger(archive, "p-1")
+    ledger.claim("in-order-07", 12, 3, whole)
+    ledger.record("in-order-07", 12, 3, [sent("m-1"), refused])
+
+    compact_ledger(archive)
+
+    assert others(archive) == []
+    (found,) = find_attempts(archive, ["m-2"])
+    assert found.name == AttemptName("p-1", "in-order-07", 12, 3)
+    assert found.attempt == Attempt(3, whole, (sent("m-1"), refused))
+
+
+def test_claims_and_results_stay_as_they_are(archive: Archive) -> None:
+    """An older version of this program reads them alone."""
+    run_of(archive, 1, "m-1")
+    Ledger(archive, "p-2").claim("g-1", 1, 1, claim("m-2"))
+    before = contents(archive)
+
+    compact_ledger(archive)
+
+    after = contents(archive)
+    assert after.pop(FIRST)
+    assert after == before
+
+
+def test_attempt_without_a_result_waits_for_it_outside(archive: Archive) -> None:
+    slow = Ledger(archive, "p-1")
+    slow.claim("g-1", 1, 1, claim("m-1"))
+    run_of(archive, 2, "m-2")
+    compact_ledger(archive)
+    assert others(archive) == [1]
+
+    slow.record("g-1", 1, 1, [sent("m-1")])
+
+    assert states_of(everything(archive, ["m-2"]).values(), NOW, TTL) == {
+        "m-1": State.SENT,
+        "m-2": State.SENT,
+    }
+    compact_ledger(archive)
+    assert others(archive) == []
+
+
+def test_nothing_is_written_where_nothing_has_finished(archive: Archive) -> None:
+    compact_ledger(archive)
+    Ledger(archive, "p-1").claim("g-1", 1, 1, claim("m-1"))
+    compact_ledger(archive)
+    assert not any("compacted" in path for path in archive.list("ledger"))
+
+    run_of(archive, 2, "m-2")
+    compact_ledger(archive)
+    compact_ledger(archive)
+
+    assert [path for path in archive.list("ledger") if "compacted" in path] == [FIRST]
+
+
+def test_states_outlive_claims_that_somebody_deleted(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+    compact_ledger(archive)
+    for path in archive.list("ledger/plan_id=p-1"):
+        archive.remove(path)
+
+    assert states_of(everything(archive, ["m-1"]).values(), NOW, TTL) == {"m-1": State.SENT}
+
+
+def test_without_its_compacted_files_a_ledger_says_the_same(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+    compact_ledger(archive)
+    archive.remove(FIRST)
+
+    assert others(archive) == [1]
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbedArchive(LocalArchive):
+    """Does something before it creates a compacted file."""
+
+    before: Callable[[], None] = field(default=lambda: None)
+
+    def create(self, path: str, content: bytes) -> bool:
+        self.before()
+        return LocalArchive.create(self, path, content)
+
+
+def test_of_two_that_compact_at_once_one_wins_and_nothing_is_lost(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+
+    def other_operator() -> None:
+        run_of(archive, 2, "m-2")
+        assert compact_ledger(archive) == ()
+
+    assert compact_ledger(DisturbedArchive(archive.root, other_operator)) == ()
+
+    assert archive.list("ledger/compacted") == [FIRST]
+    assert others(archive) == []
+    run_of(archive, 3, "m-3")
+    compact_ledger(archive)
+    assert archive.list("ledger/compacted") == [FIRST, SECOND]
+    assert set(everything(archive, ["m-1", "m-2", "m-3"])) == set(uncompacted(archive))
+
+
+def test_loser_has_its_attempts_added_by_the_next_run(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+
+    def other_operator_that_started_earlier() -> None:
+        assert compact_ledger(archive) == ()
+        run_of(archive, 2, "m-2")
+
+    compact_ledger(DisturbedArchive(archive.root, other_operator_that_started_earlier))
+    assert others(archive) == [2]
+
+    compact_ledger(archive)
+    assert others(archive) == []
+
+
+def test_compaction_that_fails_is_noted_and_made_up_for(archive: Archive) -> None:
+    def full() -> None:
+        raise ArchiveError("archive: no space left on device")
+
+    run_of(archive, 1, "m-1")
+
+    (note,) = compact_ledger(DisturbedArchive(archive.root, full))
+
+    assert note == (
+        "the ledger was not compacted, so later commands open more files: archive: no space left "
+        "on device"
+    )
+    assert others(archive) == [1]
+    assert compact_ledger(archive) == ()
+    assert others(archive) == []
+
+
+def rewrite(archive: Archive, change: Callable[[pa.Table], pa.Table]) -> None:
+    path = Path(archive.root, FIRST)
+    pq.write_table(change(pq.ParquetFile(path).read()), path)
+
+
+def test_columns_of_a_newer_version_are_ignored_and_not_lost(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+    compact_ledger(archive)
+    rewrite(archive, lambda table: table.append_column("from_the_future", [["x"]]))
+    run_of(archive, 2, "m-2")
+
+    (note,) = compact_ledger(archive)
+
+    assert f"{FIRST} was written by a newer version of this program" in note
+    assert others(archive) == [2]
+    assert everything(archive, ["m-1"]) == uncompacted(archive)
+
+
+def test_file_of_a_greater_version_is_refused(archive: Archive) -> None:
+    run_of(archive, 1, "m-1")
+    compact_ledger(archive)
+    rewrite(archive, lambda table: table.replace_schema_metadata({"version": "2"}))
+
+    with pytest.raises(ArchiveError, match=r"written by a newer version of this program.*2"):
+        ledger_files(archive)
+    run_of(archive, 2, "m-2")
+    assert len(compact_ledger(archive)) == 1
+
+
+@pytest.mark.parametrize("columns", [["plan_id"], ["plan_id", "unit", "chunk", "number"]])
+def test_file_that_lacks_columns_is_named(archive: Archive, columns: list[str]) -> None:
+    run_of(archive, 1, "m-1")
+    compact_ledger(archive)
+    rewrite(archive, lambda table: table.select(columns))
+
+    with pytest.raises(ArchiveError, match=rf"{FIRST} cannot be read"):
+        ledger_files(archive)
+
+
+def test_file_that_is_no_parquet_is_named(archive: Archive) -> None:
+    archive.write(FIRST, b"no Parquet")
+
+    with pytest.raises(ArchiveError, match=rf"{FIRST} cannot be read .*; somebody changed it"):
+        ledger_files(archive)
+
+
+def test_damaged_page_is_named(archive: Archive) -> None:
+    run_of(archive, 1, *(f"m-{n}" for n in range(100)))
+    compact_ledger(archive)
+    path = Path(archive.root, FIRST)
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
+    path.write_bytes(content)
+
+    with pytest.raises(ArchiveError, match=rf"{FIRST} cannot be read"):
+        everything(archive, ["m-1"])
+
+
+def test_value_that_parquet_cannot_hold_is_noted(archive: Archive) -> None:
+    """A terminal with another encoding gives a reason like this one."""
+    Ledger(archive, "p-1").claim("g-1", 1, 1, replace(claim("m-1"), reason="caf\udce9"))
+    Ledger(archive, "p-1").record("g-1", 1, 1, [sent("m-1")])
+
+    (note,) = compact_ledger(archive)
+
+    assert "the ledger was not compacted" in note
+    assert others(archive) == [1]
