@@ -24,6 +24,11 @@ from spark_reprocess.analysis.groups import (
     totals_of,
 )
 from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.message_table import (
+    NUMBERING_COLUMNS,
+    REPORTS,
+    write_message_table,
+)
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
     groups_parquet,
@@ -41,6 +46,7 @@ from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
+from spark_reprocess.archive.reading import FILE
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
@@ -52,7 +58,6 @@ from spark_reprocess.spark.conditions import explained, matching
 
 __all__ = ["GROUPS_SCHEMA", "AnalyzeOptions", "analyze"]
 
-REPORTS = "reports"
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
 
@@ -118,14 +123,7 @@ def analyze(
         drains = drain_ids(archive)
         analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
         with explained(options.condition):
-            findings, digest = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
-        snapshot = Snapshot(
-            tuple(drains),
-            findings.messages,
-            digest,
-            options.condition,
-            options.policy.sha256 if options.policy else None,
-        )
+            findings, snapshot = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules = _rules(spark, options.policy, findings)
         if trouble := lock.trouble():
             raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
@@ -153,13 +151,13 @@ class _Analysis:
     now: datetime
     progress: Progress
 
-    def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, str]:
+    def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, Snapshot]:
         with self.progress("reading the archive", partial(_drains, len(drains))):
             rows, known = read_archive_set(self.spark, self.archive, drains)
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
-                matching(rows, self.options.where)
-            messages = matching(rows, self.options.condition)
+                matching(rows, self.options.where, hidden=[FILE])
+            messages = matching(rows, self.options.condition, hidden=[FILE])
         slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
         groups = group_rows(slim.where("NOT is_decided")).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -168,6 +166,8 @@ class _Analysis:
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             found = self._found(messages, slim.where("NOT is_decided"), listed, totals)
+            with self.progress("saving the groups", str):
+                table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
         finally:
             groups.unpersist()
             slim.unpersist()
@@ -187,7 +187,15 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
         )
-        return findings, known.sha256
+        snapshot = Snapshot(
+            tuple(drains),
+            known.messages,
+            known.sha256,
+            self.options.condition,
+            self.options.policy.sha256 if self.options.policy else None,
+            table_sha256,
+        )
+        return findings, snapshot
 
     def _slim(self, messages: DataFrame) -> DataFrame:
         states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)
@@ -196,9 +204,8 @@ class _Analysis:
             F.lit(True).alias("is_decided"),  # noqa: FBT003 - a value
         )
         has_error = F.coalesce("error_type", "error_message").isNotNull()
-        grouped = with_groups(
-            messages.withColumn("has_error", has_error), (*SLIM_COLUMNS, "has_error")
-        )
+        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *NUMBERING_COLUMNS, "has_error")))
+        grouped = with_groups(messages.withColumn("has_error", has_error), kept)
         is_decided = F.coalesce("is_decided", F.lit(False))  # noqa: FBT003 - a value
         return grouped.join(decided, "message_id", "left").withColumn("is_decided", is_decided)
 

@@ -102,6 +102,7 @@ def erased_of(
     drain_ids: Collection[str],
     where: str | None,
     found: Collection[str],
+    frozen: Collection[str] | None,
 ) -> list[ErasedOfPlan]:
     """Tell which messages of a plan have been erased, by erasure.
 
@@ -112,11 +113,15 @@ def erased_of(
         where: its condition; whether an erased message met it is known only of plans that lay in
             the archive when it was erased.
         found: the ids of its messages that are still there.
+        frozen: which of all erased messages its table names; None for a plan of version 1, where
+            *drain_ids* and *where* have to say it.
     """
     seen = set(found)
+    named = None if frozen is None else set(frozen)
     result: list[ErasedOfPlan] = []
     for one in erasures(archive):
-        ids = [m for m in _of_plan(one, plan_id, drain_ids, where) if m not in seen]
+        of_plan = _of_plan(one, plan_id, drain_ids, where) if named is None else one.drains
+        ids = [m for m in of_plan if m not in seen and (named is None or m in named)]
         seen.update(ids)
         if ids:
             arn = f" ({one.caller.caller_arn})" if one.caller.caller_arn else ""

@@ -21,10 +21,10 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import MessageSet, message_set
 from spark_reprocess.archive.reading import (
     DRAIN,
+    FILE,
     MESSAGES,
-    archive_rows,
     drain_folder,
-    rows_and_ids,
+    rows_and_columns,
 )
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
@@ -133,26 +133,33 @@ def read_archive(
         InputError: the archive has no messages, or lacks one of the drains.
         ArchiveError: a file of the archive is broken.
     """
-    return read_archive_set(spark, archive, wanted)[0]
+    return read_archive_set(spark, archive, wanted)[0].drop(FILE)
 
 
-def read_rows(spark: SparkSession, archive: Archive, wanted: Sequence[str]) -> DataFrame:
+def read_rows(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str], columns: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
     """Read the rows of the drains *wanted* as they were written: a message may have several.
 
-    Looks at none of them yet.
+    Reads nothing yet.
+
+    Returns:
+        The rows, and *columns* alone of the same rows.
 
     Raises:
         InputError: the archive has no messages, or lacks one of the drains.
     """
-    return archive_rows(spark, archive, _require_drains(archive, wanted))
+    drains = require_drains(archive, wanted)
+    rows, some = rows_and_columns(spark, archive, drains, columns)
+    return rows.drop(FILE), some
 
 
 def read_archive_set(
     spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
 ) -> tuple[DataFrame, MessageSet]:
-    """Read as ``read_archive`` does; return with it what its look at the ids has told."""
-    drains = _require_drains(archive, wanted)
-    rows, ids = rows_and_ids(spark, archive, drains)
+    """Read as ``read_archive`` does, with ``FILE``; also return the set of the ids."""
+    drains = require_drains(archive, wanted)
+    rows, ids = rows_and_columns(spark, archive, drains, ["message_id"])
     with explained(None):
         known = message_set(ids)
         if known.rows == known.messages:
@@ -161,7 +168,12 @@ def read_archive_set(
         return _one_row_per_message(rows, repeated, repeated.count()), known
 
 
-def _require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
+def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
+    """Return the drains *wanted*, or all.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
     existing = drain_ids(archive)
     if not existing:
         raise InputError(f"archive {archive.root}: holds no messages; run drain first")
@@ -179,7 +191,9 @@ def column_texts(column: DataFrame) -> list[str]:
 def _one_row_per_message(rows: DataFrame, repeated: DataFrame, how_many: int) -> DataFrame:
     ids = F.broadcast(repeated) if how_many <= _FEW_IDS else repeated
     once = rows.join(ids, "message_id", "left_anti")
-    order = Window.partitionBy("message_id").orderBy("drained_at", "drain_id", "receive_count")
+    order = Window.partitionBy("message_id").orderBy(
+        "drained_at", "drain_id", "receive_count", FILE
+    )
     copies = rows.join(ids, "message_id", "left_semi")
     ranked = copies.withColumn("_copy", F.row_number().over(order))
     first = ranked.where("_copy = 1").drop("_copy")

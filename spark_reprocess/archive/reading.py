@@ -30,6 +30,9 @@ from spark_reprocess.errors import ArchiveError
 MESSAGES = "messages"
 DRAIN = "drain_id="
 
+FILE = "file"
+"""A column that a read adds if it is asked for: the path of a row's file below the archive."""
+
 _BATCH_ROWS = 1000
 """A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
 
@@ -80,19 +83,20 @@ def archive_rows(
     return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
 
 
-def rows_and_ids(
-    spark: SparkSession, archive: Archive, drain_ids: Sequence[str]
+def rows_and_columns(
+    spark: SparkSession, archive: Archive, drain_ids: Sequence[str], columns: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Read the rows as ``archive_rows`` does, and their ``message_id`` alone, from the same files.
+    """Read the rows as ``archive_rows`` does, with ``FILE``, and *columns* alone of the same files.
 
     A file that a drain adds after this is in neither of the two.
     """
+    all_columns = (*ARROW_SCHEMA.names, FILE)
     if _spark_reads(spark, archive):
         rows = _rows_by_spark(spark, archive, drain_ids)
-        return rows, rows.select("message_id")
+        return rows.select(*all_columns, "drain_id"), rows.select(*columns)
     files = _files(archive, drain_ids)
-    rows = _rows_by_adapter(spark, archive, files, tuple(ARROW_SCHEMA.names))
-    return rows, _rows_by_adapter(spark, archive, files, ("message_id",)).select("message_id")
+    rows = _rows_by_adapter(spark, archive, files, all_columns)
+    return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
 
 
 def spark_path(archive: Archive, path: str) -> str:
@@ -115,10 +119,12 @@ def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
 
 
 def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+    path = F.concat(F.lit(f"{MESSAGES}/{DRAIN}"), "drain_id", F.lit("/"), "_metadata.file_name")
     return (
         spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
         .parquet(spark_path(archive, MESSAGES))
         .where(F.col("drain_id").isin(*drain_ids))
+        .withColumn(FILE, path)
     )
 
 
@@ -140,7 +146,7 @@ def _rows_by_adapter(
 ) -> DataFrame:
     table = pa.table({"path": [file[0] for file in files], "drain_id": [file[1] for file in files]})
     tasks = max(spark.sparkContext.defaultParallelism, len(files) // _FILES_PER_TASK)
-    all_fields = cast("StructType", StructType.fromDDL(SPARK_SCHEMA))
+    all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
     schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
     spread = spark.createDataFrame(table).repartition(tasks)
     return spread.mapInArrow(_FileReader(archive, tuple(columns)).read, schema)
@@ -162,18 +168,21 @@ class _FileReader:
         content = self.archive.read(path)
         if content is None:
             raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
-        names = [*self.columns, "drain_id"]
         for batch in self._decoded(path, content):
-            drain = pa.repeat(pa.scalar(drain_id), batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*batch.columns, drain], names=names)
+            known: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+            known["drain_id"] = pa.repeat(pa.scalar(drain_id), batch.num_rows)
+            known[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
+            names = [*self.columns, "drain_id"]
+            yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
 
     def _decoded(self, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(self.columns)):
+            columns = [name for name in self.columns if name != FILE]
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
                 # By name: a file lists its columns in its own order, and an old one lacks some.
-                arrays = [column_of(batch, name) for name in self.columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+                arrays = [column_of(batch, name) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=columns)
         except pa.ArrowException as error:
             raise ArchiveError(
                 f"archive {self.archive.root}: {path} cannot be read as Parquet "

@@ -4,12 +4,13 @@ Every archived copy with the same first id is deleted, in every drain. Who, when
 is recorded before the first file is changed, so that after a crash the next run completes what was
 begun.
 
-A plan's condition may say whom it is about. So the ids of the messages that stay take its place in
-each plan about these drains: the plan is about the same messages as before.
+A plan's condition may say whom it is about. So it is taken out of each plan about these drains:
+the plan's table names its messages. A version-1 plan has none; there the ids of the messages that
+stay take the condition's place.
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, caller
 from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.analysis.message_table import REPORTS, message_table
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import timestamp
@@ -33,7 +35,6 @@ from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder, drain_of
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import (
-    REPORTS,
     Report,
     remove_report,
     reports_of,
@@ -46,7 +47,10 @@ from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import explained, matching
 
 _MOST_NAMED = 10_000
-"""So many ids a plan can name in place of its condition."""
+"""So many ids a version-1 plan can name in place of its condition."""
+
+_ANY_MESSAGE = "message_id IS NOT NULL"
+"""In place of the condition of a plan with a table: it quotes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ class EraseSummary:
         deleted_files: deleted files of which a versioned bucket keeps a version with one of the
             messages.
         failures: items of the failure table; None without a table.
-        kept_conditions: plans that keep their condition: it chose too many messages to name.
+        kept_conditions: version-1 plans that keep their condition: it chose too many messages to
+            name.
     """
 
     erase_id: str
@@ -136,7 +141,7 @@ def erase(
             return found.summary
         begun, is_new = list(found.begun), found.is_new
         if is_new:
-            begun.append(_erasure(erase_id, options, found))
+            begun.append(_erasure(archive, erase_id, options, found))
             record_erasure(archive, begun[-1])
         with progress("erasing", lambda: f"{len(found.summary.drains)} drains"):
             rows = _rewrite(archive, begun, found, lock)
@@ -228,6 +233,9 @@ def _conditions(
         if report.plan is None or report.plan.snapshot.where is None:
             continue
         snapshot = report.plan.snapshot
+        if snapshot.table_sha256 is not None:
+            conditions[report.folder] = _ANY_MESSAGE
+            continue
         try:
             with explained(snapshot.where):
                 left = _chosen(rows, snapshot).join(_ids(rows, gone), "message_id", "left_anti")
@@ -282,13 +290,14 @@ def _drains(begun: Iterable[Erasure]) -> list[list[str]]:
     return [list(drains) for erasure in begun for drains in erasure.drains.values()]
 
 
-def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
+def _erasure(archive: Archive, erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
     gone = found.rows.join(_ids(found.rows, found.drains_by_id), on="message_id", how="left_semi")
     plans = {
         report.plan.plan_id: sorted(column_texts(_chosen(gone, report.plan.snapshot)))
         for report in found.reports
         if report.plan
         and report.plan.snapshot.where is not None
+        and report.plan.snapshot.table_sha256 is None
         and found.conditions.get(report.folder, "") is not None
     }
     return Erasure(
@@ -298,11 +307,38 @@ def _erasure(erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
         time=timestamp(time.time()),
         drains=found.drains_by_id,
         plans=plans,
-        groups=column_texts(with_groups(gone, ()).select("group_id").distinct()),
+        groups=sorted(_groups(archive, gone, found.reports)),
         caller=caller(gone.sparkSession.sparkContext.applicationId),
         other_ids=found.other_ids,
         failure_table=options.failure_table,
     )
+
+
+def _groups(archive: Archive, gone: DataFrame, reports: Sequence[Report]) -> set[str]:
+    """Into which groups the plans of these reports put the rows that go."""
+    ids = F.broadcast(gone.select("message_id"))
+    found: set[str] = set()
+    has_all_tables = True
+    for report in reports:
+        table = _table(archive, gone.sparkSession, report)
+        if table is None:
+            has_all_tables = False
+        else:
+            groups = table.join(ids, "message_id", "left_semi").select("group_id").distinct()
+            found.update(column_texts(groups))
+    if not has_all_tables:
+        found.update(column_texts(with_groups(gone, ()).select("group_id").distinct()))
+    return found
+
+
+def _table(archive: Archive, spark: SparkSession, report: Report) -> DataFrame | None:
+    if report.plan is None or report.plan.snapshot.table_sha256 is None:
+        return None
+    try:
+        return message_table(spark, archive, report.plan, saves=False)
+    except (InputError, ArchiveError):
+        # The plan cannot be redriven without its table, and may quote the messages all the same.
+        return None
 
 
 def _chosen(rows: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import yaml
 
+from spark_reprocess.analysis.message_table import REPORTS, TABLE
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import with_scalars
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 
-REPORTS = "reports"
 _PLAN = "plan.yaml"
 _ASIDE = "plan.yaml.aside"
 
@@ -46,12 +46,16 @@ class Report:
 
 
 def reports_of(archive: Archive) -> list[Report]:
-    """Find the archive's own reports; those that were written elsewhere are not known to it."""
+    """Find the archive's own reports; those that were written elsewhere are not known to it.
+
+    The table of a plan holds ids alone and is no part of its report: it stays.
+    """
     folders: dict[str, list[str]] = {}
     outdated = set(archive.outdated(REPORTS))
     for path in sorted({*archive.list(REPORTS), *outdated}):
         parts = path.split("/")
-        folders.setdefault("/".join(parts[:2]), []).append(path)
+        if TABLE not in parts[2:-1]:
+            folders.setdefault("/".join(parts[:2]), []).append(path)
     return [
         Report(
             folder,

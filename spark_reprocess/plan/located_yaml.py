@@ -130,5 +130,6 @@ def version_fault(found: object, known: int) -> str | None:
             f"version: {found} is newer than version {known}, the newest that this program "
             f"({__version__}) reads; update the program"
         )
-    is_known = type(found) is int and found == known
-    return None if is_known else f"version: {found!r}: must be {known}"
+    if type(found) is int and found >= 1:
+        return None
+    return f"version: {found!r}: must be {' or '.join(map(str, range(1, known + 1)))}"

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from spark_reprocess.editing.edit import Edit
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+"""The newest. A plan of version 1 names no table."""
 
 
 class Action(StrEnum):
@@ -29,6 +30,7 @@ class Snapshot:
         sha256: ``message_set.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
+        table_sha256: digest of the plan's ``messages.parquet``, in hex; None in version 1.
     """
 
     drain_ids: tuple[str, ...]
@@ -36,6 +38,7 @@ class Snapshot:
     sha256: str
     where: str | None = None
     policy_sha256: str | None = None
+    table_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,11 @@ class Plan:
     archive: str
     snapshot: Snapshot
     groups: tuple[PlannedGroup, ...]
+
+    @property
+    def version(self) -> int:
+        """The version of plan.yaml that says all of this."""
+        return 1 if self.snapshot.table_sha256 is None else PLAN_VERSION
 
     @property
     def edits(self) -> dict[str, Edit]:

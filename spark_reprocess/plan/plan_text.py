@@ -8,7 +8,7 @@ import yaml
 
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Style
-from spark_reprocess.plan.plan import PLAN_VERSION, Plan, PlannedGroup
+from spark_reprocess.plan.plan import Plan, PlannedGroup
 
 _NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
 """Characters that JSON allows and YAML refuses, or reads as the end of a line."""
@@ -51,11 +51,13 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
         "messages": plan.snapshot.messages,
         "sha256": plan.snapshot.sha256,
     }
+    if plan.snapshot.table_sha256 is not None:
+        snapshot["table_sha256"] = plan.snapshot.table_sha256
     if plan.snapshot.where is not None:
         snapshot["where"] = plan.snapshot.where
     if plan.snapshot.policy_sha256 is not None:
         snapshot["policy_sha256"] = plan.snapshot.policy_sha256
-    head = {"version": PLAN_VERSION, "plan_id": plan.plan_id, "archive": plan.archive}
+    head = {"version": plan.version, "plan_id": plan.plan_id, "archive": plan.archive}
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
     known = notes or {}
     groups = "\n".join(_group(group, known.get(group.group_id, ())) for group in plan.groups)

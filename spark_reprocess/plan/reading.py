@@ -147,6 +147,7 @@ def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: _EditReader) -> P
             sha256=snapshot["sha256"],
             where=snapshot.get("where"),
             policy_sha256=snapshot.get("policy_sha256"),
+            table_sha256=snapshot.get("table_sha256"),
         ),
         groups=tuple(
             PlannedGroup(
@@ -175,16 +176,17 @@ def _faults(raw: object, edits: _EditReader, sql_faults: SqlFaults | None) -> It
     if not _matches(_ID, raw.get("plan_id")):
         fault = f"plan_id: {raw.get('plan_id')!r}: must be 1 to 64 letters, digits, - and _"
         yield ("plan_id",), fault
-    yield from _snapshot_faults(raw.get("snapshot"), sql_faults)
+    yield from _snapshot_faults(raw.get("snapshot"), raw.get("version"), sql_faults)
     yield from _groups_faults(raw.get("groups"), edits)
 
 
-def _snapshot_faults(raw: object, sql_faults: SqlFaults | None) -> Iterator[Fault]:
+def _snapshot_faults(raw: object, version: object, sql_faults: SqlFaults | None) -> Iterator[Fault]:
     top = ("snapshot",)
     if not isinstance(raw, dict):
         yield top, "snapshot: must be a mapping with drain_ids, messages and sha256"
         return
-    yield from _key_faults("snapshot", top, raw, _SNAPSHOT_KEYS)
+    known_keys = _SNAPSHOT_KEYS if version == 1 else {*_SNAPSHOT_KEYS, "table_sha256"}
+    yield from _key_faults("snapshot", top, raw, known_keys)
     ids = raw.get("drain_ids")
     if not isinstance(ids, list) or not ids or not all(_matches(_ID, one) for one in ids):
         fault = "snapshot.drain_ids: must be a list of at least one drain id"
@@ -199,9 +201,9 @@ def _snapshot_faults(raw: object, sql_faults: SqlFaults | None) -> Iterator[Faul
         yield (*top, "where"), "snapshot.where: must be the text that analyze wrote"
     elif where is not None and sql_faults and (wrong := sql_faults.in_condition(where)):
         yield (*top, "where"), wrong
-    if "policy_sha256" in raw and not _matches(_DIGEST, raw["policy_sha256"]):
-        fault = "snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them"
-        yield (*top, "policy_sha256"), fault
+    for name, is_needed in (("policy_sha256", False), ("table_sha256", version != 1)):
+        if (is_needed or name in raw) and not _matches(_DIGEST, raw.get(name)):
+            yield (*top, name), f"snapshot.{name}: must be 64 hex digits, as analyze wrote them"
 
 
 def _groups_faults(raw: object, edits: _EditReader) -> Iterator[Fault]:

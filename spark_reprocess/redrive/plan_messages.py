@@ -1,4 +1,4 @@
-"""A plan's messages: the frozen set, checked against the archive, and the fate of each."""
+"""A plan's messages: its table, joined with the archive and checked against what it froze."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.grouping import with_groups
-from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of
+from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import message_set
-from spark_reprocess.archive.message_store import column_texts
+from spark_reprocess.archive.message_store import column_texts, read_archive, read_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, Tally
@@ -25,29 +24,52 @@ from spark_reprocess.redrive.selection import (
     WORK,
     has_room,
     parked_queue,
+    with_chunks,
 )
-from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import matching
 
 _DETAILS = 4
 """So many causes of one hindrance are named."""
 
 
+_RESOLVING_COLUMNS = (*ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
+"""What decides about a message beside the plan's table. A body does not."""
+
+
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class PlanMessages:
     """The messages that a plan froze, but for those that were erased since.
 
     Attributes:
         plan: the one that froze them.
-        messages: their rows, as long as ``check`` does not say otherwise.
+        rows: of its drains, as they are in the archive. Others than the plan's may be among them.
+        numbered: ``ORDER_COLUMNS``, ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
+            ``group_id`` and ``POSITION`` of each message, as long as ``check`` does not object.
         erased: the ids of those that are gone.
         notes: who erased how many, a sentence each.
     """
 
     plan: Plan
-    messages: DataFrame
+    rows: DataFrame
+    numbered: DataFrame
     erased: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def selected(self, where: str | None) -> DataFrame:
+        """Add to ``numbered`` the column ``selected``: whether *where* takes the message.
+
+        Raises:
+            InputError: *where* is no condition over the archive's columns.
+        """
+        if where is None:
+            return self.numbered.withColumn("selected", F.lit(True))  # noqa: FBT003 - a value
+        rows = self.rows
+        if self.plan.snapshot.where is not None:
+            # A condition that fails on a message of others is no reason to stop.
+            rows = rows.join(self.numbered.select("message_id"), "message_id", "left_semi")
+        chosen = matching(rows, where).select("message_id", F.lit(True).alias("selected"))  # noqa: FBT003
+        joined = self.numbered.join(chosen, on="message_id", how="left")
+        return joined.withColumn("selected", F.col("selected").isNotNull())
 
     def check(self, ids: DataFrame) -> bool:
         """Hold *ids*, which has the ``message_id`` of each row, against what the plan froze.
@@ -72,44 +94,60 @@ class Frozen:
         return found.rows == found.messages
 
 
-def frozen_messages(archive: Archive, plan: Plan, rows: DataFrame) -> Frozen:
-    """Choose among the *rows* of the plan's drains those of the messages that it froze."""
-    messages = matching(rows, plan.snapshot.where, Place.PLAN_WHERE)
-    gone = _erased_since(archive, plan, messages)
+def plan_messages(
+    archive: Archive, plan: Plan, table: DataFrame, max_message_bytes: int, *, each_once: bool
+) -> PlanMessages:
+    """Join a plan's *table* with the archive. Looks only at messages that were erased.
+
+    Args:
+        archive: which holds the messages.
+        plan: the plan.
+        table: see ``message_table``.
+        max_message_bytes: within which a message ``has_room`` for counter and context.
+        each_once: whether a message that a crash left in two files comes once. This looks at all
+            ids first.
+
+    Raises:
+        InputError: the archive lacks one of the plan's drains.
+    """
+    spark, drains = table.sparkSession, plan.snapshot.drain_ids
+    if each_once:
+        rows = read_archive(spark, archive, drains)
+        columns = rows.select(*_RESOLVING_COLUMNS)
+    else:
+        rows, columns = read_rows(spark, archive, drains, _RESOLVING_COLUMNS)
+    # All messages of its drains are the plan's if it has no condition: ``check`` wants to see them.
+    how = "left" if plan.snapshot.where is None else "inner"
+    places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
+    numbered = (
+        columns.withColumns({"has_room": has_room(max_message_bytes), PARKED_QUEUE: parked_queue()})
+        .drop("attributes", "body_bytes", "queue_url")
+        .join(places, on="message_id", how=how)
+    )
+    gone = _erased_since(archive, plan, table, columns)
     erased = [message_id for one in gone for message_id in one.message_ids]
-    return Frozen(plan, messages, tuple(erased), tuple(one.sentence for one in gone))
+    notes = tuple(one.sentence for one in gone)
+    return PlanMessages(plan, rows, numbered, tuple(erased), notes)
 
 
-def _erased_since(archive: Archive, plan: Plan, messages: DataFrame) -> list[ErasedOfPlan]:
+def _erased_since(
+    archive: Archive, plan: Plan, table: DataFrame, rows: DataFrame
+) -> list[ErasedOfPlan]:
     """Who erased which of the plan's messages. Brings those ids alone to the driver."""
-    of_plan = (archive, plan.plan_id, plan.snapshot.drain_ids, plan.snapshot.where)
-    erased = [message_id for one in erased_of(*of_plan, ()) for message_id in one.message_ids]
+    erased = {message_id for one in erasures(archive) for message_id in one.drains}
     if not erased:
         return []
-    ids = F.broadcast(_ids(messages.sparkSession, erased))
-    still_there = column_texts(messages.select("message_id").join(ids, "message_id", "left_semi"))
-    return erased_of(*of_plan, still_there)
+    ids = F.broadcast(_ids(table.sparkSession, sorted(erased)))
+    found = column_texts(rows.select("message_id").join(ids, "message_id", "left_semi"))
+    frozen = None
+    if plan.snapshot.table_sha256 is not None:
+        frozen = column_texts(table.select("message_id").join(ids, "message_id", "left_semi"))
+    snapshot = plan.snapshot
+    return erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found, frozen)
 
 
 def _ids(spark: SparkSession, message_ids: Sequence[str]) -> DataFrame:
     return spark.createDataFrame(pa.table({"message_id": pa.array(message_ids, pa.string())}))
-
-
-def grouped_messages(messages: DataFrame, where: str | None, max_message_bytes: int) -> DataFrame:
-    """Keep what a plan needs of each message; add its group, and whether *where* selects it.
-
-    ``has_room`` says whether it can carry counter and context within *max_message_bytes*.
-
-    Raises:
-        InputError: *where* is no condition over the archive's columns.
-    """
-    derived = {"has_room": has_room(max_message_bytes), PARKED_QUEUE: parked_queue()}
-    slim = with_groups(messages.withColumns(derived), (*ORDER_COLUMNS, *SOURCE_COLUMNS, *derived))
-    if where is None:
-        return slim.withColumn("selected", F.lit(True))  # noqa: FBT003 - a value
-    chosen = matching(messages, where).select("message_id", F.lit(True).alias("selected"))  # noqa: FBT003
-    joined = slim.join(chosen, on="message_id", how="left")
-    return joined.withColumn("selected", F.col("selected").isNotNull())
 
 
 def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bool) -> DataFrame:

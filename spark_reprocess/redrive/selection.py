@@ -17,11 +17,10 @@ from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.reading import arrival_order
 
 CHUNK_MESSAGES = 100
-_UNIT_MESSAGES = 1000
-_MOST_UNITS = 64
 
 POSITION = ("unit", "chunk", "place")
 
@@ -186,26 +185,20 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def in_order_units(messages: int) -> int:
-    """How many units a plan of so many messages has for a FIFO queue: 1 to 64."""
-    return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
-
-
 def number_chunks(grouped: DataFrame, units: int | None) -> DataFrame:
-    """Add ``unit, chunk, place``: where each message stands in the plan, the same in every run.
+    """Add ``unit, chunk, place`` to messages of no plan, the same in every run.
 
-    Within a unit messages stand in the order in which SQS got them, 100 to a chunk. With *units*
-    None a unit is a group. For a FIFO queue, where a message group may be spread over several
-    groups of the plan, there are so many units, and each is a share of the message groups, by a
-    hash of their ids. It goes to one task, so that their order is kept.
+    With *units* None a unit is a group. Else there are so many, and each is a share of the message
+    groups. It goes to one task, so that their order is kept.
     """
-    order = Window.partitionBy("unit").orderBy(*arrival_order())
-    unit = F.col("group_id") if units is None else _in_order_unit(units)
-    return (
-        grouped.withColumn("unit", unit)
-        .withColumn("place", F.row_number().over(order) - 1)
-        .withColumn("chunk", F.floor(F.col("place") / CHUNK_MESSAGES) + 1)
-    )
+    unit = F.col("group_id") if units is None else in_order_unit(units)
+    return with_chunks(with_positions(grouped, unit))
+
+
+def with_chunks(positioned: DataFrame) -> DataFrame:
+    """Put ``chunk``, from 1, and ``place`` in place of ``position``; a chunk has 100 messages."""
+    chunk = F.floor(F.col("position") / CHUNK_MESSAGES) + 1
+    return positioned.withColumn("chunk", chunk).withColumnRenamed("position", "place")
 
 
 def with_fates(
@@ -289,11 +282,6 @@ def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFr
         .withColumn("fate", F.when(waits, Fate.WAITS).otherwise(F.col("fate")))
         .drop("_first")
     )
-
-
-def _in_order_unit(units: int) -> Column:
-    group = F.coalesce("message_group_id", F.lit("")).cast("binary")
-    return F.format_string("in-order-%02d", F.crc32(group) % units)
 
 
 def _lookup(key: Column, values: Mapping[str, str]) -> Column:

@@ -9,15 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import (
-    column_texts,
-    drain_ids,
-    read_archive,
-    read_rows,
-)
+from spark_reprocess.archive.message_store import column_texts, drain_ids
 from spark_reprocess.archive.reading import archive_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -27,10 +23,9 @@ from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_fau
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import (
-    Frozen,
-    frozen_messages,
-    grouped_messages,
+    PlanMessages,
     hindered,
+    plan_messages,
 )
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.redrive.selection import (
@@ -39,8 +34,6 @@ from spark_reprocess.redrive.selection import (
     WORK,
     Fate,
     Queues,
-    in_order_units,
-    number_chunks,
     parked_queue,
     with_fates,
     with_waiting,
@@ -53,7 +46,8 @@ class Weighed:
     """A plan's messages and their fates.
 
     Attributes:
-        messages: the archive's rows of exactly the plan's messages.
+        messages: the archive's rows of the plan's drains, one for each message. Others than the
+            plan's may be among them; ``fates`` has none of those.
         fates: one row per message; see ``selection.with_fates``. Persisted.
         planned: how many messages of each group have which fate.
         hindered: what stands in the way of messages, with the ids of the first few.
@@ -114,7 +108,7 @@ def weighed(
             # A group that was erased as a whole is named in the plan and has no message.
             planned = _counted(fates) if frozen.notes else _planned(plan, fates)
             problems = (*hindered(fates, planned), *_unedited(fates, planned))
-        yield Weighed(frozen.messages, fates, planned, problems, frozen.notes)
+        yield Weighed(frozen.rows, fates, planned, problems, frozen.notes)
 
 
 def _weigh(
@@ -124,30 +118,30 @@ def _weigh(
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-) -> tuple[Frozen, DataFrame]:
+) -> tuple[PlanMessages, DataFrame]:
     """Return the plan's messages, and the fate of each, persisted.
 
-    What is weighed tells whether these are the plan's messages: to look at their ids before would
-    be to read the archive once more. Only after a crash has a message several rows; then one of
-    them is chosen, and all is weighed again.
+    The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
+    a message has several rows; then one of them is chosen, and the pass is repeated.
     """
+    table = message_table(spark, archive, plan, saves=options.execute).persist()
 
-    def attempt(rows: DataFrame) -> tuple[Frozen, DataFrame, bool]:
-        frozen = frozen_messages(archive, plan, rows)
-        fates = _fates(frozen.messages, archive, plan, options, queues, editor).persist()
+    def attempt(*, each_once: bool) -> tuple[PlanMessages, DataFrame, bool]:
+        frozen = plan_messages(archive, plan, table, queues.room_bytes, each_once=each_once)
+        fates = _fates(frozen, archive, options, queues, editor).persist()
         try:
             return frozen, fates, frozen.check(fates)
         except BaseException:
             fates.unpersist()
             raise
 
-    drains, where = plan.snapshot.drain_ids, plan.snapshot.where
-    # A condition chose among messages, not among rows: those of one message may differ.
-    read = read_rows if where is None else read_archive
-    frozen, fates, is_settled = attempt(read(spark, archive, drains))
-    if not is_settled:
-        fates.unpersist()
-        frozen, fates, _ = attempt(read_archive(spark, archive, drains))
+    try:
+        frozen, fates, is_settled = attempt(each_once=False)
+        if not is_settled:
+            fates.unpersist()
+            frozen, fates, _ = attempt(each_once=True)
+    finally:
+        table.unpersist()
     return frozen, fates
 
 
@@ -160,20 +154,13 @@ def _expressions(plan: Plan) -> list[str]:
 
 
 def _fates(
-    messages: DataFrame,
-    archive: Archive,
-    plan: Plan,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
+    frozen: PlanMessages, archive: Archive, options: RedriveOptions, queues: Queues, editor: Editor
 ) -> DataFrame:
-    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
-    grouped = grouped_messages(messages, options.where, queues.room_bytes)
-    units = in_order_units(plan.snapshot.messages) if queues.is_fifo else None
-    numbered = number_chunks(grouped, units)
+    plan, spark, ttl = frozen.plan, frozen.rows.sparkSession, options.claim_ttl_seconds
+    numbered = frozen.selected(options.where)
     states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
     fates = with_fates(
-        with_edit_faults(numbered, messages, editor),
+        with_edit_faults(numbered, frozen.rows, editor),
         states,
         plan.actions,
         queues,

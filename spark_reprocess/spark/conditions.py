@@ -23,14 +23,18 @@ from spark_reprocess.spark.interrupts import CANCELLED
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 
 
-def matching(rows: DataFrame, where: str | None, place: Place = Place.WHERE) -> DataFrame:
+def matching(
+    rows: DataFrame, where: str | None, place: Place = Place.WHERE, hidden: Sequence[str] = ()
+) -> DataFrame:
     """Keep the rows for which *where*, which comes from *place*, is true.
+
+    The columns *hidden* stay in the result, and *where* cannot name them.
 
     Raises:
         InputError: *where* is not SQL, names an unknown column, or has something that is not
             allowed; see ``allowed_sql``.
     """
-    return rows if where is None else rows.where(condition(rows, where, place))
+    return rows if where is None else rows.where(condition(rows.drop(*hidden), where, place))
 
 
 def condition(rows: DataFrame, where: str, place: Place) -> Column:

@@ -39,10 +39,16 @@ def archive_of(
     folder: Path,
     messages: Sequence[Message],
     drain_id: str = DRAIN_ID,
-    drained_from: str = queue_url("parked"),
+    drained_from: str | None = None,
 ) -> Archive:
-    """An archive as a drain of that parked queue would have left it."""
+    """An archive as a drain of that parked queue would have left it.
+
+    Without *drained_from*, a queue of the kind that the messages are of: FIFO queues alone number
+    them.
+    """
     archive = open_archive(str(folder))
+    is_fifo = any("SequenceNumber" in one.system for one in messages)
+    drained_from = drained_from or queue_url("parked.fifo" if is_fifo else "parked")
     drained_at = datetime.fromtimestamp(NOW, UTC)
     rows = [to_row(one, drained_from, drained_at) for one in messages]
     write_messages(archive, drain_id, 0, rows)

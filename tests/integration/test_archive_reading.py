@@ -8,7 +8,7 @@ import pytest
 from spark_reprocess.archive import reading
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import MessageSet, digest, message_set
-from spark_reprocess.archive.reading import archive_rows, rows_and_ids
+from spark_reprocess.archive.reading import FILE, archive_rows, rows_and_columns
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -42,16 +42,18 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     by_spark: bool,
 ) -> None:
     monkeypatch.setattr(reading, "_spark_reads", lambda *_: by_spark)
-    rows, ids = rows_and_ids(spark, archive, DRAINS)
+    rows, ids = rows_and_columns(spark, archive, DRAINS, ["message_id"])
     archive_of(tmp_path, [parked(90)], DRAINS[0])
 
     assert sorted(row[0] for row in ids.collect()) == sorted(
         row["message_id"] for row in rows.collect()
     )
-    assert rows_and_ids(spark, archive, DRAINS)[0].count() == rows.count() + 1
+    again, _ = rows_and_columns(spark, archive, DRAINS, ["message_id"])
+    assert again.count() == rows.count() + 1
+    assert {row[0] for row in rows.select(FILE).collect()} < set(archive.list("messages"))
 
 
-@pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at",)])
+@pytest.mark.parametrize("columns", [None, ("body", "attributes", "message_id"), ("sent_at", FILE)])
 def test_both_readers_give_the_same_rows(
     spark: "SparkSession",
     archive: Archive,

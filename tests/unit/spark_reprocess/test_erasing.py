@@ -195,16 +195,26 @@ def test_erased_messages_of_a_plan_are_told(tmp_path: Path) -> None:
     record_erasure(archive, erasure("e-2", "b", "c"))
 
     def told(where: str | None, drains: list[str], *found: str) -> list[tuple[str, ...]]:
-        return [one.message_ids for one in erased_of(archive, "p", drains, where, found)]
+        return [one.message_ids for one in erased_of(archive, "p", drains, where, found, None)]
 
     assert told(None, [DRAIN]) == [("a", "b"), ("c",)]
     assert told(None, [DRAIN], "a") == [("b",), ("c",)]
     assert told(None, ["another"]) == []
     assert told("x = 1", [DRAIN]) == [("b",), ("c",)]
-    (first, _) = erased_of(archive, "p", [DRAIN], None, [])
+    (first, _) = erased_of(archive, "p", [DRAIN], None, [], None)
     assert first.sentence == (
         "2 messages were erased since, by me@here at 2026-11-21T12:00:00+00:00 (e-1)"
     )
+
+
+def test_table_of_a_plan_says_which_erased_messages_were_its_own(tmp_path: Path) -> None:
+    """Also of a plan with a condition that was not in the archive when they were erased."""
+    archive = open_archive(str(tmp_path))
+    record_erasure(archive, erasure("e-1", "a", "b", "c"))
+
+    (one,) = erased_of(archive, "elsewhere", [DRAIN], "x = 1", ["c"], frozen=["a", "c"])
+
+    assert one.message_ids == ("a",)
 
 
 def test_record_that_was_changed_is_an_error(tmp_path: Path) -> None:

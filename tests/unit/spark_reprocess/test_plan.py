@@ -17,7 +17,9 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.reading import SqlFaults, plan_faults, read_plan
 
-SNAPSHOT = Snapshot(("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]))
+SNAPSHOT = Snapshot(
+    ("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]), table_sha256=digest(["table"])
+)
 
 hostile = st.text(max_size=80) | st.sampled_from(
     [
@@ -120,38 +122,59 @@ def test_every_fault_is_named_at_once() -> None:
         {"id": "g-1", "action": "leave", "aktion": "redrive"},
         {"action": "leave"},
     ]
-    snapshot = {"drain_ids": [], "messages": -1, "sha256": "abc", "policy_sha256": 7}
+    snapshot = {
+        "drain_ids": [],
+        "messages": -1,
+        "sha256": "abc",
+        "policy_sha256": 7,
+        "table_sha256": "abc",
+    }
 
     faults = faults_of({"version": 0, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
     assert faults == [
-        "line 1: version: 0: must be 1",
+        "line 1: version: 0: must be 1 or 2",
         "line 2: plan_id: '../x': must be 1 to 64 letters, digits, - and _",
         "line 4: snapshot.drain_ids: must be a list of at least one drain id",
         "line 5: snapshot.messages: -1: must be a whole number of at least 0",
         "line 6: snapshot.sha256: must be 64 hex digits, as analyze wrote them",
         "line 7: snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them",
-        "line 10: group g-1: action 'redrvie': must be leave, redrive, discard",
-        "line 11: group g-1: is in the plan twice",
-        "line 13: group g-1: 'aktion' is not known in this version; remove it",
-        "line 14: groups: entry 3: must be a mapping with id and action",
+        "line 8: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them",
+        "line 11: group g-1: action 'redrvie': must be leave, redrive, discard",
+        "line 12: group g-1: is in the plan twice",
+        "line 14: group g-1: 'aktion' is not known in this version; remove it",
+        "line 15: groups: entry 3: must be a mapping with id and action",
     ]
 
 
 def test_plan_of_a_newer_version_names_both_and_says_what_to_do() -> None:
     """And nothing else: what this program does not know in it may well be right."""
-    newer = raw(version=2, canary=5, groups=[{"id": "g-1", "action": "postpone"}])
+    newer = raw(version=3, canary=5, groups=[{"id": "g-1", "action": "postpone"}])
 
     (fault,) = faults_of(newer)
     assert fault == (
-        "line 1: version: 2 is newer than version 1, the newest that this program "
+        "line 1: version: 3 is newer than version 2, the newest that this program "
         f"({__version__}) reads; update the program"
     )
 
 
 @pytest.mark.parametrize("version", ["1", 1.0, True, None, [1], -1])
 def test_version_is_a_whole_number(version: object) -> None:
-    assert faults_of(raw(version=version))[0].endswith(f"version: {version!r}: must be 1")
+    assert faults_of(raw(version=version))[0].endswith(f"version: {version!r}: must be 1 or 2")
+
+
+def test_plan_of_version_1_names_no_table() -> None:
+    first = plan(group("g-1"))
+    first = replace(first, snapshot=replace(first.snapshot, table_sha256=None))
+    text = plan_text(first)
+
+    assert (first.version, yaml.safe_load(text)["version"]) == (1, 1)
+    assert read_plan(text) == first
+    assert faults_in(text.replace("version: 1", "version: 2")) == [
+        "line 24: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them"
+    ]
+    (fault,) = faults_of(raw(version=1))
+    assert fault.endswith("snapshot: 'table_sha256' is not known in this version; remove it")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""The table ``messages.parquet`` of a plan: the group and the position of each message it froze.
+
+``analyze`` writes it, and later verbs join it, so that no body is grouped twice. It is in the
+archive, found by the plan's id, wherever the report is. It holds ids alone, no content, and stays
+when a message is erased: a position never changes.
+
+Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``numbered``;
+``file``: path below the archive's root of the file with the message. Where a message has several
+rows, it is the file of the one that is kept. Erasing a message replaces its file by one with
+another name.
+"""
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_store import read_archive_set, require_drains
+from spark_reprocess.archive.reading import FILE, arrival_order
+from spark_reprocess.archive.tables import read_table, table_digest, write_table
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Plan, Snapshot
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import matching
+
+REPORTS = "reports"
+TABLE = "messages.parquet"
+
+NUMBERING_COLUMNS = (
+    "message_id",
+    "message_group_id",
+    "sequence_number",
+    "sent_at",
+    "queue_url",
+    FILE,
+)
+"""What ``numbered`` needs of each message beside its ``group_id``."""
+
+_COLUMNS = f"message_id string, group_id string, unit string, position long, {FILE} string"
+_UNIT_MESSAGES = 1000
+_MOST_UNITS = 64
+
+
+def table_folder(plan_id: str) -> str:
+    """Where a plan's table is, below the archive's root."""
+    return f"{REPORTS}/{plan_id}/{TABLE}"
+
+
+def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
+    """Number the messages of a plan and save their table; return its digest.
+
+    Args:
+        grouped: ``NUMBERING_COLUMNS`` and ``group_id``, one row for each message.
+        archive: which holds the messages.
+        plan_id: of the plan.
+        messages: how many the plan froze.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    return write_table(numbered(grouped, messages), archive, table_folder(plan_id))
+
+
+def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: bool) -> DataFrame:
+    """Return the table of *plan*. Lazy.
+
+    The table of a version-1 plan is computed, once: *saves* says whether this call may save it.
+
+    Raises:
+        InputError: the archive lacks the plan's table, or has another one under its id, or lacks
+            one of its drains.
+        ArchiveError: the table or the archive cannot be read or written.
+    """
+    folder, digest = table_folder(plan.plan_id), plan.snapshot.table_sha256
+    saved = table_digest(archive, folder)
+    if digest is not None and saved is None:
+        require_drains(archive, plan.snapshot.drain_ids)
+        raise InputError(
+            f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
+            "removed it, or this is another archive: analyze again"
+        )
+    if saved is None:
+        grouped = _grouped(spark, archive, plan.snapshot)
+        if not saves:
+            return numbered(grouped, plan.snapshot.messages)
+        digest = write_message_table(grouped, archive, plan.plan_id, plan.snapshot.messages)
+    return read_table(spark, archive, folder, _COLUMNS, digest)
+
+
+def numbered(grouped: DataFrame, messages: int) -> DataFrame:
+    """Return the table's columns: where each message is in a plan of so many, the same always.
+
+    A unit is a group. Of a FIFO parked queue, where a message group may be spread over several
+    groups of the plan, a unit is a share of the message groups, by a hash of their ids.
+    """
+    is_ordered = F.col("message_group_id").isNotNull() & F.rtrim("queue_url", F.lit("/")).endswith(
+        ".fifo"
+    )
+    unit = F.when(is_ordered, in_order_unit(in_order_units(messages))).otherwise(F.col("group_id"))
+    return with_positions(grouped, unit).select("message_id", "group_id", "unit", "position", FILE)
+
+
+def with_positions(rows: DataFrame, unit: Column) -> DataFrame:
+    """Add ``unit``, and ``position``: the place within it, from 0, as SQS got the messages."""
+    order = Window.partitionBy("unit").orderBy(*arrival_order())
+    return rows.withColumn("unit", unit).withColumn("position", F.row_number().over(order) - 1)
+
+
+def in_order_units(messages: int) -> int:
+    """How many units a plan of so many messages has for a FIFO queue: 1 to 64."""
+    return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
+
+
+def in_order_unit(units: int) -> Column:
+    """Which of so many units a message group is in."""
+    group = F.coalesce("message_group_id", F.lit("")).cast("binary")
+    return F.format_string("in-order-%02d", F.crc32(group) % units)
+
+
+def _grouped(spark: SparkSession, archive: Archive, snapshot: Snapshot) -> DataFrame:
+    """Group what is left in the archive of the messages that a version-1 plan froze."""
+    rows, _ = read_archive_set(spark, archive, snapshot.drain_ids)
+    frozen = matching(rows, snapshot.where, Place.PLAN_WHERE, hidden=[FILE])
+    return with_groups(frozen, NUMBERING_COLUMNS)

@@ -1,0 +1,213 @@
+"""``messages.parquet``: which group and chunk each message of a plan is in, decided once."""
+
+import random
+from binascii import crc32
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from spark_reprocess.analysis.message_table import (
+    NUMBERING_COLUMNS,
+    in_order_units,
+    message_table,
+    numbered,
+    table_folder,
+)
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.reading import FILE
+from spark_reprocess.archive.tables import parts_of, table_digest
+from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import read_plan
+from tests.builders import NOW, queue_url
+from tests.integration.desk import Desk, MakeDesk, standard
+from tests.integration.spark_world import analyzed, archive_of, parked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+
+GROUPED = (
+    "message_id string, message_group_id string, sequence_number string, sent_at timestamp, "
+    f"queue_url string, {FILE} string, group_id string"
+)
+
+
+def rows_of(messages: int, seed: int) -> list[Row]:
+    """Messages of a standard and a FIFO parked queue, some of them sent at the same moment."""
+    draw = random.Random(seed)
+    rows = []
+    for number in range(messages):
+        is_fifo = draw.random() < 0.7
+        has_group = is_fifo or draw.random() < 0.5
+        rows.append(
+            {
+                "message_id": f"m-{draw.randrange(10**9):09d}-{number}",
+                "message_group_id": f"g-{draw.randrange(20)}" if has_group else None,
+                "sequence_number": str(draw.randrange(90, 200)) if is_fifo else None,
+                "sent_at": datetime.fromtimestamp(NOW + draw.randrange(9), UTC),
+                "queue_url": queue_url("parked.fifo" if is_fifo else "parked"),
+                FILE: f"messages/drain_id=d/{number % 3}.parquet",
+                "group_id": f"s-{draw.randrange(4)}",
+            }
+        )
+    return rows
+
+
+def as_the_rule_says(rows: list[Row], messages: int) -> dict[str, tuple[str, str, int]]:
+    """The rule of the docstrings, without Spark. Claims of earlier plans depend on each part."""
+    units: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        unit = row["group_id"]
+        if row["message_group_id"] is not None and row["queue_url"].endswith(".fifo"):
+            share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
+            unit = f"in-order-{share:02d}"
+        units[unit].append(row)
+    found = {}
+    for unit, members in units.items():
+        members.sort(key=_order)
+        for position, row in enumerate(members):
+            found[row["message_id"]] = (row["group_id"], unit, position)
+    return found
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    number = row["sequence_number"]
+    has_number = (1, len(number), number) if number else (0, 0, "")
+    return (*has_number, row["sent_at"], row["message_id"])
+
+
+@pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
+def test_numbering_depends_on_the_messages_alone(
+    spark: "SparkSession", messages: int, seed: int
+) -> None:
+    rows = rows_of(300, seed)
+    for turn in range(2):
+        random.Random(turn).shuffle(rows)
+        given = [tuple(row[name] for name in (*NUMBERING_COLUMNS, "group_id")) for row in rows]
+        frame = spark.createDataFrame(given, GROUPED).repartition(1 + 2 * turn)
+
+        found = numbered(frame, messages).toArrow().to_pylist()
+
+        assert {
+            row["message_id"]: (row["group_id"], row["unit"], row["position"]) for row in found
+        } == as_the_rule_says(rows, messages)
+        assert {row[FILE] for row in found} == {row[FILE] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("messages", "units"), [(0, 1), (1999, 1), (2000, 2), (63_999, 63), (10**7, 64)]
+)
+def test_a_fifo_plan_has_up_to_64_units(messages: int, units: int) -> None:
+    assert in_order_units(messages) == units
+
+
+def read(plan: str) -> Plan:
+    return read_plan(Path(plan).read_text())
+
+
+def as_version_1(plan: str) -> Plan:
+    """Write the plan as the version before tables did."""
+    content = yaml.safe_load(Path(plan).read_text())
+    content["version"] = 1
+    del content["snapshot"]["table_sha256"]
+    Path(plan).write_text(yaml.safe_dump(content))
+    return read(plan)
+
+
+def table_of(spark: "SparkSession", archive: Archive, plan: Plan) -> list[Row]:
+    rows = message_table(spark, archive, plan, saves=False)
+    return list(rows.orderBy("message_id").toArrow().to_pylist())
+
+
+def remove_table(archive: Archive, plan: Plan) -> None:
+    for path in archive.list(table_folder(plan.plan_id)):
+        archive.remove(path)
+
+
+def test_analysis_saves_where_each_frozen_message_is(spark: "SparkSession", tmp_path: Path) -> None:
+    """In the archive, wherever the report goes. One row for each, whatever a crash left."""
+    messages = [parked(n) for n in range(6)]
+    archive = archive_of(tmp_path / "archive", messages)
+    first_file = archive.list("messages")
+    archive_of(tmp_path / "archive", messages[:2], "20261121T041502Z-ab12cd")
+
+    findings = analyzed(
+        spark, archive, where="message_id < 'm-005'", out=str(tmp_path / "elsewhere")
+    )
+
+    plan = read(findings.plan_path)
+    found = table_of(spark, archive, plan)
+    assert [row["message_id"] for row in found] == [f"m-{n:03d}" for n in range(5)]
+    assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
+    assert all(row["unit"] == row["group_id"] for row in found)
+    assert [row[FILE] for row in found] == first_file * 5
+    assert plan.version == 2
+    assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
+
+
+def test_table_of_a_version_1_plan_is_saved_by_the_first_run(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(12))
+    before = table_of(desk.spark, desk.archive, read(desk.plan))
+    plan = as_version_1(desk.plan)
+    remove_table(desk.archive, plan)
+
+    assert desk.redrive(execute=False).count("send") == 12
+    assert table_digest(desk.archive, table_folder(plan.plan_id)) is None
+
+    assert desk.redrive(limit=5).count("sent") == 5
+    parts = parts_of(desk.archive, table_folder(plan.plan_id))
+    assert table_of(desk.spark, desk.archive, plan) == before
+
+    assert desk.redrive().count("sent") == 7
+    assert parts_of(desk.archive, table_folder(plan.plan_id)) == parts
+    assert {name.chunk for name in attempt_names(desk.archive)} == {1}
+
+
+def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(2))
+    plan = read(desk.plan)
+    remove_table(desk.archive, plan)
+
+    with pytest.raises(InputError, match=r"lacks its table reports/.*: analyze again"):
+        desk.redrive()
+
+
+def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(2))
+    other = read(analyzed(desk.spark, desk.archive).plan_path)
+    text = Path(desk.plan).read_text()
+    Path(desk.plan).write_text(text.replace(read(desk.plan).plan_id, other.plan_id))
+
+    with pytest.raises(InputError, match="is not the table that the plan was made with"):
+        desk.redrive()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_messages_keep_their_positions_when_one_is_erased(
+    make_desk: MakeDesk, version: int
+) -> None:
+    desk = make_desk(standard(4))
+    plan = as_version_1(desk.plan) if version == 1 else read(desk.plan)
+    before = table_of(desk.spark, desk.archive, plan)
+    gone = EraseOptions(desk.archive.root, ids=("m-002",), reason="asked to", execute=True)
+
+    erase(desk.spark, gone)
+
+    assert table_of(desk.spark, desk.archive, plan) == before
+    assert sent_without(desk, "m-002") == {"m-000", "m-004", "m-006"}
+
+
+def sent_without(desk: Desk, erased: str) -> set[str]:
+    summary = desk.redrive()
+    assert any("1 messages were erased since" in note for note in summary.notes)
+    arrived = set(desk.arrived())
+    assert erased not in arrived
+    return arrived
