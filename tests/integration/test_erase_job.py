@@ -71,7 +71,8 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert (summary.messages, summary.rows, summary.unknown_ids) == (2, 3, ("m-nobody",))
     assert ids_in(spark, archive) == ["m-000", "m-002", "m-004", "m-006"]
     assert b"Jane" not in everything(archive)
-    assert {path.rsplit("/", 1)[1] for path in archive.list("reports")} == {"plan.yaml"}
+    left = {path.split("/")[2] for path in archive.list("reports")}
+    assert left == {"plan.yaml", "messages.parquet"}
     assert unfinished(archive) == []
 
     sent = executed(spark, archive, plan, destination.url)
@@ -336,7 +337,9 @@ def test_versions_of_deleted_files_go_where_they_hold_the_message(
     assert with_jane not in messages
     assert len(messages) == 2
     reports = {path for path, _ in kept if path.startswith("reports/")}
-    assert reports == {f"{folder}/.writable", f"{folder}/plan.yaml"}
+    table = {path for path in reports if path.startswith(f"{folder}/messages.parquet/")}
+    assert f"{folder}/messages.parquet/manifest.json" in table
+    assert reports - table == {f"{folder}/.writable", f"{folder}/plan.yaml"}
     marks = [one["Key"].removeprefix("archive/") for one in answer.get("DeleteMarkers", [])]
     assert [one for one in marks if one.startswith(("messages/", "reports/"))] == [without]
     for path, version in kept:
