@@ -1,4 +1,4 @@
-"""The door of the model: one call by its AWS name, with boto3's parameters and answers."""
+"""The interface of the model: one call by its AWS name, with boto3's parameters and answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,7 +49,7 @@ def call(model: SqsModel, operation: str, request: Mapping[str, Any]) -> dict[st
     with model.changed:
         model.move_tasks.tick()
         answer = act(model, Parameters(request))
-        # An empty receive changed nothing; to tell those who wait would set them receiving again.
+        # An empty receive changed nothing; a notification would make those who wait receive again.
         if operation not in _READS and (answer or operation != "ReceiveMessage"):
             model.announce()
     return answer

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-def client_for(world: SqsModel | Front, config: Config | None = None) -> "SQSClient":
+def client_for(source: SqsModel | Front, config: Config | None = None) -> "SQSClient":
     """A client whose every call the model answers, in the caller's thread.
 
     A lost answer is raised as botocore raises it (ConnectionClosedError, ReadTimeoutError) and
     retried as *config* says. The pauses between retries are real time, so tests of lost answers
     do best with ``retries={"total_max_attempts": 1}``, which is the default here.
     """
-    front = Front.of(world)
+    front = Front.of(source)
     client = boto3.client(
         "sqs",
         region_name=front.model.region,

@@ -1,4 +1,4 @@
-"""The test's own door to a server in another process, under ``/_control``.
+"""The control interface of a server in another process, under ``/_control``.
 
 =======================  ===========================================================
 ``GET /_control``          latency, number of requests by operation, processor time
@@ -49,30 +49,30 @@ def control(front: Front, tuning: Tuning, request: HttpRequest) -> Reply:
 
 def _act(front: Front, tuning: Tuning, request: HttpRequest) -> object:
     parts = urlsplit(request.path)
-    door = f"{request.method} {parts.path.removeprefix(ROOT).strip('/')}".strip()
-    if door == "GET":
+    route = f"{request.method} {parts.path.removeprefix(ROOT).strip('/')}".strip()
+    if route == "GET":
         counts = Counter(record.operation for record in front.log.records())
         cpu_seconds = time.process_time()
         return {"latency_ms": tuning.latency_ms, "counts": counts, "cpu_seconds": cpu_seconds}
-    if door == "GET requests":
+    if route == "GET requests":
         chosen = {name: values[0] for name, values in parse_qs(parts.query).items()}
         return [asdict(record) for record in front.log.records(**chosen)]
-    if door == "DELETE requests":
+    if route == "DELETE requests":
         front.log.clear()
         return {}
-    if door == "DELETE faults":
+    if route == "DELETE faults":
         front.faults.clear()
         return {}
-    return _post(front, tuning, door, json.loads(request.body or b"{}"))
+    return _post(front, tuning, route, json.loads(request.body or b"{}"))
 
 
-def _post(front: Front, tuning: Tuning, door: str, given: Any) -> object:
+def _post(front: Front, tuning: Tuning, route: str, given: Any) -> object:
     clock = front.model.clock
-    if door == "POST faults":
+    if route == "POST faults":
         front.faults.add(*(Fault.from_json(raw) for raw in given))
-    elif door == "POST latency":
+    elif route == "POST latency":
         tuning.latency_ms = float(given["ms"])
-    elif door == "POST advance" and isinstance(clock, VirtualClock):
+    elif route == "POST advance" and isinstance(clock, VirtualClock):
         clock.advance(given["seconds"])
         with front.model.changed:
             front.model.announce()

@@ -1,4 +1,4 @@
-"""Queues through a boto3 client, in few words: for tests of the world and of other servers."""
+"""Queues through a boto3 client, in few words: for tests of this server and of others."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Every request's way through the world, whatever brought it: log, faults, model, answer."""
+"""What every request passes, over HTTP or in process: log, faults, model, answer."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ class Visit:
         delays = [f for f in self.faults if f.effect is Effect.DELAY and f.after == after]
         return sum(fault.seconds for fault in delays)
 
-    def strike(self, *, after: bool) -> None:
+    def trigger(self, *, after: bool) -> None:
         """Kill and call what is to be killed and called at this point."""
         for fault in self.faults:
             if fault.after != after:
@@ -150,9 +150,9 @@ class Front:
         self.log = RequestLog()
 
     @classmethod
-    def of(cls, world: "SqsModel | Front") -> "Front":
+    def of(cls, source: "SqsModel | Front") -> "Front":
         """That front, or a new one for that model."""
-        return cls(world) if isinstance(world, SqsModel) else world
+        return cls(source) if isinstance(source, SqsModel) else source
 
     def admit(self, operation: str, request: Mapping[str, Any]) -> Visit:
         """Log a request and see which faults it meets."""
@@ -190,10 +190,10 @@ class Front:
         """
         visit = self.admit(operation, request)
         self._sleep(visit.seconds(after=False))
-        visit.strike(after=False)
+        visit.trigger(after=False)
         visit.refuse()
         answer = self._act_waiting(visit)
-        visit.strike(after=True)
+        visit.trigger(after=True)
         self._sleep(visit.seconds(after=True))
         visit.lose()
         return answer

@@ -41,7 +41,7 @@ class Switches:
 
 
 class SqsModel:
-    """SQS without a network. ``api.call`` is its door; queues may be looked at directly.
+    """SQS without a network. ``api.call`` is its interface; tests may read queues directly.
 
     Attributes:
         changed: notified, with its lock held, after every call that may have changed something.

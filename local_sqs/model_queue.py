@@ -25,8 +25,8 @@ class ModelQueue:
         url: as the model names it.
     """
 
-    def __init__(self, world: SqsModel | Front, name: str, **attributes: str) -> None:
-        self.front = Front.of(world)
+    def __init__(self, source: SqsModel | Front, name: str, **attributes: str) -> None:
+        self.front = Front.of(source)
         model = self.front.model
         if name not in model.queues:
             model.create_queue(name, attributes)

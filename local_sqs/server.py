@@ -55,17 +55,17 @@ class WorldServer:
         self._server = await asyncio.start_server(self._connected, host, port, backlog=512)
         bound = self._server.sockets[0].getsockname()[1]
         self.url = self.front.model.base_url = f"http://{host}:{bound}"
-        self.front.model.listeners.append(self._hear)
+        self.front.model.listeners.append(self._on_change)
 
     async def stop(self) -> None:
         """Break all connections and listen no more."""
-        self.front.model.listeners.remove(self._hear)
+        self.front.model.listeners.remove(self._on_change)
         self._server.close()
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _hear(self) -> None:
+    def _on_change(self) -> None:
         if threading.get_ident() == self._thread:
             self._wake()
         else:
@@ -113,17 +113,17 @@ class WorldServer:
         self, operation: str, request: Mapping[str, Any], reader: asyncio.StreamReader
     ) -> dict[str, Any]:
         visit = self.front.admit(operation, request)
-        await self._meet(visit, after=False)
+        await self._apply_faults(visit, after=False)
         visit.refuse()
         answer = await self._act_waiting(visit, reader)
-        await self._meet(visit, after=True)
+        await self._apply_faults(visit, after=True)
         visit.lose()
         return answer
 
-    async def _meet(self, visit: Visit, *, after: bool) -> None:
+    async def _apply_faults(self, visit: Visit, *, after: bool) -> None:
         if visit.faults:
             await asyncio.sleep(visit.seconds(after=after))
-            await asyncio.to_thread(visit.strike, after=after)
+            await asyncio.to_thread(visit.trigger, after=after)
 
     async def _act_waiting(self, visit: Visit, reader: asyncio.StreamReader) -> dict[str, Any]:
         model = self.front.model
@@ -186,10 +186,10 @@ class ServedWorld:
 
 @contextmanager
 def serve_in_thread(
-    world: SqsModel | Front | None = None, *, latency_ms: float = 0.0
+    model: SqsModel | Front | None = None, *, latency_ms: float = 0.0
 ) -> Iterator[ServedWorld]:
-    """Serve *world*, or a new one on the time of day, until the block ends."""
-    front = Front.of(world or SqsModel(SystemClock()))
+    """Serve *model*, or a new one on the system clock, until the block ends."""
+    front = Front.of(model or SqsModel(SystemClock()))
     tuning = Tuning(latency_ms)
     started = threading.Event()
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, WorldServer]] = []
@@ -202,7 +202,7 @@ def serve_in_thread(
         await stop.wait()
         await server.stop()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="sqs-world", daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="local-sqs", daemon=True)
     thread.start()
     if not started.wait(10):
         raise RuntimeError("the server did not start")
