@@ -1,7 +1,10 @@
+from collections.abc import Mapping
+from typing import Any
+
 from demo.environment import MAX_ATTEMPTS
 from demo.event_source import Handler
-from demo.functions import notify_of_waiting_and_parking
-from tests.unit.demo.records import BROKEN, PLAIN, event, fifo_event
+from demo.functions import delivering_twice, notify_of_waiting_and_parking
+from tests.unit.demo.records import BROKEN, PAYMENT, PLAIN, event, fifo_event
 
 
 def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
@@ -65,3 +68,20 @@ def test_message_that_stays_in_a_standard_dlq_is_no_story() -> None:
     )
 
     assert told == []
+
+
+def test_one_message_comes_once_more_and_no_other() -> None:
+    told: list[str] = []
+    handled: list[list[str]] = []
+
+    def handler(event: Mapping[str, Any], _context: object) -> str:
+        handled.append([record["messageId"] for record in event["Records"]])
+        return f"answer {len(handled)}"
+
+    function = delivering_twice(handler, PAYMENT, told.append)
+
+    assert function(event(PLAIN), None) == "answer 1"
+    assert function(event(BROKEN, PAYMENT), None) == "answer 2"
+    assert function(event(PAYMENT), None) == "answer 4"
+    assert handled == [["copy-of-1"], ["copy-of-3", "copy-of-2"], ["copy-of-2"], ["copy-of-2"]]
+    assert told == ["SQS delivers message 2 to the replay Lambda twice, as it may"]
