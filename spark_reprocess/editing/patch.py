@@ -7,7 +7,6 @@ from typing import Any, Self
 import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
-from spark_reprocess.editing.errors import EditError
 from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Style, read_json
 
 _MEMBERS = {
@@ -18,6 +17,13 @@ _MEMBERS = {
     "move": {"from"},
     "copy": {"from"},
 }
+
+
+class EditError(Exception):
+    """The edit does not fit this message; the text says why, without a part of the message.
+
+    The caller leaves the message where it is, counts it and reports its id.
+    """
 
 
 @dataclass(frozen=True, slots=True)

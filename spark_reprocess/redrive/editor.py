@@ -13,9 +13,8 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.archive.dead_letter_schema import from_row
-from spark_reprocess.editing.attributes import AttributeChange
-from spark_reprocess.editing.edit import Edit
-from spark_reprocess.editing.errors import EditError
+from spark_reprocess.editing.edit import AttributeChange, Edit
+from spark_reprocess.editing.patch import EditError
 
 _ANY_SIZE = 2**63
 

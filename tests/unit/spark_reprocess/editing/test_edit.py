@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.editing.attributes import AttributeChange, changed, name_fault
-from spark_reprocess.editing.edit import Edit
-from spark_reprocess.editing.errors import EditError
-from spark_reprocess.editing.patch import Patch
+from spark_reprocess.editing.edit import AttributeChange, Edit, changed, name_fault
+from spark_reprocess.editing.patch import EditError, Patch
 from tests.builders import message, text
 
 OLD = {
