@@ -124,7 +124,7 @@ def print_analysis(findings: Findings) -> None:
         more = counted(groups - len(shown), "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; {where}")
     print_line(f"report: {folder}/report.html")
-    print_line(f"next: edit the actions in {findings.plan_path}, then look at what would happen:")
+    print_line(f"next: edit the actions in {findings.plan_path}, then make a dry run:")
     print_line(
         f"  {PROGRAM} redrive --archive {shlex.quote(findings.archive)} "
         f"--plan {shlex.quote(findings.plan_path)} --to-queue-url URL"

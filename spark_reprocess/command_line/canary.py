@@ -118,10 +118,10 @@ def print_sample(sample: CanarySample) -> None:
     if sample.is_recommended:
         print_line(
             f"recommended: --canary {sample.total} --parked-queue-url URL sends {sample.total:,} "
-            f"messages ahead ({shown}) and the rest only of groups of which none comes back"
+            f"messages first ({shown}) and the rest only of groups of which none comes back"
         )
     else:
-        print_line(f"canary: {sample.total:,} messages would go ahead ({shown})")
+        print_line(f"canary: {sample.total:,} messages would be sent first ({shown})")
     print_line(
         f"  its verdict takes {duration(sample.wait_seconds)} from when the main queue's backlog "
         f"is gone, which shows {duration(sample.stale_seconds)} after the send at the earliest"
@@ -173,7 +173,7 @@ def stopped_sentence(report: CanaryReport) -> str:
 
 def _print_failures(one: GroupVerdict) -> None:
     """Print the canaries that came back, one a line, by the id that ``show`` takes."""
-    print_line(f"came back of group {one.group_id} (show MESSAGE_ID tells more):")
+    print_line(f"came back of group {one.group_id} (details: show MESSAGE_ID):")
     for first_id, error in list(one.failures.items())[:_NAMED_MESSAGES]:
         print_line(f"  {first_id}  {error}".rstrip())
     if len(one.failures) > _NAMED_MESSAGES:

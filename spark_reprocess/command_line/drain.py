@@ -87,8 +87,9 @@ def print_drain(summary: DrainSummary) -> None:
 def _format_rest(rest: QueueCounts) -> str:
     return (
         f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
-        f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); what is in "
-        "flight is with somebody else or comes back after its visibility timeout: run again then"
+        f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
+        "in flight become visible again after their visibility timeout unless another consumer "
+        "deletes them: run again then"
     )
 
 

@@ -64,7 +64,7 @@ def print_erase(summary: EraseSummary) -> None:
     for one in summary.unknown_ids:
         print_line(f"nothing in the archive has the id {one}")
     for one in summary.resumed:
-        print_line(f"erasure {one} was begun by an earlier run and not ended; this run ends it")
+        print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
     print_table(
         ("messages", "drains", "reports that may quote them"),
         [(summary.messages, len(summary.drains), len(summary.reports))],
@@ -72,9 +72,7 @@ def print_erase(summary: EraseSummary) -> None:
     for folder in summary.reports:
         print_line(f"  {folder}: its plan.yaml stays, without the titles of their groups")
     for folder in summary.kept_conditions:
-        print_line(
-            f"  {folder}: its plan keeps its condition; remove it if it says whom it is about"
-        )
+        print_line(f"  {folder}: its plan keeps its condition; remove it if it identifies a person")
     if summary.deleted_files:
         files = counted(len(summary.deleted_files), "deleted file")
         print_line(f"{files} of which the bucket keeps a version with such a message")
@@ -86,7 +84,7 @@ def print_erase(summary: EraseSummary) -> None:
     if not summary.erase_id and not summary.rows:
         print_line(
             "dry run: nothing was erased. To do it, add --execute --reason 'why'; neither the "
-            "reason nor the ids should say whom it is about: both are kept"
+            "reason nor the ids should identify a person: both are kept"
         )
         return
     print_line(f"erased {summary.rows:,} rows{f', {summary.erase_id}' if summary.erase_id else ''}")

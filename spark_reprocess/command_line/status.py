@@ -114,7 +114,7 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
         if examples:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
-            yield f"  look at one: {PROGRAM} show --archive {place} {examples[0]}"
+            yield f"  details of one: {PROGRAM} show --archive {place} {examples[0]}"
     if status.queue and status.queue.visible:
         yield f"next: {PROGRAM} drain --archive {place} --parked-queue-url URL"
     elif status.count(UNDECIDED):

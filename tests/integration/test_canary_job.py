@@ -392,7 +392,7 @@ def test_wait_that_is_too_short_is_refused(
     assert main([*argv, *canary, *longer]) == 0
     assert "its verdict takes 6 min" in capsys.readouterr().out
     assert main([*argv, *canary, "--canary-wait", "150"]) == 0
-    assert "canary: 4 messages would go ahead" in capsys.readouterr().out
+    assert "canary: 4 messages would be sent first" in capsys.readouterr().out
     assert main(argv) == 0
     assert "recommended: --canary 2 --parked-queue-url URL" in capsys.readouterr().out
     assert archive.list("ledger") == []

@@ -93,7 +93,7 @@ def test_answer_names_what_to_look_at(
     ]
     assert lines[10:] == [
         "in doubt: they may have been sent and no answer came: m-004, m-005",
-        f"  look at one: python -m spark_reprocess show --archive {archive.root} m-004",
+        f"  details of one: python -m spark_reprocess show --archive {archive.root} m-004",
         f"next: python -m spark_reprocess analyze --archive {archive.root}",
     ]
 

@@ -21,7 +21,7 @@ def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str])
         "canary of group  sent ahead  came back  may come back  verdict",
         "g-1                       3          0              0  passed",
         "g-2                       3          2              0  failed",
-        "came back of group g-2 (show MESSAGE_ID tells more):",
+        "came back of group g-2 (details: show MESSAGE_ID):",
         "  first-4  KeyError",
         "  first-6",
         "canary: 1 of 2 groups passed after 9 s; 7 parked messages came into the archive meanwhile",
