@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
 with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
-without the titles of the groups it was in; the ids of the remaining messages replace its condition.
+about the same messages as before, without its condition and the titles of the groups it was in.
 The ledger keeps who, when, why and the ids, but neither the condition nor content of the messages.
 Older plans name how many of their messages are gone, and continue with the rest. --failure-table
 also erases the failures that consumers recorded of these messages, by the ids that the archive and

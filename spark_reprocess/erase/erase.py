@@ -4,9 +4,9 @@ Every archived copy with the same first id is deleted, in every drain. Who, when
 is recorded before the first file is changed, so that after a crash the next run completes what was
 begun.
 
-A plan's condition may say whom it is about. So it is taken out of each plan about these drains:
-the plan's table names its messages. A version-1 plan has none; there the ids of the messages that
-stay take the condition's place.
+A plan's condition may identify a person, so it is removed from each plan about these drains. The
+plan's table names its messages. A version-1 plan has no table: there the ids of the remaining
+messages replace the condition.
 """
 
 import time
