@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_reprocess.analysis.comparison import SampledGroup
-from spark_reprocess.analysis.lead_text import lead_of
+from spark_reprocess.analysis.comparison import Sample, SampledGroup
+from spark_reprocess.analysis.features import features_of
+from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.predicates import feature_table
 from spark_reprocess.analysis.signature import has_error, shape_of, signature_of
-from spark_reprocess.analysis.trait_table import trait_table
-from spark_reprocess.analysis.traits import traits_of
 from spark_reprocess.findings import Lead
 
 
@@ -50,13 +50,9 @@ def searched(letters: Sequence[Letter], masks: Masks | None = None) -> list[Sear
         SampledGroup(one, np.array(of_group), len(of_group), rows[of_group[0]].is_by_shape)
         for one, of_group in places.items()
     ]
-    found = find_leads(
-        trait_table(pa.array([row.traits for row in rows])),
-        groups,
-        list(places),
-        shapes.astype(np.int64),
-        [str(name) for name in names],
-    )
+    table = feature_table(pa.array([row.features for row in rows]))
+    sample = Sample(table, groups, shapes.astype(np.int64), [str(name) for name in names])
+    found = find_leads(sample, list(places))
     return [
         SearchedGroup(
             rows[of_group[0]].title,
@@ -74,7 +70,7 @@ class _Row:
     place: int
     title: str
     shape: str
-    traits: str
+    features: str
     is_by_shape: bool
 
 
@@ -91,6 +87,6 @@ def _row(place: int, letter: Letter) -> _Row:
         place,
         signature.title,
         shape_of(body).key,
-        traits_of(body, len(body.encode()), attributes, {}),
+        features_of(body, len(body.encode()), attributes, {}),
         not has_error(letter.error_type, None),
     )

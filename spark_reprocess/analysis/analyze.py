@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor
-from spark_reprocess.analysis.examination import examined, leads_among
+from spark_reprocess.analysis.feature_extraction import leads_among, with_features
 from spark_reprocess.analysis.finding import group_finding, group_parts
 from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.analysis.groups import (
@@ -222,13 +222,13 @@ class _Analysis:
         rates, other_rate = sampling_rates(counts, totals)
         shown = [one for row in _with_fewer_shown(listed) for one in row["shown"]]
         picks = picked(slim, rates, other_rate, shown)
-        looked_at = examined(picks, messages, self.masks, has_samples=self.options.has_samples)
+        looked_at = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
         looked_at = looked_at.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("looking for leads", str):
                 leads = leads_among(looked_at, counts, other_rate).toArrow().to_pylist()
-                sampled = looked_at.where("traits IS NOT NULL").count()
-                examples = looked_at.where("title IS NOT NULL").drop("traits", "shape")
+                sampled = looked_at.where("features IS NOT NULL").count()
+                examples = looked_at.where("title IS NOT NULL").drop("features", "shape")
                 parts = group_parts(tallied, examples.toArrow().to_pylist(), leads, self.masks)
         finally:
             looked_at.unpersist()

@@ -1,47 +1,52 @@
-"""Whom a group is compared with: like with like where there is enough of it. Pure; numpy.
+"""Choose the messages that a group is compared with. Pure; numpy.
 
-A group that is known by its payload differs from other kinds of messages in everything that makes
-it a kind of its own; what made it fail shows against messages that are otherwise the same. Where
-its own shape occurs in other groups too, only those messages count. Where it does not, what the
-shape fixes is compared with messages of similar shapes (at least half of the fields are shared),
-and must hold against the nearest of them too; what varies within shapes, a tenant say, is compared
-with all others.
+A group is compared with messages that are otherwise like its own, so that what distinguishes one
+kind of message from another is not mistaken for a cause.
 
-A group that is known by its error is compared with messages of the shapes that it has itself, mixed
-as it mixes them (direct standardisation, as epidemiology does it), and with all others too, because
-the kind of message may be the cause.
+- *Alike* are the other messages of the same shape. If there are too few of them, those of the most
+  similar shapes are added (Jaccard index of the fields, at least 0.5). A group with messages of
+  several shapes is compared shape by shape, in the proportions that it has itself (direct
+  standardization).
+- *All* are all other messages of the sample.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from spark_reprocess.analysis.significance import Floats
-from spark_reprocess.analysis.trait_table import Flags, Ints, TraitTable
+from spark_reprocess.analysis.predicates import FeatureTable, Flags, Floats, Ints
 
-_ENOUGH_NEAR = 10
-_MOST = 4000
 _SIMILAR = 0.5
-_SAME = 2.0
-_OWN_SHAPE = 0.25
+_ENOUGH = 30
+"""Similar shapes are added until there are so many messages to compare with."""
+
+_LEAST_OTHERS = 10
+"""Fewer messages of similar shapes are not compared with."""
+
+_OWN_SHAPE = 1 / 3
+"""Other messages of the same shape are enough if they are this share of the group, or more."""
+
 _BY_CHANCE = 8
-"""So many more than the others of its shape may fall into a group without a cause."""
+"""By chance, a group may have so many more messages of a shape than all other groups."""
+
 _COVERED = 0.5
+"""There must be messages alike for at least this share of the group."""
+
 _KIND_COUNTS_AS_FIELDS = 2
+_MOST = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGroup:
-    """A group and those of its messages that are looked at.
+    """A group and its messages in the sample.
 
     Attributes:
-        messages: their rows in the trait table, in the order of a hash.
-        population: how many messages the group has.
-        is_by_shape: whether it is known by the shape of its payload, not by an error.
+        messages: their rows in the feature table, in the order of a hash.
+        population: number of messages in the whole group.
+        is_by_shape: whether the signature is the shape of the payload, not an error.
     """
 
     group_id: str
@@ -50,17 +55,52 @@ class SampledGroup:
     is_by_shape: bool
 
 
+@dataclass(frozen=True)
+class Sample:
+    """The sampled messages.
+
+    Attributes:
+        table: their features.
+        groups: each message is in exactly one.
+        shapes: of each message, the number of the shape of its payload.
+        shape_names: of each shape.
+    """
+
+    table: FeatureTable
+    groups: Sequence[SampledGroup]
+    shapes: Ints
+    shape_names: Sequence[str]
+
+    @cached_property
+    def group_of(self) -> Ints:
+        """Of each message, the position of its group in *groups*."""
+        found = np.zeros(self.table.messages, np.int64)
+        for number, group in enumerate(self.groups):
+            found[group.messages] = number
+        return found
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Of each message, how many messages of its group it stands for."""
+        found = np.zeros(self.table.messages)
+        for group in self.groups:
+            found[group.messages] = group.population / len(group.messages)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Others:
     """Messages that a group is compared with.
 
     Attributes:
-        messages: some of them, for what needs to be looked at one by one.
-        weights: how many each of those stands for.
-        counts: of each trait, what those that have it weigh.
+        messages: their rows in the feature table; of very many, some.
+        weights: how many messages each of these stands for.
+        counts: of each feature, the weight of the messages that have it.
         weight: of all of them.
-        effective: how many equally weighted messages would tell as much (L. Kish, "Survey
-            Sampling", 1965): the square of the sum of the weights by the sum of their squares.
+        effective: the number of equally weighted messages that would be as informative: the square
+            of the sum of the weights, divided by the sum of their squares (Kish).
+        are_alike: whether only messages like the group's are in it.
+        have_same_shape: whether they have the same shapes as the group's messages.
     """
 
     messages: Ints
@@ -68,154 +108,105 @@ class Others:
     counts: Floats
     weight: float
     effective: float
-
-
-class Scope(Enum):
-    """Which claims a comparison is for."""
-
-    EVERYTHING = "all"
-    FIXED = "what the shape of a message fixes"
-    FREE = "what varies within a shape"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One way to compare a group.
-
-    Attributes:
-        nearest: those against whom a claim must hold as well, if any.
-        are_alike: whether *others* are only those that are like the group.
-    """
-
-    others: Others
-    scope: Scope
     are_alike: bool
-    nearest: Others | None = None
+    have_same_shape: bool = False
 
 
 class Comparisons:
-    """Finds the others for each group of a sample."""
+    """Finds the messages to compare each group of a sample with."""
 
-    def __init__(
-        self,
-        table: TraitTable,
-        groups: Sequence[SampledGroup],
-        shapes: Ints,
-        names: Sequence[str],
-    ) -> None:
-        """Take the sample.
+    def __init__(self, sample: Sample) -> None:
+        """Take the sample."""
+        self._sample = sample
+        self._shapes, self._weights = sample.shapes, sample.weights
+        words = [name.partition("{")[0] for name in sample.shape_names]
+        self._kinds = np.unique(words, return_inverse=True)[1]
+        self._counts = sample.table.counts(np.arange(sample.table.messages), sample.weights)
 
-        Args:
-            table: the traits of its messages.
-            groups: every message is in one.
-            shapes: of each message the shape of its payload, a place in *names*.
-            names: what the shapes are called.
-        """
-        self._table = table
-        self._shapes = shapes
-        self._kinds = np.unique([name.partition("{")[0] for name in names], return_inverse=True)[1]
-        self._weights = np.zeros(table.messages)
-        self._group = np.zeros(table.messages, np.int64)
-        for number, group in enumerate(groups):
-            self._weights[group.messages] = group.population / len(group.messages)
-            self._group[group.messages] = number
-        self._numbers = {group.group_id: number for number, group in enumerate(groups)}
-        self._counts = table.counts(np.arange(table.messages), self._weights)
-
-    def of(self, group: SampledGroup) -> Iterator[Comparison]:
-        """Yield each way to compare *group*; none where there is nobody to compare it with."""
-        is_other = np.asarray(self._group != self._numbers[group.group_id])
-        if not is_other.any():
-            return
-        if group.is_by_shape:
-            yield from self._by_similarity(group, is_other)
-            return
-        alike = self._of_the_same_shapes(group, is_other)
-        if alike:
-            yield Comparison(alike, Scope.EVERYTHING, are_alike=True)
-        yield Comparison(self._all(group, is_other), Scope.EVERYTHING, are_alike=False)
-
-    def _by_similarity(self, group: SampledGroup, is_other: Flags) -> Iterator[Comparison]:
-        similarity = self._similarity(int(np.bincount(self._shapes[group.messages]).argmax()))
-        there = np.bincount(self._shapes[is_other], minlength=len(similarity))
-        own = len(group.messages) - _BY_CHANCE
-        if there[similarity >= _SAME].sum() >= max(_OWN_SHAPE * own, 1):
-            same = self._of_shapes(similarity >= _SAME, is_other)
-            yield Comparison(same, Scope.EVERYTHING, are_alike=True)
-            return
-        similarity[there == 0] = 0
-        if there[similarity >= _SIMILAR].sum() >= _ENOUGH_NEAR:
-            similar = self._of_shapes(similarity >= _SIMILAR, is_other)
-            nearest = self._of_shapes(similarity >= _nearness(similarity, there), is_other)
-            yield Comparison(similar, Scope.FIXED, are_alike=True, nearest=nearest)
-            yield Comparison(self._all(group, is_other), Scope.FREE, are_alike=False)
-        else:
-            yield Comparison(self._all(group, is_other), Scope.EVERYTHING, are_alike=False)
-
-    def _all(self, group: SampledGroup, is_other: Flags) -> Others:
-        weights = self._weights[is_other]
-        own = group.population / len(group.messages) * self._table.counts(group.messages)
-        some = _some(np.flatnonzero(is_other))
-        counts = np.maximum(self._counts - own, 0.0)
-        return Others(some, self._weights[some], counts, weights.sum(), _effective(weights))
-
-    def _of_the_same_shapes(self, group: SampledGroup, is_other: Flags) -> Others | None:
-        """Others of the shapes that the group has, mixed likewise; None if they are too few."""
-        mix = np.bincount(self._shapes[group.messages], minlength=len(self._kinds))
-        there = np.bincount(self._shapes, self._weights * is_other, minlength=len(self._kinds))
-        is_common = (mix > 0) & (there > 0)
-        if mix[is_common].sum() < _COVERED * len(group.messages):
+    def all(self, group: SampledGroup) -> Others | None:
+        """Return all messages of other groups, None if there are none."""
+        others = np.flatnonzero(self._is_other(group))
+        if not len(others):
             return None
-        chosen = _some(np.flatnonzero(is_other & is_common[self._shapes]))
-        share = np.divide(mix, there, out=np.zeros(len(mix)), where=is_common)
-        return self._others(chosen, self._weights[chosen] * share[self._shapes[chosen]])
+        weights, some = self._weights[others], _some(others)
+        own = group.population / len(group.messages) * self._sample.table.counts(group.messages)
+        counts = np.maximum(self._counts - own, 0.0)
+        return Others(
+            some, self._weights[some], counts, weights.sum(), _effective(weights), are_alike=False
+        )
 
-    def _of_shapes(self, is_chosen: Flags, is_other: Flags) -> Others:
-        chosen = _some(np.flatnonzero(is_other & is_chosen[self._shapes]))
-        return self._others(chosen, self._weights[chosen])
+    def alike(self, group: SampledGroup) -> Others | None:
+        """Return the other messages that are like those of the group, None if they are too few."""
+        is_other, size = self._is_other(group), len(self._kinds)
+        mix = np.bincount(self._shapes[group.messages], minlength=size)
+        there = np.bincount(self._shapes[is_other], minlength=size)
+        weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
+        factor, covered = np.zeros(size), 0
+        for shape in np.flatnonzero(mix):
+            nearest = self._nearest(int(shape), int(mix[shape]), there)
+            if len(nearest):
+                factor[nearest] += mix[shape] / weight[nearest].sum()
+                covered += int(mix[shape])
+        if covered < _COVERED * len(group.messages):
+            return None
+        messages = _some(np.flatnonzero(is_other & (factor > 0)[self._shapes]))
+        weights = self._weights[messages] * factor[self._shapes[messages]]
+        counts = self._sample.table.counts(messages, weights)
+        return Others(
+            messages,
+            weights,
+            counts,
+            float(weights.sum()),
+            _effective(weights),
+            are_alike=True,
+            have_same_shape=bool(((factor > 0) <= (mix > 0)).all()),
+        )
 
-    def _others(self, chosen: Ints, weights: Floats) -> Others:
-        counts = self._table.counts(chosen, weights)
-        return Others(chosen, weights, counts, float(weights.sum()), _effective(weights))
+    def _is_other(self, group: SampledGroup) -> Flags:
+        is_other = np.ones(self._sample.table.messages, bool)
+        is_other[group.messages] = False
+        return is_other
 
-    def _similarity(self, shape: int) -> Floats:
-        """Jaccard's: of the fields that either shape has, the share that both have.
+    def _nearest(self, shape: int, own: int, there: Ints) -> Ints:
+        """Return the shapes to compare messages of *shape* with; none if all are too different."""
+        if there[shape] >= max(_OWN_SHAPE * (own - _BY_CHANCE), 1):
+            return np.array([shape])
+        similar = self._similar(shape)
+        similar = similar[there[similar] > 0]
+        messages = np.cumsum(there[similar])
+        if not len(similar) or messages[-1] < _LEAST_OTHERS:
+            return similar[:0]
+        return similar[messages - there[similar] < _ENOUGH]
 
-        What kind of message it is counts like two fields; the shape itself is more than similar.
-        """
+    def _similar(self, shape: int) -> Ints:
+        """Return the shapes that are similar to *shape*, the most similar first."""
         fields = self._fields_of_shapes
         is_same_kind = self._kinds == self._kinds[shape]
         shared = fields @ fields[shape] + _KIND_COUNTS_AS_FIELDS * is_same_kind
         sizes = fields.sum(axis=1) + _KIND_COUNTS_AS_FIELDS
         similarity = shared / (sizes + sizes[shape] - shared)
-        similarity[shape] = _SAME
-        return np.asarray(similarity, np.float64)
+        similarity[shape] = 2.0
+        order = np.argsort(-similarity, kind="stable")
+        return np.asarray(order[similarity[order] >= _SIMILAR], np.int64)
 
     @cached_property
     def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
         """Of each shape the fields that at least half of its messages have."""
-        table = self._table
-        fields = np.zeros((len(self._kinds), len(table.ways)), np.float32)
-        message = np.repeat(np.arange(table.messages), np.diff(table.traits.starts))
-        is_kind = table.is_kind[table.traits.columns]
-        field = table.field[table.traits.columns[is_kind]]
-        places = self._shapes[message[is_kind]] * len(table.ways) + field
+        table, size = self._sample.table, len(self._kinds)
+        fields = np.zeros((size, len(table.paths)), np.float32)
+        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
+        is_type = table.is_type[table.features.columns]
+        field = table.field[table.features.columns[is_type]]
+        places = self._shapes[message[is_type]] * len(table.paths) + field
         pairs, counts = np.unique(places, return_counts=True)
-        shape, field = np.divmod(pairs, len(table.ways))
-        is_usual = 2 * counts >= np.bincount(self._shapes, minlength=len(self._kinds))[shape]
+        shape, field = np.divmod(pairs, len(table.paths))
+        is_usual = 2 * counts >= np.bincount(self._shapes, minlength=size)[shape]
         fields[shape[is_usual], field[is_usual]] = 1
         return fields
 
 
-def _nearness(similarity: Floats, there: Ints) -> float:
-    """How similar the nearest shapes are that together have enough messages."""
-    order = np.argsort(-similarity, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(there[order]), _ENOUGH_NEAR))
-    return max(float(similarity[order[min(enough, len(order) - 1)]]), _SIMILAR)
-
-
 def _some(messages: Ints) -> Ints:
-    """At most so many, spread evenly: the messages of each group stand in the order of a hash."""
+    """Return at most 4,000, evenly: the messages of each group are in the order of a hash."""
     return messages[:: -(-len(messages) // _MOST) or 1]
 
 

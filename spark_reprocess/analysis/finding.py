@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_reprocess.analysis.claims import Claim, Sort
-from spark_reprocess.analysis.lead_text import lead_of
+from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.predicates import Kind, Predicate
 from spark_reprocess.analysis.trend import Buckets, trend_of
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread
 
@@ -50,17 +50,17 @@ def group_parts(
 
 def _found(row: Row) -> FoundLead:
     return FoundLead(
-        claim=_claim(row["claim"]),
+        predicate=_predicate(row["predicate"]),
         group_share=row["group_share"],
         other_share=row["other_share"],
         score=row["score"],
         others_alike=row["others_alike"],
-        synonyms=tuple(map(_claim, row["synonyms"])),
+        correlated=tuple(map(_predicate, row["correlated"])),
     )
 
 
-def _claim(fields: Row) -> Claim:
-    return Claim(Sort[fields["sort"]], fields["way"], fields["tag"])
+def _predicate(fields: Row) -> Predicate:
+    return Predicate(Kind[fields["kind"]], fields["path"], fields["tag"])
 
 
 def group_finding(

@@ -9,10 +9,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.analysis.claims import Claims, Sort
-from spark_reprocess.analysis.lead_sql import condition
-from spark_reprocess.analysis.trait_table import trait_table
-from spark_reprocess.analysis.traits import COLUMNS, traits_of, way_text
+from spark_reprocess.analysis.features import COLUMNS, features_of, path_text
+from spark_reprocess.analysis.lead_format import condition
+from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.allowed_sql import condition as condition_of
@@ -114,8 +113,8 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
 
 def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
     """Each condition that there is, with its claim in words and the places it should select."""
-    traits = [
-        traits_of(
+    features = [
+        features_of(
             row["body"],
             row["body_bytes"],
             row["attributes"],
@@ -123,14 +122,14 @@ def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
         )
         for row in rows
     ]
-    # Rare traits are no claims: let each message come three times.
-    table = trait_table(pa.array([one for one in traits for _ in range(3)]))
-    claims = Claims(table, np.zeros(table.messages, np.int64))
+    # Rare features are dropped: let each message come three times.
+    table = feature_table(pa.array([one for one in features for _ in range(3)]))
+    predicates = Predicates(table)
     found = {}
-    for claim in np.flatnonzero(claims.is_claim):
-        sort, way, tag = claims.said(int(claim))
-        if sql := condition(sort, way, tag):
-            holders = set(np.flatnonzero(claims.holders(int(claim))[::3]).tolist())
-            name = f"{way_text(way)} {tag if sort is Sort.TAG else sort.name}"
+    for claim in np.flatnonzero(predicates.is_predicate):
+        kind, path, tag = predicates.predicate(int(claim))
+        if sql := condition(kind, path, tag):
+            holders = set(np.flatnonzero(predicates.holds(int(claim))[::3]).tolist())
+            name = f"{path_text(path)} {tag if kind is Kind.TAG else kind.name}"
             found[sql] = (name, holders)
     return found

@@ -59,19 +59,19 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def claim(sort: str, way: str, tag: str = "") -> dict[str, str]:
-    return {"sort": sort, "way": way, "tag": tag}
+def predicate(kind: str, path: str, tag: str = "") -> dict[str, str]:
+    return {"kind": kind, "path": path, "tag": tag}
 
 
-def lead(claimed: dict[str, str], *same: dict[str, str], alike: bool = False) -> dict[str, Any]:
+def lead(said: dict[str, str], *same: dict[str, str], alike: bool = False) -> dict[str, Any]:
     return {
         "group_id": "g-1",
-        "claim": claimed,
+        "predicate": said,
         "group_share": 0.9,
         "other_share": 0.1,
         "score": 2.5,
         "others_alike": alike,
-        "synonyms": list(same),
+        "correlated": list(same),
     }
 
 
@@ -145,10 +145,10 @@ def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
 
 
 def test_leads_are_worded_in_their_order_with_what_holds_for_the_same_messages() -> None:
-    tenant = claim("TAG", "body\x1ftenant", "=acme")
-    account = claim("TAG", "body\x1faccount\x1fid", "=17")
+    tenant = predicate("TAG", "body\x1ftenant", "=acme")
+    account = predicate("TAG", "body\x1faccount\x1fid", "=17")
 
-    group = found(lead(tenant, account), lead(claim("MISSING", "body\x1fn"), alike=True))
+    group = found(lead(tenant, account), lead(predicate("MISSING", "body\x1fn"), alike=True))
 
     assert group.leads == (
         Lead(
@@ -176,8 +176,8 @@ def test_leads_are_worded_in_their_order_with_what_holds_for_the_same_messages()
     "masks", [compile_masks(["body.tenant", "body.account"]), Masks(shows_values=False)]
 )
 def test_what_is_masked_is_in_no_lead_no_condition_and_no_synonym(masks: Masks) -> None:
-    secret = claim("TAG", "body\x1ftenant", "=acme")
-    also = claim("TAG", "body\x1faccount", "=acme-17")
+    secret = predicate("TAG", "body\x1ftenant", "=acme")
+    also = predicate("TAG", "body\x1faccount", "=acme-17")
 
     (one,) = found(lead(secret, also), masks=masks).leads
 

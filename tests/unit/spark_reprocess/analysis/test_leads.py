@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.lead_choice import SYNONYMS
-from spark_reprocess.analysis.leads import LEAST_GROUP
+from spark_reprocess.analysis.leads import CORRELATED, LEAST_GROUP
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.findings import Lead, claim_words, lead_words
 from tests.lead_search import Letter, searched
@@ -94,6 +93,39 @@ def test_a_group_alone_has_nobody_to_differ_from() -> None:
     assert first_claims(failed(orders(50, random.Random(6)))) == {"A": ""}
 
 
+@pytest.mark.parametrize("groups", ["BCD", "BCDEFG"])
+def test_what_only_one_other_group_lacks_is_not_a_lead(groups: str) -> None:
+    chance = random.Random(13)
+    lacking = [{k: v for k, v in one.items() if k != "tenant"} for one in orders(60, chance)]
+    letters = failed(lacking)
+    for error in groups:
+        letters += failed(orders(100, chance), error)
+
+    expected = {"A": "body.tenant is missing", **dict.fromkeys(groups, "")}
+    assert first_claims(letters) == expected
+
+
+def test_a_usual_value_is_not_a_lead_because_one_large_group_has_another() -> None:
+    chance = random.Random(14)
+    letters = failed(orders(600, chance, tenant="hooli"))
+    for error in "BCD":
+        letters += failed(orders(100, chance), error)
+
+    assert first_claims(letters) == {"A": "body.tenant = hooli", "B": "", "C": "", "D": ""}
+
+
+def test_a_present_field_is_not_a_lead_of_a_group_whose_title_lists_its_fields() -> None:
+    chance = random.Random(15)
+    lacking = [{k: v for k, v in one.items() if k != "tenant"} for one in orders(60, chance)]
+    letters = [Letter(one) for one in lacking + orders(100, chance)]
+    letters += [Letter({**one, "gift": True}) for one in orders(100, chance)]
+
+    found = [claim_words(lead) for group in searched(letters) for lead in group.leads]
+
+    assert "body.tenant is missing" in found
+    assert not any("present" in one for one in found)
+
+
 def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
     chance = random.Random(7)
 
@@ -160,7 +192,7 @@ def test_synonyms_are_few_and_none_is_inside_another() -> None:
     ]
 
     fields = [lead.field, *(one.field for one in lead.synonyms)]
-    assert len(fields) == 1 + SYNONYMS
+    assert len(fields) == 1 + CORRELATED
     assert not any(one != other and one.startswith(other) for one in fields for other in fields)
 
 

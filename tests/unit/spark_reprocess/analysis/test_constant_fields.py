@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.fixed_fields import FixedFields
-from spark_reprocess.analysis.trait_table import trait_table
-from spark_reprocess.analysis.traits import traits_of, way_text
+from spark_reprocess.analysis.constant_fields import ConstantFields
+from spark_reprocess.analysis.features import features_of, path_text
+from spark_reprocess.analysis.predicates import feature_table
 
 KINDS = ("placed", "paid", "sent", "refunded")
 
 
-def fixed_of(by_shape: list[list[dict[str, Any]]], shape: int) -> dict[tuple[str, str], bool]:
-    """Of each trait of some shapes whether *shape* fixes it."""
+def constant_of(by_shape: list[list[dict[str, Any]]], shape: int) -> dict[tuple[str, str], bool]:
+    """Of each feature of some shapes whether *shape* fixes it."""
     texts = [json.dumps(one) for bodies in by_shape for one in bodies]
     shapes = np.repeat(np.arange(len(by_shape)), [len(bodies) for bodies in by_shape])
-    table = trait_table(pa.array([traits_of(text, len(text), (), {}) for text in texts]))
-    is_fixed = FixedFields(table, shapes).of(shape)
+    table = feature_table(pa.array([features_of(text, len(text), (), {}) for text in texts]))
+    is_constant = ConstantFields(table, shapes).of(shape)
     return {
-        (way_text(table.ways[table.field[trait]]), tag): bool(is_fixed[trait])
-        for trait, tag in enumerate(table.tags)
+        (path_text(table.paths[table.field[feature]]), tag): bool(is_constant[feature])
+        for feature, tag in enumerate(table.tags)
     }
 
 
@@ -48,7 +48,7 @@ def shapes() -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("trait", "is_fixed"),
+    ("feature", "is_constant"),
     [
         # Each shape has one of its own: what kind it is.
         (("body.kind", "=placed"), True),
@@ -61,9 +61,9 @@ def shapes() -> list[list[dict[str, Any]]]:
     ],
 )
 def test_what_each_other_shape_has_one_value_of_goes_with_the_shape(
-    shapes: list[list[dict[str, Any]]], trait: tuple[str, str], *, is_fixed: bool
+    shapes: list[list[dict[str, Any]]], feature: tuple[str, str], *, is_constant: bool
 ) -> None:
-    assert fixed_of(shapes, 0)[trait] is is_fixed
+    assert constant_of(shapes, 0)[feature] is is_constant
 
 
 def test_a_tenant_that_is_always_the_same_here_is_still_free(
@@ -71,15 +71,15 @@ def test_a_tenant_that_is_always_the_same_here_is_still_free(
 ) -> None:
     shapes[0] = [{**one, "tenant": "acme"} for one in shapes[0]]
 
-    assert not fixed_of(shapes, 0)["body.tenant", "=acme"]
+    assert not constant_of(shapes, 0)["body.tenant", "=acme"]
 
 
-def test_a_field_full_of_ids_is_not_fixed_by_a_value_that_some_have_in_common(
+def test_a_field_full_of_ids_is_not_constant_by_a_value_that_some_have_in_common(
     shapes: list[list[dict[str, Any]]],
 ) -> None:
     shapes[0] = [{**one, "id": "0000"} for one in shapes[0]]
 
-    assert not fixed_of(shapes, 0)["body.id", "=0000"]
+    assert not constant_of(shapes, 0)["body.id", "=0000"]
 
 
 def test_a_field_that_no_other_shape_has_goes_with_the_shape(
@@ -87,7 +87,7 @@ def test_a_field_that_no_other_shape_has_goes_with_the_shape(
 ) -> None:
     shapes[0] = [{**one, "coupon": "none"} for one in shapes[0]]
 
-    assert fixed_of(shapes, 0)["body.coupon", "=none"]
+    assert constant_of(shapes, 0)["body.coupon", "=none"]
 
 
 def test_too_few_messages_of_the_others_do_not_make_a_field_free(
@@ -96,13 +96,13 @@ def test_too_few_messages_of_the_others_do_not_make_a_field_free(
     shapes[0] = [{**one, "note": "x"} for one in shapes[0]]
     shapes[1][:4] = [{**one, "note": n} for n, one in zip("abcd", shapes[1], strict=False)]
 
-    assert fixed_of(shapes, 0)["body.note", "=x"]
+    assert constant_of(shapes, 0)["body.note", "=x"]
 
 
-def test_of_one_shape_alone_everything_is_fixed() -> None:
+def test_of_one_shape_alone_everything_is_constant() -> None:
     chance = random.Random(2)
 
-    found = fixed_of([of_kind("placed", 20, chance)], 0)
+    found = constant_of([of_kind("placed", 20, chance)], 0)
 
     assert found["body.kind", "=placed"]
     assert found["body.tenant", "=acme"]

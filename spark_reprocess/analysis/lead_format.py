@@ -1,16 +1,17 @@
-"""A lead as Spark SQL over the archive's columns, for ``--where``. Pure.
+"""Format a lead for people, and as a Spark SQL condition for ``--where``. Pure.
 
-The condition selects the messages that have the lead and no others, which a test holds against the
-traits. Where SQL cannot say it (a key that holds an id, a body in base64), there is none. It is
-exact where a place in the payload is always an object, or always an array, or always a text that
-holds JSON; and where no object has a key twice.
+A masked value appears neither in the lead nor in its condition.
+
+The condition selects exactly the messages that have the lead. A test compares it with the features.
+Where SQL cannot express the lead (a key that contains an id, a body in base64), the condition is
+empty. It is exact where a place in the payload is always an object, or always an array, or always a
+text that holds JSON, and where no object has a key twice.
 """
 
 import re
 from collections.abc import Callable
 
-from spark_reprocess.analysis.claims import Sort
-from spark_reprocess.analysis.traits import (
+from spark_reprocess.analysis.features import (
     ARRAY,
     ATTRIBUTE,
     BINARY,
@@ -32,7 +33,28 @@ from spark_reprocess.analysis.traits import (
     TEXT,
     UNPACKED,
     VALUE,
+    path_text,
 )
+from spark_reprocess.analysis.leads import FoundLead
+from spark_reprocess.analysis.mask import Masks, shorten
+from spark_reprocess.analysis.predicates import Kind, Predicate
+from spark_reprocess.findings import Lead, Synonym, state_of
+
+_VALUE_CHARACTERS = 80
+_FIELD_CHARACTERS = 120
+_ALIKE = "others like these"
+_ALL = "all others"
+_TYPE_WORDS = {
+    TEXT: "(text)",
+    NUMBER: "(number)",
+    BOOLEAN: "(true or false)",
+    NULL: "(null)",
+    OBJECT: "(object)",
+    ARRAY: "(array)",
+    BINARY: "(bytes)",
+    EMPTY: "(empty)",
+    IN_SOME: "(missing in some)",
+}
 
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
 _STEPS = re.compile(f"{STEP}([^{STEP}{ELEMENT}{INNER_JSON}]*)|{ELEMENT}|{INNER_JSON}")
@@ -52,23 +74,71 @@ _TYPES = {
 _Test = Callable[["_Place"], str | None]
 
 
-def condition(sort: Sort, way: str, tag: str) -> str:
+def lead_of(found: FoundLead, masks: Masks) -> Lead:
+    """Word a lead. What is masked is neither in its value nor in its condition."""
+    field, value, is_masked = _shown(found.predicate, masks)
+    return Lead(
+        field=field,
+        value=value,
+        group_share=found.group_share,
+        other_share=found.other_share,
+        score=found.score,
+        condition="" if is_masked else condition(*found.predicate),
+        compared_with=_ALIKE if found.others_alike else _ALL,
+        synonyms=tuple(Synonym(*_shown(one, masks)[:2]) for one in found.correlated),
+    )
+
+
+def _shown(predicate: Predicate, masks: Masks) -> tuple[str, str, bool]:
+    """Field and value as they may be shown, and whether that is less than they are."""
+    field, value = path_text(predicate.path), _value_text(predicate)
+    shown_field, shown = masks.text(field), value
+    is_value = predicate.kind is Kind.TAG and predicate.tag.startswith((VALUE, MAGNITUDE))
+    if is_value and field != SIZE:
+        shown = masks.value(field, value)
+    is_masked = shown != value or shown_field != field
+    return shorten(shown_field, _FIELD_CHARACTERS), shorten(shown, _VALUE_CHARACTERS), is_masked
+
+
+def _value_text(predicate: Predicate) -> str:
+    if predicate.kind is not Kind.TAG:
+        return f"({predicate.kind.name.lower()})"
+    tag = predicate.tag
+    if tag.startswith(VALUE):
+        return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
+    if tag.startswith(MAGNITUDE):
+        return _size_range(int(tag[1:])) if predicate.path == SIZE else _range(tag[1:])
+    return _TYPE_WORDS[tag]
+
+
+def _range(digits: str) -> str:
+    least, most = f"{10 ** (abs(int(digits)) - 1):,}", f"{10 ** abs(int(digits)):,}"
+    if digits == "0":
+        return "between -1 and 1"
+    return f"-{most} to -{least}" if digits.startswith("-") else f"{least} to {most}"
+
+
+def _size_range(bits: int) -> str:
+    return f"{2**bits // 2:,} to {2**bits - 1:,}" if bits else "0"
+
+
+def condition(kind: Kind, path: str, tag: str) -> str:
     """Return the condition for a claim, empty where SQL cannot say it.
 
     Args:
-        sort: what is claimed.
-        way: of its field, as ``traits`` builds it.
-        tag: of its trait; used if *sort* is TAG.
+        kind: what is claimed.
+        path: of its field, as ``traits`` builds it.
+        tag: of its trait; used if *kind* is TAG.
     """
-    if any(mark in way for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
+    if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
         return ""
-    if way == SIZE:
+    if path == SIZE:
         return _size(tag)
-    if way in COLUMNS:
-        return _column(sort, way, tag)
-    if way.startswith(f"{ATTRIBUTE}{STEP}"):
-        return _attribute(sort, way.partition(STEP)[2], tag)
-    return _in_body(sort, way, tag) or ""
+    if path in COLUMNS:
+        return _column(kind, path, tag)
+    if path.startswith(f"{ATTRIBUTE}{STEP}"):
+        return _attribute(kind, path.partition(STEP)[2], tag)
+    return _in_body(kind, path, tag) or ""
 
 
 def quoted(text: str) -> str:
@@ -84,16 +154,16 @@ def _size(tag: str) -> str:
     return f"body_bytes >= {2**bits // 2} AND body_bytes < {2**bits}" if bits else "body_bytes = 0"
 
 
-def _column(sort: Sort, name: str, tag: str) -> str:
-    if sort is Sort.TAG and tag.startswith(VALUE):
+def _column(kind: Kind, name: str, tag: str) -> str:
+    if kind is Kind.TAG and tag.startswith(VALUE):
         return f"{name} = {quoted(tag[1:])}"
-    return f"{name} IS NULL" if sort is Sort.MISSING else f"{name} IS NOT NULL"
+    return f"{name} IS NULL" if kind is Kind.MISSING else f"{name} IS NOT NULL"
 
 
-def _attribute(sort: Sort, name: str, tag: str) -> str:
+def _attribute(kind: Kind, name: str, tag: str) -> str:
     attribute = f"attributes[{quoted(name)}]"
-    if sort is not Sort.TAG:
-        return f"{attribute} IS {'NOT ' if sort is Sort.PRESENT else ''}NULL"
+    if kind is not Kind.TAG:
+        return f"{attribute} IS {'NOT ' if kind is Kind.PRESENT else ''}NULL"
     if tag.startswith(VALUE):
         return f"{attribute}.string_value = {quoted(tag[1:])}"
     held = {TEXT: "string_value", BINARY: "binary_value"}.get(tag)
@@ -140,21 +210,21 @@ class _Place:
         return f"exists(from_json({self.value}, 'array<string>'), {variable} -> {test})"
 
 
-def _in_body(sort: Sort, way: str, tag: str) -> str | None:
-    steps = [(match[0], match[1]) for match in _STEPS.finditer(way)]
-    if sort is Sort.TAG and tag != IN_SOME:
+def _in_body(kind: Kind, path: str, tag: str) -> str | None:
+    steps = [(match[0], match[1]) for match in _STEPS.finditer(path)]
+    if kind is Kind.TAG and tag != IN_SOME:
         return _walk(_Place(BODY), steps, lambda place: _tagged(place, tag))
     if not steps:
         return None
     last, name = steps.pop()
     if last == ELEMENT:
-        count = "> 0" if sort is Sort.PRESENT else "= 0"
+        count = "> 0" if kind is Kind.PRESENT else "= 0"
         return _walk(_Place(BODY), steps, lambda place: _elements(place, count))
-    return _in_object(sort, steps, name or "", in_some=tag == IN_SOME)
+    return _in_object(kind, steps, name or "", in_some=tag == IN_SOME)
 
 
 def _in_object(
-    sort: Sort, steps: list[tuple[str, str | None]], name: str, *, in_some: bool
+    kind: Kind, steps: list[tuple[str, str | None]], name: str, *, in_some: bool
 ) -> str | None:
     """Whether the object that *steps* lead to has a key."""
 
@@ -166,7 +236,7 @@ def _in_object(
 
     there = _walk(_Place(BODY), steps, has)
     lacks = _walk(_Place(BODY), steps, lambda place: f"NOT {has(place)}")
-    if sort is Sort.PRESENT or there is None:
+    if kind is Kind.PRESENT or there is None:
         return there
     if in_some:
         return f"{there} AND {lacks}"

@@ -1,16 +1,16 @@
-"""A lead as it reads, and what of it is hidden."""
+"""How a lead is formatted, and what of it is masked."""
 
 import pytest
 
-from spark_reprocess.analysis.claims import Claim, Sort
-from spark_reprocess.analysis.lead_text import lead_of
+from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.predicates import Kind, Predicate
 from spark_reprocess.findings import claim_words
 
 
-def worded(sort: Sort, way: str, tag: str = "", masks: Masks | None = None) -> str:
-    found = FoundLead(Claim(sort, way, tag), 1.0, 0.0, 1.0, others_alike=False)
+def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:
+    found = FoundLead(Predicate(kind, path, tag), 1.0, 0.0, 1.0, others_alike=False)
     return claim_words(lead_of(found, masks or Masks()))
 
 
@@ -37,11 +37,11 @@ def worded(sort: Sort, way: str, tag: str = "", masks: Masks | None = None) -> s
     ],
 )
 def test_every_tag_reads_well(tag: str, words: str) -> None:
-    assert worded(Sort.TAG, "body\x1fa", tag) == f"body.a {words}"
+    assert worded(Kind.TAG, "body\x1fa", tag) == f"body.a {words}"
 
 
 @pytest.mark.parametrize(
-    ("way", "field"),
+    ("path", "field"),
     [
         ("body\x1fitems\x1d\x1fsku", "body.items[].sku"),
         ("body\x1fMessage\x1e\x1fid", "body.Message.id"),
@@ -50,22 +50,22 @@ def test_every_tag_reads_well(tag: str, words: str) -> None:
         ("body\x1a\x1fa", "body.a"),
     ],
 )
-def test_a_way_reads_as_a_path(way: str, field: str) -> None:
-    assert worded(Sort.MISSING, way) == f"{field} is missing"
-    assert worded(Sort.PRESENT, way) == f"{field} is present"
+def test_a_path_reads_as_a_path(path: str, field: str) -> None:
+    assert worded(Kind.MISSING, path) == f"{field} is missing"
+    assert worded(Kind.PRESENT, path) == f"{field} is present"
 
 
 def test_a_size_is_told_in_bytes() -> None:
-    assert worded(Sort.TAG, "body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
-    assert worded(Sort.TAG, "body_bytes", "~0") == "body_bytes = 0"
+    assert worded(Kind.TAG, "body_bytes", "~11") == "body_bytes = 1,024 to 2,047"
+    assert worded(Kind.TAG, "body_bytes", "~0") == "body_bytes = 0"
 
 
 def test_a_size_is_nobody_s_value_and_stays() -> None:
-    assert worded(Sort.TAG, "body_bytes", "~11", Masks(shows_values=False)).endswith("2,047")
+    assert worded(Kind.TAG, "body_bytes", "~11", Masks(shows_values=False)).endswith("2,047")
 
 
 @pytest.mark.parametrize(
-    ("way", "tag", "masks"),
+    ("path", "tag", "masks"),
     [
         ("body\x1fpassword", "=hunter2", Masks()),
         ("body\x1fnote", "=mail ann@example.org", Masks()),
@@ -79,9 +79,9 @@ def test_a_size_is_nobody_s_value_and_stays() -> None:
     ],
 )
 def test_what_is_masked_is_neither_shown_nor_in_the_condition(
-    way: str, tag: str, masks: Masks
+    path: str, tag: str, masks: Masks
 ) -> None:
-    found = FoundLead(Claim(Sort.TAG, way, tag), 1.0, 0.0, 1.0, others_alike=False)
+    found = FoundLead(Predicate(Kind.TAG, path, tag), 1.0, 0.0, 1.0, others_alike=False)
 
     lead = lead_of(found, masks)
 
@@ -92,7 +92,9 @@ def test_what_is_masked_is_neither_shown_nor_in_the_condition(
 
 
 def test_that_a_secret_is_missing_may_be_said() -> None:
-    found = FoundLead(Claim(Sort.MISSING, "body\x1fpassword", ""), 1.0, 0.0, 1.0, others_alike=True)
+    found = FoundLead(
+        Predicate(Kind.MISSING, "body\x1fpassword", ""), 1.0, 0.0, 1.0, others_alike=True
+    )
 
     lead = lead_of(found, Masks())
 
@@ -103,7 +105,7 @@ def test_that_a_secret_is_missing_may_be_said() -> None:
 
 def test_long_texts_are_cut() -> None:
     lead = lead_of(
-        FoundLead(Claim(Sort.TAG, "body\x1f" + "k" * 300, "=v"), 1, 0, 1, others_alike=False),
+        FoundLead(Predicate(Kind.TAG, "body\x1f" + "k" * 300, "=v"), 1, 0, 1, others_alike=False),
         Masks(),
     )
 

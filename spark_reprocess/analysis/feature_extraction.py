@@ -1,8 +1,8 @@
-"""What Spark's workers do with sampled messages: read their traits, and find the leads in one task.
+"""Extract features of sampled messages on Spark's workers, and find the leads in one task.
 
-Bodies are read in parallel and leave the workers masked and cut, or as traits. The traits of the
-whole sample, whose size is bounded, then meet in one task, because leads compare each group with
-all others.
+Workers read the bodies in parallel. What leaves them is masked and cut, or features only. The
+features of the whole sample, whose size is limited, then go to one task, because each group is
+compared with all others.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.masks import mask_start
-from spark_reprocess.analysis.claims import Claim
-from spark_reprocess.analysis.comparison import SampledGroup
+from spark_reprocess.analysis.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.excerpt import excerpt
+from spark_reprocess.analysis.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.predicates import Predicate, feature_table
 from spark_reprocess.analysis.signature import (
     TITLE_CHARACTERS,
     has_error,
@@ -28,10 +29,8 @@ from spark_reprocess.analysis.signature import (
     short_title,
     signature_of,
 )
-from spark_reprocess.analysis.trait_table import trait_table
-from spark_reprocess.analysis.traits import COLUMNS, OUR_ATTRIBUTES, traits_of
 
-EXAMINED_COLUMNS = (
+INPUT_COLUMNS = (
     "message_id",
     "body",
     "body_bytes",
@@ -45,13 +44,13 @@ EXAMINED_COLUMNS = (
 
 _ATTRIBUTE_CHARACTERS = 200
 _REST = ""
-"""Stands for all groups that nobody asks for."""
+"""The id of one group that holds all messages of groups that are not listed."""
 
-_EXAMINED_FIELDS: "list[pa.Field[Any]]" = [
+_EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("group_id", pa.string()),
     pa.field("chance", pa.float64()),
     pa.field("is_by_shape", pa.bool_()),
-    pa.field("traits", pa.string()),
+    pa.field("features", pa.string()),
     pa.field("shape", pa.string()),
     pa.field("title", pa.string()),
     pa.field("message_id", pa.string()),
@@ -59,48 +58,48 @@ _EXAMINED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("body", pa.string()),
     pa.field("attributes", pa.list_(pa.struct([("name", pa.string()), ("text", pa.string())]))),
 ]
-_EXAMINED = pa.schema(_EXAMINED_FIELDS)
-_EXAMINED_DDL = (
-    "group_id string, chance double, is_by_shape boolean, traits string, shape string, "
+_EXTRACTED = pa.schema(_EXTRACTED_FIELDS)
+_EXTRACTED_DDL = (
+    "group_id string, chance double, is_by_shape boolean, features string, shape string, "
     "title string, message_id string, sent_at timestamp, body string, "
     "attributes array<struct<name: string, text: string>>"
 )
-_CLAIM = pa.struct([(name, pa.string()) for name in Claim._fields])
+_PREDICATE = pa.struct([(name, pa.string()) for name in Predicate._fields])
 _LEAD_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("group_id", pa.string()),
-    pa.field("claim", _CLAIM),
+    pa.field("predicate", _PREDICATE),
     pa.field("group_share", pa.float64()),
     pa.field("other_share", pa.float64()),
     pa.field("score", pa.float64()),
     pa.field("others_alike", pa.bool_()),
-    pa.field("synonyms", pa.list_(_CLAIM)),
+    pa.field("correlated", pa.list_(_PREDICATE)),
 ]
 _LEADS = pa.schema(_LEAD_FIELDS)
-_CLAIM_DDL = "struct<sort: string, way: string, tag: string>"
+_PREDICATE_DDL = "struct<kind: string, path: string, tag: string>"
 _LEADS_DDL = (
-    f"group_id string, claim {_CLAIM_DDL}, group_share double, other_share double, "
-    f"score double, others_alike boolean, synonyms array<{_CLAIM_DDL}>"
+    f"group_id string, predicate {_PREDICATE_DDL}, group_share double, other_share double, "
+    f"score double, others_alike boolean, correlated array<{_PREDICATE_DDL}>"
 )
 
 
-def examined(
+def with_features(
     picks: DataFrame, messages: DataFrame, masks: Masks, *, has_samples: bool
 ) -> DataFrame:
-    """Read each picked message: its traits if it is sampled, and how it looks if it is shown.
+    """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
     Args:
         picks: what ``sampling.picked`` returned.
         messages: the archive's rows.
         masks: what must not be shown.
-        has_samples: whether bodies and attributes are shown at all.
+        has_samples: whether bodies and attributes may be shown.
     """
-    rows = messages.select(*EXAMINED_COLUMNS).join(F.broadcast(picks), "message_id")
-    return rows.mapInArrow(_Examiner(masks, has_samples).read, _EXAMINED_DDL)
+    rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
+    return rows.mapInArrow(_Extractor(masks, has_samples).read, _EXTRACTED_DDL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Examiner:
-    """What each task takes along; ``read`` is what Spark calls."""
+class _Extractor:
+    """State that is sent to each task; Spark calls ``read``."""
 
     masks: Masks
     has_samples: bool
@@ -108,11 +107,11 @@ class _Examiner:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [self._row(row) for row in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(rows, schema=_EXAMINED)
+            yield pa.RecordBatch.from_pylist(rows, schema=_EXTRACTED)
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
         body, error = row["body"], (row["error_type"], row["error_message"])
-        examined: dict[str, Any] = {
+        extracted: dict[str, Any] = {
             "group_id": row["group_id"],
             "chance": row["chance"],
             "is_by_shape": not has_error(*error),
@@ -120,17 +119,17 @@ class _Examiner:
         attributes = row["attributes"] or ()
         if row["is_sampled"]:
             columns = {name: row[name] for name in COLUMNS}
-            examined["traits"] = traits_of(body, row["body_bytes"], attributes, columns)
-            examined["shape"] = _short_shape(shape_of(body).key)
+            extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
+            extracted["shape"] = _short_shape(shape_of(body).key)
         if row["is_shown"]:
             signature = signature_of(body, row["parked_reason"], *error)
             title = signature.text if self.has_samples else signature.textless
-            examined["title"] = self._title(title)
-            examined["message_id"] = row["message_id"]
-            examined["sent_at"] = row["sent_at"]
-            examined["body"] = excerpt(body, self.masks) if self.has_samples else None
-            examined["attributes"] = self._attributes(attributes)
-        return examined
+            extracted["title"] = self._title(title)
+            extracted["message_id"] = row["message_id"]
+            extracted["sent_at"] = row["sent_at"]
+            extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
+            extracted["attributes"] = self._attributes(attributes)
+        return extracted
 
     def _title(self, text: str) -> str:
         masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
@@ -153,32 +152,32 @@ class _Examiner:
 
 
 def _short_shape(key: str) -> str:
-    """Of a shape its first words, which say the kind of message, and a digest of the rest."""
+    """Return the first words of a shape, which name the kind of message, and a hash of the rest."""
     digest = sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
     return f"{key.partition('{')[0][:200]}{{{digest}"
 
 
-def _row_of(claim: Claim) -> dict[str, str]:
-    return {**claim._asdict(), "sort": claim.sort.name}
+def _row_of(predicate: Predicate) -> dict[str, str]:
+    return {**predicate._asdict(), "kind": predicate.kind.name}
 
 
-def leads_among(examined_rows: DataFrame, counts: dict[str, int], other_rate: float) -> DataFrame:
+def leads_among(extracted: DataFrame, counts: dict[str, int], other_rate: float) -> DataFrame:
     """Find the leads of the groups in *counts*, in one task.
 
     Args:
-        examined_rows: what ``examined`` returned.
+        extracted: what ``with_features`` returned.
         counts: messages by group.
         other_rate: the sampling rate of all other groups.
     """
-    sampled = examined_rows.where("traits IS NOT NULL").select(
-        "group_id", "chance", "is_by_shape", "traits", "shape"
+    sampled = extracted.where("features IS NOT NULL").select(
+        "group_id", "chance", "is_by_shape", "features", "shape"
     )
     return sampled.repartition(1).mapInArrow(_LeadFinder(counts, other_rate).find, _LEADS_DDL)
 
 
 @dataclass(frozen=True, slots=True)
 class _LeadFinder:
-    """What the task takes along; ``find`` is what Spark calls."""
+    """State that is sent to the task; Spark calls ``find``."""
 
     counts: dict[str, int]
     other_rate: float
@@ -191,19 +190,20 @@ class _LeadFinder:
             [("group_id", "ascending"), ("chance", "ascending")]
         )
         names, shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)
-        found = find_leads(
-            trait_table(cast("pa.StringArray", rows.column("traits").combine_chunks())),
+        lines = cast("pa.StringArray", rows.column("features").combine_chunks())
+        sample = Sample(
+            feature_table(lines),
             self._groups(rows),
-            self.counts,
             shapes.astype(np.int64),
             [str(name) for name in names],
         )
+        found = find_leads(sample, self.counts)
         leads = [
             {
                 "group_id": group_id,
                 **asdict(lead),
-                "claim": _row_of(lead.claim),
-                "synonyms": [_row_of(one) for one in lead.synonyms],
+                "predicate": _row_of(lead.predicate),
+                "correlated": [_row_of(one) for one in lead.correlated],
             }
             for group_id, leads in found.items()
             for lead in leads

@@ -1,4 +1,4 @@
-"""What is said of a message's fields, and what is not."""
+"""Which features a message has."""
 
 import base64
 import gzip
@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.traits import KINDS, NEXT, TAG, traits_of, way_text
+from spark_reprocess.analysis.features import NEWLINE, TAG, TYPES, features_of, path_text
 
 
-def traits(body: object, **more: Any) -> list[tuple[str, str]]:
-    """Field as it reads, and tag, of each trait of a body."""
+def features(body: object, **more: Any) -> list[tuple[str, str]]:
+    """The formatted path and the tag of each feature of a body."""
     text = body if isinstance(body, str) else json.dumps(body)
-    lines = traits_of(text, len(text.encode()), more.get("attributes", ()), more.get("columns", {}))
-    pairs = (line.split(TAG, 1) for line in lines.split(NEXT))
-    return [(way_text(way), tag) for way, tag in pairs if not way.startswith("body_bytes")]
+    lines = features_of(
+        text, len(text.encode()), more.get("attributes", ()), more.get("columns", {})
+    )
+    pairs = (line.split(TAG, 1) for line in lines.split(NEWLINE))
+    return [(path_text(path), tag) for path, tag in pairs if not path.startswith("body_bytes")]
 
 
 def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
@@ -49,13 +51,13 @@ def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
 def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
     value: object, tags: list[str]
 ) -> None:
-    found = traits({"a": value})
+    found = features({"a": value})
 
     assert found == [("body", "O"), ("body", "+"), *(("body.a", tag) for tag in tags)]
 
 
 def test_objects_arrays_and_json_in_texts_are_walked() -> None:
-    found = traits({"items": [{"sku": "A"}, {"sku": "B"}], "inner": json.dumps({"n": 1})})
+    found = features({"items": [{"sku": "A"}, {"sku": "B"}], "inner": json.dumps({"n": 1})})
 
     assert found == [
         ("body", "O"),
@@ -77,8 +79,8 @@ def test_objects_arrays_and_json_in_texts_are_walked() -> None:
 
 
 def test_elements_that_lack_what_others_have_are_told() -> None:
-    assert ("body.items[].n", "-") in traits({"items": [{"sku": "A"}, {"sku": "B", "n": 1}]})
-    assert ("body.items[].n", "-") not in traits({"items": [{"n": 2}, {"n": 1}]})
+    assert ("body.items[].n", "-") in features({"items": [{"sku": "A"}, {"sku": "B", "n": 1}]})
+    assert ("body.items[].n", "-") not in features({"items": [{"n": 2}, {"n": 1}]})
 
 
 @pytest.mark.parametrize(
@@ -101,11 +103,11 @@ def test_elements_that_lack_what_others_have_are_told() -> None:
     ],
 )
 def test_a_body_that_is_no_object_has_a_type(body: str, expected: list[tuple[str, str]]) -> None:
-    assert traits(body)[: len(expected)] == expected
+    assert features(body)[: len(expected)] == expected
 
 
 def test_ids_in_keys_are_masked() -> None:
-    assert {field for field, _ in traits({"order-4711": 1, "order-12": 2})} == {
+    assert {field for field, _ in features({"order-4711": 1, "order-12": 2})} == {
         "body",
         "body.order-<n>",
     }
@@ -113,13 +115,13 @@ def test_ids_in_keys_are_masked() -> None:
 
 def test_a_key_with_a_dot_is_no_two_keys() -> None:
     text = json.dumps({"a.b": 1, "a": {"b": 2}})
-    ways = {line.split(TAG)[0] for line in traits_of(text, 9, (), {}).split(NEXT)}
+    paths = {line.split(TAG)[0] for line in features_of(text, 9, (), {}).split(NEWLINE)}
 
-    assert len([way for way in ways if way_text(way) == "body.a.b"]) == 2
+    assert len([path for path in paths if path_text(path) == "body.a.b"]) == 2
 
 
 def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
-    found = traits(
+    found = features(
         "x",
         attributes=[
             ("tenant", attribute("acme")),
@@ -141,7 +143,7 @@ def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
 
 
 def test_the_size_is_told_by_its_power_of_two() -> None:
-    assert [traits_of("", size, (), {}).split(NEXT)[1] for size in (0, 1, 255, 256)] == [
+    assert [features_of("", size, (), {}).split(NEWLINE)[1] for size in (0, 1, 255, 256)] == [
         f"body_bytes{TAG}~{bits}" for bits in (0, 1, 8, 9)
     ]
 
@@ -149,7 +151,7 @@ def test_the_size_is_told_by_its_power_of_two() -> None:
 def test_of_too_many_fields_the_deep_ones_are_left_out() -> None:
     wide = {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": "x" for n in range(380)}
 
-    found = traits({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
+    found = features({**wide, "late": {f"inner{chr(97 + n)}": 1 for n in range(26)}})
 
     assert ("body", "+") in found
     assert ("body.late", "O") in found
@@ -164,22 +166,22 @@ ANY_JSON = st.recursive(
 
 
 @given(st.text() | ANY_JSON.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
-def test_whatever_a_message_holds_its_traits_are_lines_of_way_and_tag(
+def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
     body: str, attributes: dict[str, str | None]
 ) -> None:
     rows = [(name, attribute(text, b"")) for name, text in attributes.items()]
 
-    lines = traits_of(body, len(body), rows, {}).split(NEXT)
+    lines = features_of(body, len(body), rows, {}).split(NEWLINE)
 
     assert len(lines) == len(set(lines))
     assert all(line.count(TAG) == 1 for line in lines)
-    assert all(line.split(TAG)[1][:1] in (*KINDS, "+", "-", "=", "~") for line in lines)
-    types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in KINDS]
+    assert all(line.split(TAG)[1][:1] in (*TYPES, "+", "-", "=", "~") for line in lines)
+    types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in TYPES]
     assert len(types) == len(set(types)), "a field has one type"
 
 
-def test_megabytes_end_up_in_few_traits() -> None:
+def test_megabytes_end_up_in_few_features() -> None:
     body = json.dumps({"rows": [{f"k{n % 7}": n, "t": "x" * 50} for n in range(14_000)]})
 
     assert len(body) > 1_000_000
-    assert len(traits(body)) < 200
+    assert len(features(body)) < 200

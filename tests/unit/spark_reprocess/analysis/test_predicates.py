@@ -1,0 +1,134 @@
+"""Predicates, and for how many messages they hold."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reprocess.analysis.features import features_of, path_text
+from spark_reprocess.analysis.predicates import Counts, Kind, Predicates, feature_table
+
+Found = dict[tuple[str, str], tuple[float, float]]
+BODIES = (
+    {"tenant": "acme", "amount": 5},
+    {"tenant": "acme", "amount": 7},
+    {"tenant": "acme", "amount": "seven"},
+    {"amount": 512},
+    {"tenant": "globex", "address": {"city": "Paris"}},
+    {"tenant": "globex", "address": {}},
+)
+
+
+def predicates_of(bodies: tuple[Any, ...]) -> tuple[Predicates, Counts, int]:
+    """Predicates about three copies of each body, so that no value is dropped; their counts."""
+    texts = [json.dumps(one) for one in bodies for _ in range(3)]
+    table = feature_table(pa.array([features_of(text, 9, (), {}) for text in texts]))
+    predicates, messages = Predicates(table), len(texts)
+    return (
+        predicates,
+        predicates.counts(table.counts(np.arange(messages)), float(messages)),
+        messages,
+    )
+
+
+def counts_of(bodies: tuple[Any, ...]) -> Found:
+    """For how many bodies each predicate holds, and to how many it applies."""
+    predicates, held, _ = predicates_of(bodies)
+    return {
+        (path_text(said.path), said.tag if said.kind is Kind.TAG else said.kind.name): (
+            held.holds[predicate] / 3,
+            held.applies[predicate] / 3,
+        )
+        for predicate in np.flatnonzero(predicates.is_predicate)
+        if (said := predicates.predicate(int(predicate)))
+    }
+
+
+@pytest.mark.parametrize(
+    ("predicate", "holds", "could"),
+    [
+        (("body.tenant", "=acme"), 3, 5),
+        (("body.tenant", "MISSING"), 1, 6),
+        (("body.tenant", "PRESENT"), 5, 6),
+        (("body.amount", "N"), 3, 4),
+        (("body.amount", "T"), 1, 4),
+        # Of one digit, among those that are numbers: that it is one is another predicate.
+        (("body.amount", "~1"), 2, 3),
+        # What is in an object could be there only where there is one.
+        (("body.address.city", "PRESENT"), 1, 2),
+        (("body.address.city", "MISSING"), 1, 2),
+        (("body.address", "MISSING"), 4, 6),
+    ],
+)
+def test_a_predicate_is_counted_among_the_messages_to_which_it_applies(
+    predicate: tuple[str, str], holds: int, could: int
+) -> None:
+    assert counts_of(BODIES)[predicate] == (holds, could)
+
+
+def test_there_is_no_predicate_about_what_every_message_has() -> None:
+    found = counts_of(BODIES)
+
+    assert not {("body", "PRESENT"), ("body", "MISSING"), ("body", "+"), ("body.address", "+")} & {
+        *found
+    }
+
+
+def test_nothing_is_missing_in_an_object_that_was_not_read() -> None:
+    keys = [f"key{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(395)]
+    wide = {**dict.fromkeys(keys, "x"), "address": {f"in{chr(97 + n)}": 1 for n in range(20)}}
+
+    found = counts_of((wide, {"address": {"ina": 1}}))
+
+    assert found["body.address.ina", "MISSING"] == (0, 1)
+    assert found["body.address.ina", "PRESENT"] == (1, 1)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "a", "b"]),
+    lambda inside: (
+        st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abc"), inside, max_size=3)
+    ),
+)
+
+
+@given(st.lists(JSON, min_size=1, max_size=6).map(tuple))
+def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> None:
+    predicates, held, messages = predicates_of(bodies)
+
+    assert len(held.holds) == len(held.applies) == len(predicates)
+    for predicate in np.flatnonzero(predicates.is_predicate):
+        said = predicates.predicate(int(predicate))
+        holders = predicates.holds(int(predicate))
+        candidates = predicates.applies(int(predicate))
+        assert holders.sum() == held.holds[predicate], said
+        assert not (holders & ~candidates).any(), said
+        assert held.holds[predicate] <= held.applies[predicate] <= messages, said
+        if not said.tag.startswith("~"):
+            assert candidates.sum() == held.applies[predicate], said
+
+
+@given(st.lists(JSON, min_size=1, max_size=6).map(tuple))
+def test_a_field_is_there_or_missing(bodies: tuple[Any, ...]) -> None:
+    predicates, _, _ = predicates_of(bodies)
+    pairs: dict[str, dict[Kind, Any]] = {}
+    for predicate in np.flatnonzero(predicates.is_predicate):
+        said = predicates.predicate(int(predicate))
+        if said.kind is not Kind.TAG:
+            pairs.setdefault(said.path, {})[said.kind] = predicates.holds(int(predicate))
+
+    for found in pairs.values():
+        assert not (found[Kind.PRESENT] & found[Kind.MISSING]).any()
+
+
+def test_a_field_in_an_object_can_be_present_or_missing_and_a_body_cannot() -> None:
+    predicates, _, _ = predicates_of(({"a": {"b": 1}}, {"a": {}}))
+    found = [predicates.predicate(int(one)) for one in np.flatnonzero(predicates.is_predicate)]
+
+    for kind in (Kind.PRESENT, Kind.MISSING):
+        paths = {path_text(one.path) for one in found if one.kind is kind}
+        assert paths == {"body.a", "body.a.b"}
