@@ -122,6 +122,7 @@ class Comparisons:
         words = [name.partition("{")[0] for name in sample.shape_names]
         self._kinds = np.unique(words, return_inverse=True)[1]
         self._counts = sample.table.counts(np.arange(sample.table.messages), sample.weights)
+        self._similar_to: dict[int, Ints] = {}
 
     def all(self, group: SampledGroup) -> Others | None:
         """Return all messages of other groups, None if there are none."""
@@ -171,7 +172,9 @@ class Comparisons:
         """Return the shapes to compare messages of *shape* with; none if all are too different."""
         if there[shape] >= max(_OWN_SHAPE * (own - _BY_CHANCE), 1):
             return np.array([shape])
-        similar = self._similar(shape)
+        if shape not in self._similar_to:
+            self._similar_to[shape] = self._similar(shape)
+        similar = self._similar_to[shape]
         similar = similar[there[similar] > 0]
         messages = np.cumsum(there[similar])
         if not len(similar) or messages[-1] < _LEAST_OTHERS:

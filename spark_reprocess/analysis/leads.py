@@ -1,14 +1,14 @@
 """Find the leads of each group: the predicates that set it apart. Pure; numpy.
 
-1. Each predicate is compared: its share in the group with its share in other messages (see
-   ``comparison``).
-2. It is significant if chance does not explain the difference: G-test with Bonferroni's correction
-   for all predicates of all groups.
-3. The score is the difference of the two shares.
-4. Predicates that hold for nearly the same messages are correlated. The one that is easiest to read
-   becomes the lead.
-5. A predicate that is usual is not a lead: it holds as often in most other groups.
-6. A further lead must still be significant among messages for which the leads before it hold.
+1. The share of the group for which a predicate holds is compared with the share of other messages
+   (see ``comparison``). The score is the difference of the two shares; it must be at least 0.25.
+2. The difference must be significant: G-test (S. S. Wilks, 1938), with Bonferroni's correction for
+   all predicates of all groups.
+3. Predicates that hold for nearly the same messages are correlated. The one that is easiest to read
+   becomes the lead; up to three others are shown beside it.
+4. What is usual is not a lead: at least half of the difference must be left against the median of
+   the other groups.
+5. A further lead must be significant among messages that have the same earlier leads as well.
 """
 
 import math
@@ -24,6 +24,7 @@ from spark_reprocess.analysis.predicates import (
     Counts,
     Flags,
     Floats,
+    Ints,
     Kind,
     Predicate,
     Predicates,
@@ -43,10 +44,16 @@ _LEAST_SCORE = 0.25
 _CANDIDATES = 40
 _SAME_COUNTS = 20
 _SAME_MESSAGES = 0.9
-"""Predicates with this Jaccard index are correlated."""
+"""Predicates are correlated from this Jaccard index on."""
+
 _OVERLAP = 0.7
+"""Two leads of a group have a lower Jaccard index than this."""
+
 _ALL = 0.99
-_VOTERS = 5
+_LEAST_MESSAGES = 5
+"""Groups with fewer messages to which a predicate applies do not count for what is usual."""
+
+_LEAST_OTHERS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,41 @@ def find_leads(sample: Sample, wanted: Iterable[str]) -> dict[str, tuple[FoundLe
     Groups with fewer than ``LEAST_GROUP`` messages in the sample have none.
     """
     groups = {one.group_id: one for one in sample.groups if len(one.messages) >= LEAST_GROUP}
-    search = _Search(sample, len(groups))
-    return {one: search.leads(groups[one]) if one in groups else () for one in wanted}
+    context = _Context(sample, len(groups))
+    return {
+        one: tuple(_Search(context, groups[one]).leads()) if one in groups else () for one in wanted
+    }
+
+
+class _Context:
+    """What the searches of all groups share.
+
+    Attributes:
+        needed: the evidence, in nats, from which on a difference is significant.
+    """
+
+    def __init__(self, sample: Sample, groups: int) -> None:
+        self.sample = sample
+        self.predicates = Predicates(sample.table)
+        self.constant = ConstantFields(sample.table, sample.shapes)
+        self.comparisons = Comparisons(sample)
+        tests = 2 * groups * int(self.predicates.is_predicate.sum())
+        self.needed = math.log(max(tests, 1) / ALPHA)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Whom to compare a group with.
+
+    Attributes:
+        others: the other messages.
+        compared: the predicates to compare.
+        is_last: the predicates that rank behind all others, because the shape may imply them.
+    """
+
+    others: Others
+    compared: Flags
+    is_last: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,196 +124,212 @@ class _Candidate:
     """A significant predicate.
 
     Attributes:
-        others: the messages that it was compared with.
-        same_counts: predicates that hold for as many messages, here and there; itself first.
-        is_last: whether it ranks behind all others, because the group's shape may imply it.
+        number: of the predicate.
+        others: the messages that the group was compared with.
+        own_share: among the group's messages to which the predicate applies.
+        pooled_share: among the others to which it applies.
+        group_share: among all messages of the group.
+        other_share: among all others.
+        same_counts: predicates that hold for as many messages in the group and in the others.
     """
 
     number: int
     others: Others
+    own_share: float
+    pooled_share: float
     group_share: float
     other_share: float
-    pooled_share: float
     score: float
     is_last: bool
     same_counts: tuple[int, ...]
 
 
 class _Search:
-    def __init__(self, sample: Sample, groups: int) -> None:
-        self._sample = sample
-        self._predicates = Predicates(sample.table)
-        self._constant = ConstantFields(sample.table, sample.shapes)
-        self._comparisons = Comparisons(sample)
-        tests = 2 * groups * int(self._predicates.is_predicate.sum())
-        self._needed = math.log(max(tests, 1) / ALPHA)
+    """The search for the leads of one group."""
 
-    def leads(self, group: SampledGroup) -> tuple[FoundLead, ...]:
+    def __init__(self, context: _Context, group: SampledGroup) -> None:
+        self._context, self._predicates = context, context.predicates
+        self._group, self._size = group, len(group.messages)
+        counts = context.sample.table.counts(group.messages)
+        self._own = context.predicates.counts(counts, float(self._size))
+
+    def leads(self) -> Iterator[FoundLead]:
         candidates: dict[int, _Candidate] = {}
-        for others, is_compared, is_last in self._comparisons_of(group):
-            for one in self._candidates(group, others, is_compared, is_last):
+        for comparison in self._comparisons():
+            for one in self._candidates(comparison):
                 candidates.setdefault(one.number, one)
-        ranked = sorted(candidates.values(), key=lambda one: (one.is_last, -one.score))
-        return tuple(self._chosen(group, ranked[:_CANDIDATES]))
+        left = sorted(candidates.values(), key=lambda one: (one.is_last, -one.score))
+        left, chosen = left[:_CANDIDATES], list[_Candidate]()
+        while left and len(chosen) < LEADS:
+            same = [one for one in left if one is left[0] or self._is_correlated(left[0], one)]
+            left = [one for one in left if one not in same]
+            lead = min(same, key=lambda one: self._plainness(one.number))
+            if self._is_unusual(lead) and self._adds_to(lead, chosen):
+                chosen.append(lead)
+                yield self._found(lead, same)
 
-    def _comparisons_of(self, group: SampledGroup) -> Iterator[tuple[Others, Flags, Flags]]:
-        """Yield whom to compare with, which predicates, and which of those rank last."""
-        predicates = self._predicates
-        own = self._own(group)
-        shape = int(np.bincount(self._sample.shapes[group.messages]).argmax())
-        bound = predicates.bound_to_shape(self._constant.of(shape), own)
-        everything = predicates.is_predicate
-        alike, everybody = self._comparisons.alike(group), self._comparisons.all(group)
-        if not group.is_by_shape:
+    def _comparisons(self) -> Iterator[_Comparison]:
+        """Compare with messages alike, and with all others as far as this makes sense.
+
+        The shape of a group that is known by its shape implies its *bound* predicates: which
+        fields are present, their types, and the values of constant fields. Against all others
+        they would all be significant. So they are compared with similar shapes only, and rank
+        last. That a field is present is not even then a lead: the group's title lists the fields.
+        """
+        alike = self._context.comparisons.alike(self._group)
+        everybody = self._context.comparisons.all(self._group)
+        everything, bound = self._predicates.is_predicate, self._bound()
+        is_last = bound & (self._own.shares >= _ALL)
+        if not self._group.is_by_shape:
             if alike:
-                yield alike, everything, ~everything
+                yield _Comparison(alike, everything, ~everything)
             if everybody:
-                yield everybody, everything, bound
-            return
-        if alike and alike.have_same_shape:
-            yield alike, everything, bound & (own.shares >= _ALL)
-            return
-        compared = everything & ~predicates.is_present
-        is_last = bound & (own.shares >= _ALL)
-        if alike:
-            yield alike, compared & bound, is_last
-            compared = compared & ~bound
-        if everybody:
-            theirs = predicates.counts(everybody.counts, everybody.weight)
-            is_alone = (own.holds >= _ALL * len(group.messages)) & (
-                theirs.holds <= (1 - _ALL) * everybody.weight
-            )
-            yield everybody, compared, is_last | is_alone
+                yield _Comparison(everybody, everything, bound)
+        elif alike and alike.have_same_shape:
+            yield _Comparison(alike, everything, is_last)
+        else:
+            compared = everything & ~self._predicates.is_present
+            if alike:
+                yield _Comparison(alike, compared & bound, is_last)
+                compared = compared & ~bound
+            if everybody:
+                yield _Comparison(everybody, compared, is_last | self._is_exclusive(everybody))
 
-    def _own(self, group: SampledGroup) -> Counts:
-        counts = self._sample.table.counts(group.messages)
-        return self._predicates.counts(counts, float(len(group.messages)))
+    def _bound(self) -> Flags:
+        shapes = self._context.sample.shapes[self._group.messages]
+        is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
+        return self._predicates.bound_to_shape(is_constant, self._own)
 
-    def _candidates(
-        self, group: SampledGroup, others: Others, is_compared: Flags, is_last: Flags
-    ) -> Iterator[_Candidate]:
-        own = self._own(group)
+    def _is_exclusive(self, others: Others) -> Flags:
+        """Return what holds for all of the group and for nobody else: its shape may imply it."""
         theirs = self._predicates.counts(others.counts, others.weight)
-        score = (own.shares - theirs.shares) * own.applies / len(group.messages)
-        looked_at = np.flatnonzero(is_compared & (score >= _LEAST_SCORE))
+        is_in_all = self._own.holds >= _ALL * self._size
+        return np.asarray(is_in_all & (theirs.holds <= (1 - _ALL) * others.weight))
+
+    def _candidates(self, comparison: _Comparison) -> Iterator[_Candidate]:
+        """Yield the significant predicates; of those with the same counts, the plainest."""
+        own, others = self._own, comparison.others
+        theirs = self._predicates.counts(others.counts, others.weight)
+        score = (own.shares - theirs.shares) * own.applies / self._size
+        enough = np.flatnonzero(comparison.compared & (score >= _LEAST_SCORE))
+        effective = theirs.applies * (others.effective / others.weight)
         found = evidence(
-            own.shares[looked_at],
-            own.applies[looked_at],
-            theirs.shares[looked_at],
-            theirs.applies[looked_at] * (others.effective / others.weight),
+            own.shares[enough], own.applies[enough], theirs.shares[enough], effective[enough]
         )
-        looked_at = looked_at[found >= self._needed]
-        size = len(group.messages)
-        order = np.lexsort((-score[looked_at], is_last[looked_at]))
-        together: dict[tuple[float, float], list[int]] = {}
-        for number in map(int, looked_at[order]):
-            key = (float(own.holds[number]), round(float(theirs.holds[number]), 6))
-            if len(together) >= _CANDIDATES and key not in together:
-                break
-            together.setdefault(key, []).append(number)
-        for same in together.values():
-            same.sort(key=self._plainness)
+        enough = enough[found >= self._context.needed]
+        ranked = enough[np.lexsort((-score[enough], comparison.is_last[enough]))]
+        for same in self._with_same_counts(ranked, theirs):
             number = same[0]
             yield _Candidate(
                 number,
                 others,
-                float(own.holds[number] / size),
-                float(theirs.holds[number] / others.weight),
-                float(theirs.shares[number]),
-                float(score[number]),
-                bool(is_last[number]),
-                tuple(same[:_SAME_COUNTS]),
+                own_share=float(own.shares[number]),
+                pooled_share=float(theirs.shares[number]),
+                group_share=float(own.holds[number] / self._size),
+                other_share=float(theirs.holds[number] / others.weight),
+                score=float(score[number]),
+                is_last=bool(comparison.is_last[number]),
+                same_counts=tuple(same[1:_SAME_COUNTS]),
             )
 
-    def _chosen(self, group: SampledGroup, ranked: list[_Candidate]) -> Iterator[FoundLead]:
-        chosen: list[_Candidate] = []
-        while ranked and len(chosen) < LEADS:
-            best = ranked[0]
-            same = [one for one in ranked if one is best or self._is_correlated(group, best, one)]
-            lead = min(same, key=lambda one: self._plainness(one.number))
-            ranked = [one for one in ranked if one not in same]
-            if self._is_unusual(group, lead) and self._adds(group, lead, chosen):
-                chosen.append(lead)
-                yield self._found(group, lead, same)
+    def _with_same_counts(self, ranked: Ints, theirs: Counts) -> Iterable[list[int]]:
+        """Put predicates together that hold for as many messages in the group and elsewhere.
 
-    def _is_correlated(self, group: SampledGroup, best: _Candidate, one: _Candidate) -> bool:
+        They nearly always hold for the same messages: an id and a name, or a hundred fields of one
+        object.
+        """
+        together: dict[tuple[float, float], list[int]] = {}
+        for number in map(int, ranked):
+            key = (float(self._own.holds[number]), round(float(theirs.holds[number]), 6))
+            if key in together or len(together) < _CANDIDATES:
+                together.setdefault(key, []).append(number)
+        for same in together.values():
+            same.sort(key=self._plainness)
+        return together.values()
+
+    def _is_correlated(self, best: _Candidate, one: _Candidate) -> bool:
         return (
             one.is_last == best.is_last
             and one.group_share >= _SAME_MESSAGES * best.group_share
-            and self._overlap(group, best, one) >= _SAME_MESSAGES
+            and self._overlap(best, one) >= _SAME_MESSAGES
         )
 
-    def _overlap(self, group: SampledGroup, one: _Candidate, other: _Candidate) -> float:
+    def _overlap(self, one: _Candidate, other: _Candidate) -> float:
         """Return the Jaccard index, among the messages to which both predicates apply."""
-        rows = np.concatenate([group.messages, one.others.messages])
+        rows = self._rows(one)
         predicates = self._predicates
         both = rows[predicates.applies(one.number)[rows] & predicates.applies(other.number)[rows]]
         return jaccard(predicates.holds(one.number)[both], predicates.holds(other.number)[both])
 
-    def _is_unusual(self, group: SampledGroup, one: _Candidate) -> bool:
-        """Return whether the typical other group differs as well, not only the sum of the others.
+    def _rows(self, one: _Candidate) -> Ints:
+        return np.concatenate([self._group.messages, one.others.messages])
 
-        At least half of the difference must be left against the median of the other groups.
+    def _is_unusual(self, one: _Candidate) -> bool:
+        """Return whether the median of the other groups differs too, not only their sum.
+
+        At least half of the difference must be left. That a field is present must be unusual among
+        all other groups, also where the group is compared with a part of them.
         """
-        rows = one.others.messages
+        sample, rows = self._context.sample, one.others.messages
         if self._predicates.is_present[one.number]:
-            rows = np.flatnonzero(self._sample.group_of != self._sample.group_of[group.messages[0]])
-        applies = self._predicates.applies(one.number)[rows]
-        holds = self._predicates.holds(one.number)[rows]
-        groups = self._sample.group_of[rows]
-        there = np.bincount(groups[applies])
-        share = np.bincount(groups[holds], minlength=len(there))[: len(there)] / np.maximum(
-            there, 1
+            rows = np.flatnonzero(sample.group_of != sample.group_of[self._group.messages[0]])
+        groups, count = sample.group_of[rows], len(sample.groups)
+        applies = np.bincount(groups[self._predicates.applies(one.number)[rows]], minlength=count)
+        holds = np.bincount(groups[self._predicates.holds(one.number)[rows]], minlength=count)
+        is_counted = applies >= _LEAST_MESSAGES
+        if not is_counted.any():
+            return True
+        median = np.median(holds[is_counted] / applies[is_counted])
+        return bool(one.own_share - median >= (one.own_share - one.pooled_share) / 2)
+
+    def _adds_to(self, one: _Candidate, leads: Sequence[_Candidate]) -> bool:
+        """Return whether the predicate says more than each of these leads."""
+        return all(
+            self._overlap(one, lead) < _OVERLAP and self._is_significant_given(lead, one)
+            for lead in leads
+            if lead.is_last == one.is_last
         )
-        voters = there >= _VOTERS
-        if not voters.any():
-            return True
-        own = self._predicates.holds(one.number)[group.messages]
-        own_share = own.sum() / max(self._predicates.applies(one.number)[group.messages].sum(), 1)
-        pooled = one.pooled_share
-        return bool(own_share - np.median(share[voters]) >= (own_share - pooled) / 2)
 
-    def _adds(self, group: SampledGroup, one: _Candidate, chosen: Sequence[_Candidate]) -> bool:
-        """Return whether the predicate is significant among messages that have the same leads."""
-        before = [other for other in chosen if other.is_last == one.is_last]
-        if any(self._overlap(group, one, other) >= _OVERLAP for other in before):
-            return False
-        own, theirs = group.messages, one.others.messages
-        weights = one.others.weights
-        for other in before:
-            holds = self._predicates.holds(other.number)
-            own = own[holds[own]]
-            weights, theirs = weights[holds[theirs]], theirs[holds[theirs]]
-        if not before or not len(theirs):
-            return True
-        holds = self._predicates.holds(one.number)
-        share, other_share = holds[own].mean(), weights[holds[theirs]].sum() / weights.sum()
-        effective = weights.sum() ** 2 / (weights**2).sum()
-        look = (np.array([value]) for value in (share, len(own), other_share, effective))
-        return bool(share > other_share and evidence(*look)[0] >= self._needed)
+    def _is_significant_given(self, lead: _Candidate, one: _Candidate) -> bool:
+        """Return whether the predicate is significant among messages that are alike in the lead.
 
-    def _found(
-        self, group: SampledGroup, lead: _Candidate, same: Sequence[_Candidate]
-    ) -> FoundLead:
+        Messages with and without the lead are compared apart. If too few others are like most of
+        the group, nothing can be held against the predicate.
+        """
+        own, others, weights = self._group.messages, one.others.messages, one.others.weights
+        holds, with_lead = self._predicates.holds(one.number), self._predicates.holds(lead.number)
+        total, alone = 0.0, 0
+        for part in (with_lead, ~with_lead):
+            mine, chosen = own[part[own]], part[others]
+            if chosen.sum() < _LEAST_OTHERS:
+                alone += len(mine)
+            elif len(mine):
+                weight = weights[chosen]
+                share = holds[mine].mean()
+                other_share = weight[holds[others[chosen]]].sum() / weight.sum()
+                effective = weight.sum() ** 2 / (weight**2).sum()
+                look = (np.array([x]) for x in (share, len(mine), other_share, effective))
+                total += float(evidence(*look)[0]) if share > other_share else 0.0
+        return alone > self._size / 2 or total >= self._context.needed
+
+    def _found(self, lead: _Candidate, same: Sequence[_Candidate]) -> FoundLead:
         return FoundLead(
             self._predicates.predicate(lead.number),
             lead.group_share,
             lead.other_share,
             lead.score,
             lead.others.are_alike,
-            tuple(map(self._predicates.predicate, self._correlated(group, lead, same))),
+            tuple(map(self._predicates.predicate, self._correlated(lead, same))),
         )
 
-    def _correlated(
-        self, group: SampledGroup, lead: _Candidate, same: Sequence[_Candidate]
-    ) -> list[int]:
+    def _correlated(self, lead: _Candidate, same: Sequence[_Candidate]) -> list[int]:
         """Return predicates that hold for nearly the same messages, each about another field."""
-        rows = np.concatenate([group.messages, lead.others.messages])
-        holds = self._predicates.holds(lead.number)[rows]
-        likely = [*lead.same_counts[1:]]
+        likely = list(lead.same_counts)
         for one in same:
             if one is not lead:
-                likely += one.same_counts
+                likely += (one.number, *one.same_counts)
+        rows = self._rows(lead)
+        holds = self._predicates.holds(lead.number)[rows]
         found: list[int] = []
         paths = [self._predicates.predicate(lead.number).path]
         for number in likely:
