@@ -40,8 +40,8 @@ from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.analysis.sampling import picked, sampling_rates
 from spark_reprocess.analysis.signature import PARKED_BY_SQS
 from spark_reprocess.analysis.trend import Buckets, buckets_between
+from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set

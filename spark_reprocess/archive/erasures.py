@@ -11,7 +11,10 @@ from dataclasses import asdict, dataclass, field
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import LEDGER, require_version
+from spark_reprocess.archive.ledger import (
+    LEDGER,
+    require_version,
+)
 from spark_reprocess.errors import ArchiveError
 
 _FOLDER = f"{LEDGER}/erasures"

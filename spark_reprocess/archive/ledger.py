@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, NamedTuple
 
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.errors import ArchiveError
 
@@ -25,35 +25,20 @@ _CLAIM_FILE = re.compile(
 )
 
 
-class Outcome(StrEnum):
-    """What became of a message in one attempt."""
+OUTCOMES = (
+    *DECIDED,
+    Disposition.FAILED,
+    Disposition.IN_DOUBT,
+)
+"""What a result says of a message in one attempt."""
 
-    SENT = "sent"
-    DISCARDED = "discarded"
-    RESTORED = "restored"
-    FAILED = "failed"
-    IN_DOUBT = "in_doubt"
-
-
-class State(StrEnum):
-    """What all attempts together say of a message. One without a state is open."""
-
-    SENT = "sent"
-    DISCARDED = "discarded"
-    RESTORED = "restored"
-    IN_DOUBT = "in_doubt"
-    BUSY = "busy"
-
-
-DECIDED = (State.SENT, State.DISCARDED, State.RESTORED)
-"""A message in one of these states needs no decision any more."""
-
-_FINAL = {
-    Outcome.SENT: State.SENT,
-    Outcome.DISCARDED: State.DISCARDED,
-    Outcome.RESTORED: State.RESTORED,
-}
-STRENGTH = (State.IN_DOUBT, State.BUSY, State.DISCARDED, State.RESTORED, State.SENT)
+STRENGTH = (
+    Disposition.IN_DOUBT,
+    Disposition.BUSY,
+    Disposition.DISCARDED,
+    Disposition.RESTORED,
+    Disposition.SENT,
+)
 """Of two states of a message the later one in here holds."""
 
 
@@ -89,7 +74,7 @@ class Result:
     """
 
     message_id: str
-    outcome: Outcome
+    outcome: Disposition
     time: str
     new_message_id: str = ""
     detail: str = ""
@@ -124,13 +109,13 @@ class AttemptName(NamedTuple):
 
 def states_of(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
-) -> dict[str, State]:
+) -> dict[str, Disposition]:
     """Tell each claimed message's state. What was sent or discarded once stays so.
 
     A message in doubt stays in doubt until it is sent, even where a later attempt was refused:
     the first may have arrived.
     """
-    states: dict[str, State] = {}
+    states: dict[str, Disposition] = {}
     for attempt in attempts:
         for message_id, state in _attempt_states(attempt, now_seconds, claim_ttl_seconds):
             known = states.get(message_id)
@@ -141,22 +126,24 @@ def states_of(
 
 def _attempt_states(
     attempt: Attempt, now_seconds: float, claim_ttl_seconds: float
-) -> Iterator[tuple[str, State]]:
+) -> Iterator[tuple[str, Disposition]]:
     if attempt.results is None:
         is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
-        unknown = State.BUSY if is_busy else State.IN_DOUBT
+        unknown = Disposition.BUSY if is_busy else Disposition.IN_DOUBT
         yield from ((message_id, unknown) for message_id in attempt.claim.message_ids)
         return
     outcomes = {result.message_id: result.outcome for result in attempt.results}
     for message_id in attempt.claim.message_ids:
-        state = state_after(outcomes.get(message_id, Outcome.IN_DOUBT))
+        state = state_after(outcomes.get(message_id, Disposition.IN_DOUBT))
         if state is not None:
             yield message_id, state
 
 
-def state_after(outcome: Outcome) -> State | None:
+def state_after(outcome: Disposition) -> Disposition | None:
     """Return the state in which an attempt leaves a message; None where it changes nothing."""
-    return None if outcome is Outcome.FAILED else _FINAL.get(outcome, State.IN_DOUBT)
+    if outcome is Disposition.FAILED:
+        return None
+    return outcome if outcome in DECIDED else Disposition.IN_DOUBT
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +261,14 @@ def _results(text: str) -> tuple[Result, ...]:
 
 def result_of(raw: Mapping[str, Any]) -> Result:
     """Make a result of its values by name; otherwise as ``claim_of``."""
-    return Result(**{**_known(Result, raw), "outcome": Outcome(raw["outcome"])})
+    return Result(**{**_known(Result, raw), "outcome": _outcome(raw["outcome"])})
+
+
+def _outcome(word: str) -> Disposition:
+    outcome = Disposition(word)
+    if outcome not in OUTCOMES:
+        raise ValueError(word)
+    return outcome
 
 
 def _known(kind: type[Claim | Result], raw: Mapping[str, Any]) -> dict[str, Any]:

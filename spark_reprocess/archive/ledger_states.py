@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.compaction import CompactedFile, ledger_files, read_attempts
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    OUTCOMES,
     STRENGTH,
     Attempt,
     AttemptName,
-    Outcome,
     state_after,
     states_of,
 )
@@ -37,8 +38,8 @@ _ARROW = pa.schema(_FIELDS)
 _ATTEMPTS_PER_TASK = 500
 _ATTEMPTS_PER_BATCH = 50
 
-_OUTCOMES = pa.array([str(one) for one in Outcome])
-_STATES_AFTER = [state_after(one) for one in Outcome]
+_OUTCOMES = pa.array([str(one) for one in OUTCOMES])
+_STATES_AFTER = [state_after(one) for one in OUTCOMES]
 _STRENGTHS = pa.array(
     [None if state is None else STRENGTH.index(state) for state in _STATES_AFTER], pa.int32()
 )
@@ -133,7 +134,7 @@ class _Reader:
     def _states_of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         messages = batch.column("messages")
         each = pc.list_flatten(messages)
-        outcomes = pc.fill_null(pc.struct_field(each, "outcome"), str(Outcome.IN_DOUBT))
+        outcomes = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
         known = pc.index_in(outcomes, value_set=_OUTCOMES)
         if known.null_count:
             # To leave the message out would be to call it open, and to send it again.

@@ -16,7 +16,10 @@ import pyarrow.parquet as pq
 from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.ledger import (
+    Attempt,
+    AttemptName,
+)
 from spark_reprocess.archive.reading import MESSAGES, drain_of
 from spark_reprocess.errors import ArchiveError
 

@@ -37,7 +37,10 @@ from datetime import datetime
 from typing import Any
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import require_version, timestamp
+from spark_reprocess.archive.ledger import (
+    require_version,
+    timestamp,
+)
 from spark_reprocess.errors import ArchiveError, BusyError
 
 LOCK_SECONDS = 120.0

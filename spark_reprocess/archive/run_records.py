@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass, fields
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import plan_folder, require_version
+from spark_reprocess.archive.ledger import (
+    plan_folder,
+    require_version,
+)
 from spark_reprocess.archive.probe import Probe
 from spark_reprocess.errors import ArchiveError
 

@@ -20,7 +20,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import require_version
+from spark_reprocess.archive.ledger import (
+    require_version,
+)
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition, Kind
 from spark_reprocess.command_line.arguments import (
     WHERE,
     add_destination,
@@ -38,7 +38,6 @@ from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import Problem, RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.spark import interrupts
 
 _ABOUT = """\
@@ -118,42 +117,45 @@ def _run(options: RedriveOptions) -> int:
     return exit_code
 
 
-_LEFT = (
-    Fate.LEAVE,
-    Fate.NOT_SELECTED,
-    Fate.OVER_LIMIT,
-    Fate.SPLIT_GROUP,
-    Fate.OTHER_PARKED_QUEUE,
-    Fate.FOREIGN,
-    Fate.UNKNOWN_SOURCE,
-    Fate.NO_GROUP,
-    Fate.EDIT_FAILED,
-    Fate.NO_ROOM,
-)
-
 _PROBLEMS: dict[str, str] = {
-    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; act on them in a "
-    "run of their own, with its --parked-queue-url and destination",
-    Fate.FOREIGN: "left: they came from another main queue, which does not use this dead-letter "
-    "queue or cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, "
-    "and --include-foreign where the queue is not recorded",
-    Fate.UNKNOWN_SOURCE: "left: nothing records which queue they came from, and other queues use "
-    "the same dead-letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
-    "destination is theirs, add --to-queue-url and --include-foreign",
-    Fate.NO_ROOM: "left for a person: they have no room for the replay count and the context "
-    "beside their own attributes, so nothing would show that they were redriven before",
-    Fate.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
-    Fate.EDIT_FAILED: "left: the plan's edit does not fit them",
-    Fate.SPLIT_GROUP: "left: --where takes only a part of their message group, which goes whole or "
-    "not at all on a FIFO queue",
-    Fate.IN_DOUBT: "in doubt: they may have been sent and no answer came; look for them, then "
-    "send them again with --in-doubt send",
-    Fate.BUSY: "busy: another run claimed them and may still be sending; run again when it is done "
-    "or its claims are older than --claim-ttl",
-    Fate.WAITS: "waiting behind an earlier message of their message group that stays; decide "
-    "about that one, or run again with --allow-reordering",
-    Outcome.FAILED: "failed: not sent; run again to retry",
-    Fate.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
+    Disposition.OTHER_PARKED_QUEUE: (
+        "left: they were drained from another parked queue; act on them in a run of their own, "
+        "with its --parked-queue-url and destination"
+    ),
+    Disposition.FOREIGN: (
+        "left: they came from another main queue, which does not use this dead-letter queue or "
+        "cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, and "
+        "--include-foreign where the queue is not recorded"
+    ),
+    Disposition.UNKNOWN_SOURCE: (
+        "left: nothing records which queue they came from, and other queues use the same dead-"
+        "letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
+        "destination is theirs, add --to-queue-url and --include-foreign"
+    ),
+    Disposition.NO_ROOM: (
+        "left for a person: they have no room for the replay count and the context beside their"
+        " own attributes, so nothing would show that they were redriven before"
+    ),
+    Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
+    Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
+    Disposition.SPLIT_GROUP: (
+        "left: --where takes only a part of their message group, which goes whole or not at all"
+        " on a FIFO queue"
+    ),
+    Disposition.IN_DOUBT: (
+        "in doubt: they may have been sent and no answer came; look for them, then send them "
+        "again with --in-doubt send"
+    ),
+    Disposition.BUSY: (
+        "busy: another run claimed them and may still be sending; run again when it is done or "
+        "its claims are older than --claim-ttl"
+    ),
+    Disposition.WAITS: (
+        "waiting behind an earlier message of their message group that stays; decide about that"
+        " one, or run again with --allow-reordering"
+    ),
+    Disposition.FAILED: "failed: not sent; run again to retry",
+    Disposition.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
 }
 
 
@@ -200,7 +202,7 @@ def print_redrive(summary: RedriveSummary) -> None:
 
 def _print_edits(summary: RedriveSummary) -> None:
     """Print the samples of messages before and after the plan's edits; they are masked already."""
-    counts = {group.group_id: group.counts.get(Fate.SEND, 0) for group in summary.groups}
+    counts = {group.group_id: group.counts.get(Disposition.SEND, 0) for group in summary.groups}
     for group_id, samples in groupby(summary.samples, key=lambda sample: sample.group_id):
         shown = list(samples)
         print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
@@ -214,17 +216,17 @@ def _print_edit(sample: EditSample) -> None:
 
 
 def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
-    work = {"sent": (Outcome.SENT,)} if summary.executed else {"to send": (Fate.SEND,)}
+    work = {"sent": (Disposition.SENT,)} if summary.executed else {"to send": (Disposition.SEND,)}
     others: dict[str, tuple[str, ...]] = {
-        "discarded": (Outcome.DISCARDED,),
-        "to discard": (Fate.DISCARD,),
-        "done before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
-        "left": _LEFT,
-        "in doubt": (Outcome.IN_DOUBT,),
-        "busy": (Fate.BUSY, Fate.WAITS),
-        "failed": (Outcome.FAILED,),
-        "not reached": (Fate.NOT_REACHED,),
-        "stopped": (Fate.STOPPED,),
+        "discarded": (Disposition.DISCARDED,),
+        "to discard": (Disposition.DISCARD,),
+        "done before": Disposition.of(Kind.BEFORE),
+        "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
+        "in doubt": (Disposition.IN_DOUBT,),
+        "busy": (Disposition.BUSY, Disposition.WAITS),
+        "failed": (Disposition.FAILED,),
+        "not reached": (Disposition.NOT_REACHED,),
+        "stopped": (Disposition.STOPPED,),
     }
     # Columns that are all 0 are left out, so that a terminal has room for the failures.
     return work | {name: words for name, words in others.items() if summary.count(*words)}
@@ -236,30 +238,30 @@ def _format_result(summary: RedriveSummary) -> str:
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
     return (
-        f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
+        f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
         f"{summary.destination}{_format_duration(summary)}{_format_discarded(summary)}; to do it, "
         "add --execute --reason 'why'"
     )
 
 
 def _format_done(summary: RedriveSummary) -> str:
-    sent, discarded = summary.count(Outcome.SENT), summary.count(Outcome.DISCARDED)
+    sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
     done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
     has_more = summary.problems or summary.stopped_by or summary.canary
-    if sent or discarded or has_more or summary.count(Fate.NOT_SELECTED):
+    if sent or discarded or has_more or summary.count(Disposition.NOT_SELECTED):
         return done
     return f"{done}; nothing was left to do"
 
 
 def _format_discarded(summary: RedriveSummary) -> str:
-    count = summary.count(Fate.DISCARD)
+    count = summary.count(Disposition.DISCARD)
     return f", {count:,} would be discarded" if count else ""
 
 
 def _format_duration(summary: RedriveSummary) -> str:
     if summary.max_rate is None:
         return " as fast as it goes (--max-rate R spares the consumer)"
-    seconds = summary.count(Fate.SEND) / summary.max_rate
+    seconds = summary.count(Disposition.SEND) / summary.max_rate
     return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
 
 

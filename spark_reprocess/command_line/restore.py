@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition, Kind
 from spark_reprocess.command_line.arguments import (
     WHERE,
     add_execution,
@@ -15,7 +15,6 @@ from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.restore.restore import RestoreOptions, restore
 
 _ABOUT = """\
@@ -52,9 +51,11 @@ def _run(options: RestoreOptions) -> int:
 
 
 _PROBLEMS: dict[str, str] = {
-    Fate.OTHER_PARKED_QUEUE: "left: they were drained from another parked queue; where this one is "
-    "to have them, add --include-foreign",
-    Fate.WAITS: "waiting behind an earlier message of their message group that stays",
+    Disposition.OTHER_PARKED_QUEUE: (
+        "left: they were drained from another parked queue; where this one is to have them, add"
+        " --include-foreign"
+    ),
+    Disposition.WAITS: "waiting behind an earlier message of their message group that stays",
 }
 
 
@@ -71,29 +72,33 @@ def print_restore(summary: RedriveSummary) -> None:
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.executed:
-        count = summary.count(Outcome.RESTORED)
+        count = summary.count(Disposition.RESTORED)
         print_line(
             f"{summary.plan_id}, run {summary.run_id}: restored {count:,} to {summary.destination}"
         )
         return
     print_line(
-        f"dry run: nothing was sent. {summary.count(Fate.SEND):,} would go to "
+        f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
         f"{summary.destination}; to do it, add --execute --reason 'why'"
     )
 
 
 def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
-    work = {"restored": (Outcome.RESTORED,)} if summary.executed else {"to restore": (Fate.SEND,)}
+    work = (
+        {"restored": (Disposition.RESTORED,)}
+        if summary.executed
+        else {"to restore": (Disposition.SEND,)}
+    )
     others: dict[str, tuple[str, ...]] = {
-        "decided before": (Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE),
+        "decided before": Disposition.of(Kind.BEFORE),
         "left": (
-            *(Fate.NOT_SELECTED, Fate.OVER_LIMIT, Fate.NO_GROUP),
-            *(Fate.SPLIT_GROUP, Fate.OTHER_PARKED_QUEUE),
+            *(Disposition.NOT_SELECTED, Disposition.OVER_LIMIT, Disposition.NO_GROUP),
+            *(Disposition.SPLIT_GROUP, Disposition.OTHER_PARKED_QUEUE),
         ),
-        "in doubt": (Outcome.IN_DOUBT,),
-        "busy": (Fate.BUSY, Fate.WAITS),
-        "failed": (Outcome.FAILED,),
-        "not reached": (Fate.NOT_REACHED,),
+        "in doubt": (Disposition.IN_DOUBT,),
+        "busy": (Disposition.BUSY, Disposition.WAITS),
+        "failed": (Disposition.FAILED,),
+        "not reached": (Disposition.NOT_REACHED,),
     }
     return {**work, **{name: words for name, words in others.items() if summary.count(*words)}}
 

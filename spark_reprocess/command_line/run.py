@@ -15,7 +15,7 @@ from dlq_replay.measures import (
     SERVICE_DIMENSION,
     Metric,
 )
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import region_of
 from spark_reprocess.command_line.analyze import print_analysis
 from spark_reprocess.command_line.arguments import (
@@ -38,7 +38,6 @@ from spark_reprocess.command_line.verb import (
     progress_here,
     start_spark,
 )
-from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.run.run import RunOptions, RunSummary, Undecided, run
 
 if TYPE_CHECKING:
@@ -208,9 +207,9 @@ def _totals(summary: RunSummary) -> list[str]:
     if redriven is None:
         return totals
     if redriven.executed:
-        sent, discarded = redriven.count(Outcome.SENT), redriven.count(Outcome.DISCARDED)
+        sent, discarded = redriven.count(Disposition.SENT), redriven.count(Disposition.DISCARDED)
         return [*totals, f"{sent:,} sent", f"{discarded:,} discarded"]
-    sent, discarded = redriven.count(Fate.SEND), redriven.count(Fate.DISCARD)
+    sent, discarded = redriven.count(Disposition.SEND), redriven.count(Disposition.DISCARD)
     return [*totals, f"{sent:,} would be sent", f"{discarded:,} discarded"]
 
 

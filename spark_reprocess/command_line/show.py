@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import print_fields, print_heading, print_line
 from spark_reprocess.command_line.verb import DONE, Verb
@@ -58,8 +58,8 @@ def _run(options: ShowOptions) -> int:
 
 
 _OUTCOMES: dict[str | None, str] = {
-    Outcome.FAILED: "not sent",
-    Outcome.IN_DOUBT: "in doubt: it may have been sent",
+    Disposition.FAILED: "not sent",
+    Disposition.IN_DOUBT: "in doubt: it may have been sent",
     None: "claimed, no result written",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 
-from spark_reprocess.archive.ledger import DECIDED, State
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
@@ -38,12 +38,12 @@ def _run(options: StatusOptions) -> int:
 
 
 _DECIDED = {state.value: state for state in DECIDED}
-_WORDS = {**_DECIDED, "in doubt": State.IN_DOUBT, "busy": State.BUSY}
+_WORDS = {**_DECIDED, "in doubt": Disposition.IN_DOUBT, "busy": Disposition.BUSY}
 _COLUMNS = {
     **_DECIDED,
     "undecided": UNDECIDED,
-    "of them in doubt": State.IN_DOUBT,
-    "busy": State.BUSY,
+    "of them in doubt": Disposition.IN_DOUBT,
+    "busy": Disposition.BUSY,
 }
 _LATEST = 20
 """Drains and plans that are listed at most: the latest ones."""
@@ -107,8 +107,8 @@ def _print_left_out(count: int, what: str) -> None:
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:
     place = shlex.quote(status.archive)
     for state, advice in (
-        (State.IN_DOUBT, "they may have been sent and no answer came"),
-        (State.BUSY, "a run claimed them and may still be sending"),
+        (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
+        (Disposition.BUSY, "a run claimed them and may still be sending"),
     ):
         examples = status.examples.get(state, ())
         if examples:

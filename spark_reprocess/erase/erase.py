@@ -22,7 +22,9 @@ from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.analysis.message_table import REPORTS, message_table
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import (
+    timestamp,
+)
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_store import (
     column_texts,

@@ -7,8 +7,11 @@ from datetime import datetime
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Outcome, states_of
+from spark_reprocess.archive.ledger import (
+    states_of,
+)
 from spark_reprocess.archive.lookup import (
     FoundAttempt,
     FoundRow,
@@ -49,7 +52,7 @@ class LedgerEntry:
     Attributes:
         claimed_at: when the run claimed it; ISO 8601, UTC, like *settled_at*.
         edit: digest of the edit with which it was sent, empty without an edit.
-        outcome: an ``Outcome``; None while no result is written.
+        outcome: an ``Disposition``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
         is_canary: whether it was sent as a canary.
@@ -242,7 +245,7 @@ def _entry(message_id: str, found: FoundAttempt, run: RunRecord | None) -> Ledge
     result = next((one for one in attempt.results or () if one.message_id == message_id), None)
     is_settled = attempt.results is not None
     # A result without the message leaves open whether it was sent.
-    outcome = result.outcome if result else Outcome.IN_DOUBT if is_settled else None
+    outcome = result.outcome if result else Disposition.IN_DOUBT if is_settled else None
     return LedgerEntry(
         plan_id=name.plan_id,
         run_id=claim.run_id,

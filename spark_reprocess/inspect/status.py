@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import DECIDED, State, attempt_names
+from spark_reprocess.archive.ledger import (
+    attempt_names,
+)
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows, arrival_order
@@ -57,7 +60,7 @@ class PlanCount:
     """A plan that was executed, at least in part, and the states of its messages.
 
     Attributes:
-        counts: by ``State``; a message that every run failed to send has no state.
+        counts: by ``Disposition``; a message that every run failed to send has no state.
     """
 
     plan_id: str
@@ -79,7 +82,7 @@ class ArchiveStatus:
     Attributes:
         queue: SQS's counts of the parked queue; None without a queue.
         messages: distinct messages in the archive, decided and undecided.
-        counts: of them, by ``State`` and ``undecided``; those in doubt and busy are undecided, too.
+        counts: of them, by ``Disposition`` and ``undecided``; in doubt and busy are undecided, too.
         oldest_undecided_at: when the oldest undecided message was sent to the parked queue.
         examples: the first ids of those in doubt and busy, at most ``EXAMPLES`` of each.
         waiting: undecided messages of FIFO queues behind another one of their message group: they
@@ -235,7 +238,7 @@ def _plans(archive: Archive, claimed: DataFrame) -> tuple[PlanCount, ...]:
 def _examples(claimed: DataFrame, plans: Sequence[PlanCount]) -> dict[str, tuple[str, ...]]:
     states = strongest_states(claimed)
     examples = {}
-    for state in (State.IN_DOUBT, State.BUSY):
+    for state in (Disposition.IN_DOUBT, Disposition.BUSY):
         if any(state in plan.counts for plan in plans):
             rows = states.where(F.col("state") == state).orderBy("message_id").limit(EXAMPLES)
             examples[str(state)] = tuple(row["message_id"] for row in rows.collect())

@@ -8,13 +8,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.observation_window import Redelivery
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.sample import CanarySample, allocate
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import Fate, has_room, with_waiting
+from spark_reprocess.redrive.selection import (
+    has_room,
+    with_waiting,
+)
 
-_UNSETTLED = (Fate.BUSY, Fate.IN_DOUBT, Fate.WAITS, Fate.EDIT_FAILED)
+_UNSETTLED = (Disposition.BUSY, Disposition.IN_DOUBT, Disposition.WAITS, Disposition.EDIT_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,9 @@ def after_canary(
     ids = F.broadcast(fates.sparkSession.createDataFrame(table))
     rest = fates.join(ids, on="message_id", how="left_anti")
     is_stopped = _is_sent() & F.col("group_id").isin(*stopped)
-    judged = rest.withColumn("fate", F.when(is_stopped, Fate.STOPPED).otherwise(F.col("fate")))
+    judged = rest.withColumn(
+        "fate", F.when(is_stopped, Disposition.STOPPED).otherwise(F.col("fate"))
+    )
     return with_waiting(judged) if in_order else judged
 
 
@@ -137,7 +143,7 @@ def _counts(rows: DataFrame) -> dict[str, int]:
 
 
 def _is_sent() -> Column:
-    return F.col("fate") == Fate.SEND
+    return F.col("fate") == Disposition.SEND
 
 
 def _chance(column: str, seed: str) -> Column:

@@ -12,7 +12,13 @@ from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from spark_reprocess.archive.ledger import LEDGER, Ledger, Outcome, timestamp
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.ledger import (
+    LEDGER,
+    OUTCOMES,
+    Ledger,
+    timestamp,
+)
 from spark_reprocess.canary.observation_window import ObservationWindow
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.preflight import Preflight
@@ -24,10 +30,9 @@ from spark_reprocess.redrive.canary_draw import Sample
 from spark_reprocess.redrive.execution import Executor
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.spark.interrupts import INTERRUPTED, asking_to_stop
 
-_MAY_RETURN = (Outcome.SENT, Outcome.IN_DOUBT)
+_MAY_RETURN = (Disposition.SENT, Disposition.IN_DOUBT)
 _NOTHING_TO_SEND_AHEAD = "none of its messages can go ahead and carry what tells its failure"
 
 
@@ -90,12 +95,16 @@ class CanaryRun:
             self.make_client,
         )
         probe.take_baseline()
-        planned = [Tally(one, Fate.SEND, count) for one, count in sample.drawn.counts.items()]
+        planned = [
+            Tally(one, Disposition.SEND, count) for one, count in sample.drawn.counts.items()
+        ]
         context = replace(self.context, is_canary=True)
         executed = self.executor.execute(sample.rows, planned, context, f"canary-{self.name}")
         settled = self._settled(_picks(sample.rows))
         sent = {
-            group_id: sum(p.group_id == group_id and o is Outcome.SENT for p, o in settled.items())
+            group_id: sum(
+                p.group_id == group_id and o is Disposition.SENT for p, o in settled.items()
+            )
             for group_id in sample.drawn.counts
         }
         sent_at = time.monotonic()
@@ -112,12 +121,12 @@ class CanaryRun:
         report = CanaryReport(groups, waited_seconds, probe.archived, seen.main_queue)
         self._record(report)
         stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")
-        outcomes = tuple(tally for tally in executed.outcomes if tally.word in list(Outcome))
+        outcomes = tuple(tally for tally in executed.outcomes if tally.word in OUTCOMES)
         return Flight(report, tuple(pick.message_id for pick in settled), outcomes, stopped_by)
 
     def _watched(
         self,
-        settled: Mapping[Pick, Outcome],
+        settled: Mapping[Pick, Disposition],
         sent: Mapping[str, int],
         window: ObservationWindow,
         probe: QueueProbe,
@@ -144,14 +153,14 @@ class CanaryRun:
         with asking_to_stop(stop), self.executor.progress("canary", watch.status):
             return watch.run()
 
-    def _settled(self, picks: Sequence[Pick]) -> dict[Pick, Outcome]:
+    def _settled(self, picks: Sequence[Pick]) -> dict[Pick, Disposition]:
         """Read in the ledger what this run did with its canaries."""
         ledger = Ledger(self.executor.archive, self.context.plan_id)
-        found: dict[str, Outcome] = {}
+        found: dict[str, Disposition] = {}
         for unit, chunk in sorted({(pick.unit, pick.chunk) for pick in picks}):
             for attempt in ledger.attempts(unit, chunk):
                 if attempt.claim.run_id == self.context.run_id:
-                    found |= dict.fromkeys(attempt.claim.message_ids, Outcome.IN_DOUBT)
+                    found |= dict.fromkeys(attempt.claim.message_ids, Disposition.IN_DOUBT)
                     found |= {one.message_id: one.outcome for one in attempt.results or ()}
         return {pick: found[pick.message_id] for pick in picks if pick.message_id in found}
 

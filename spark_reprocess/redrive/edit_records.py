@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import LEDGER, timestamp
+from spark_reprocess.archive.ledger import (
+    LEDGER,
+    timestamp,
+)
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.run_context import RunContext

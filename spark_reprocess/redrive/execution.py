@@ -13,8 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import caller
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Outcome, timestamp
+from spark_reprocess.archive.ledger import (
+    timestamp,
+)
 from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
 from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.clients import ClientFactory, region_of
@@ -24,7 +27,10 @@ from spark_reprocess.redrive.edited_rows import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES, POSITION, WORK, Fate
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
+    POSITION,
+)
 from spark_reprocess.redrive.send_task import (
     SETTLED_SCHEMA,
     TASK,
@@ -36,10 +42,10 @@ from spark_reprocess.redrive.stop_signals import stop_marker, write_stop_marker
 from spark_reprocess.spark.interrupts import asking_to_stop
 
 _TROUBLE = {
-    Outcome.FAILED: "failed",
-    Outcome.IN_DOUBT: "in doubt",
-    Fate.BUSY: "busy",
-    Fate.WAITS: "waiting",
+    Disposition.FAILED: "failed",
+    Disposition.IN_DOUBT: "in doubt",
+    Disposition.BUSY: "busy",
+    Disposition.WAITS: "waiting",
 }
 
 
@@ -238,7 +244,7 @@ def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
     """Say how far a run is, of whose *total* messages so many are settled, by word."""
     # A task that Spark starts again counts again what its first attempt did.
     settled = min(sum(counts.values()), total)
-    sent = min(counts.get(Outcome.SENT, 0), settled)
+    sent = min(counts.get(Disposition.SENT, 0), settled)
     parts = [how_far.line(settled)]
     parts += [f"{sent:,} sent"] if sent != settled else []
     parts += [f"{counts[word]:,} {name}" for word, name in _TROUBLE.items() if counts.get(word)]
@@ -251,4 +257,6 @@ def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally
         left[tally.group_id] += tally.count
     for tally in outcomes:
         left[tally.group_id] -= tally.count
-    return [Tally(group, Fate.NOT_REACHED, count) for group, count in left.items() if count > 0]
+    return [
+        Tally(group, Disposition.NOT_REACHED, count) for group, count in left.items() if count > 0
+    ]

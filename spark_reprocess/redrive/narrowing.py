@@ -7,7 +7,7 @@ Nothing here brings all rows into one partition.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.redrive.selection import WORK, Fate
+from spark_reprocess.archive.disposition import WORK, Disposition
 
 _LANE = "_lane"
 
@@ -15,9 +15,9 @@ _LANE = "_lane"
 def keep_groups_whole(fates: DataFrame) -> DataFrame:
     """Leave the message groups of which a run's condition takes only a part."""
     group = Window.partitionBy("message_group_id")
-    is_part = F.max(F.col("fate") == Fate.NOT_SELECTED).over(group)
+    is_part = F.max(F.col("fate") == Disposition.NOT_SELECTED).over(group)
     is_split = F.col("message_group_id").isNotNull() & _is_work() & is_part
-    return _refuse(fates, is_split, Fate.SPLIT_GROUP)
+    return _refuse(fates, is_split, Disposition.SPLIT_GROUP)
 
 
 def limited(fates: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
@@ -37,7 +37,7 @@ def _limited_messages(fates: DataFrame, limit: int) -> DataFrame:
     ranked = fates.join(starts, on=["unit", "chunk"], how="left").withColumn(
         "_rank", F.col("_before") + F.sum(_is_work().cast("int")).over(in_chunk)
     )
-    return _refuse(ranked, _is_work() & (F.col("_rank") > limit), Fate.OVER_LIMIT).drop(
+    return _refuse(ranked, _is_work() & (F.col("_rank") > limit), Disposition.OVER_LIMIT).drop(
         "_before", "_rank"
     )
 
@@ -62,7 +62,7 @@ def _limited_groups(fates: DataFrame, limit: int) -> DataFrame:
     )
     marked = laned.join(within, on=["unit", _LANE], how="left")
     over = _is_work() & F.col("_is_within").isNull()
-    return _refuse(marked, over, Fate.OVER_LIMIT).drop(_LANE, "_is_within")
+    return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_LANE, "_is_within")
 
 
 def _sum_before(count: str, *order: str) -> Column:
@@ -70,7 +70,7 @@ def _sum_before(count: str, *order: str) -> Column:
     return F.coalesce(F.sum(count).over(earlier), F.lit(0))
 
 
-def _refuse(fates: DataFrame, condition: Column, fate: Fate) -> DataFrame:
+def _refuse(fates: DataFrame, condition: Column, fate: Disposition) -> DataFrame:
     return fates.withColumn("fate", F.when(condition, fate).otherwise(F.col("fate")))
 
 

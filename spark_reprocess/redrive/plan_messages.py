@@ -8,20 +8,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import column_texts, read_archive, read_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.redrive_values import EXAMPLES, HINDERED, Tally
+from spark_reprocess.redrive.redrive_values import EXAMPLES, Tally
 from spark_reprocess.redrive.selection import (
     DETAIL,
     ORDER_COLUMNS,
     PARKED_QUEUE,
     POSITION,
     SOURCE_COLUMNS,
-    WORK,
     has_room,
     parked_queue,
     with_chunks,
@@ -150,20 +150,6 @@ def _ids(spark: SparkSession, message_ids: Sequence[str]) -> DataFrame:
     return spark.createDataFrame(pa.table({"message_id": pa.array(message_ids, pa.string())}))
 
 
-def work_rows(messages: DataFrame, fates: DataFrame, tasks: int, *, in_order: bool) -> DataFrame:
-    """The messages that make work, each chunk whole and in order in one partition.
-
-    With *in_order* each unit is, so that its chunks follow each other in one task.
-    """
-    work = fates.where(F.col("fate").isin(*WORK)).select(
-        "message_id", "group_id", "fate", *POSITION
-    )
-    rows = messages.join(work, on="message_id", how="inner")
-    together = ["unit"] if in_order else ["unit", "chunk"]
-    spread = rows.repartition(tasks, *together)
-    return spread.sortWithinPartitions(*POSITION)
-
-
 def hindered(fates: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
     """Say what stands in the way before anything is sent: causes, and the ids of the first few."""
     counts = Counter[str]()
@@ -171,8 +157,8 @@ def hindered(fates: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
         counts[tally.word] += tally.count
     return [
         Tally("", word, counts[word], *_hindered_by(fates.where(F.col("fate") == word)))
-        for word in HINDERED
-        if counts[word]
+        for word in Disposition
+        if word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]
     ]
 
 

@@ -17,6 +17,7 @@ from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
@@ -43,7 +44,9 @@ from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.execution import Executor, with_run_record, write_dispositions
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import DESTINATION, WORK, Fate
+from spark_reprocess.redrive.selection import (
+    DESTINATION,
+)
 from spark_reprocess.redrive.sender import Sender, Sent, not_reached, to_send_by_group
 from spark_reprocess.redrive.source_queues import Attributes, find_queues
 from spark_reprocess.redrive.weighing import Weighed, weighed
@@ -85,7 +88,10 @@ def redrive(
         resolved = stack.enter_context(
             weighed(spark, archive, plan, options, queues, context.editor, progress)
         )
-        notes = (*resolved.notes, *other_edits(archive, plan, resolved.counts(Fate.SENT_BEFORE)))
+        notes = (
+            *resolved.notes,
+            *other_edits(archive, plan, resolved.counts(Disposition.SENT_BEFORE)),
+        )
         planned = _by_destination(resolved.fates, destinations)
         preflights = preflight.check(planned)
         if lock is None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport
@@ -12,34 +12,14 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.edit_preview import EditSample
 from spark_reprocess.redrive.rate_limiter import most_tasks
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES, Fate
-
-HINDERED = (
-    Fate.OTHER_PARKED_QUEUE,
-    Fate.FOREIGN,
-    Fate.UNKNOWN_SOURCE,
-    Fate.NO_ROOM,
-    Fate.NO_GROUP,
-    Fate.SPLIT_GROUP,
-    Fate.IN_DOUBT,
-    Fate.BUSY,
-    Fate.WAITS,
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
 )
-"""What stands in the way of a message before anything is sent, and needs no further reason."""
 
-PROBLEMS = (*HINDERED, Fate.EDIT_FAILED, Outcome.FAILED, Fate.NOT_REACHED)
 EXAMPLES = 5
+_UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 _TTL_CHUNKS = 2
 """A claim lives for the time of two chunks at least, so that a slow one is not taken for dead."""
-
-_UNFINISHED = (
-    Outcome.FAILED,
-    Outcome.IN_DOUBT,
-    Fate.BUSY,
-    Fate.WAITS,
-    Fate.NOT_REACHED,
-    Fate.EDIT_FAILED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +104,7 @@ class RedriveOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """One group: how many of its messages met which ``Fate`` or ``Outcome``.
+    """One group: how many of its messages met which ``Disposition``.
 
     Attributes:
         is_edited: whether what is sent of it is edited first.
@@ -201,7 +181,7 @@ class RedriveSummary:
     @property
     def only_waits(self) -> bool:
         """Whether all that is unfinished waits for messages that a person must decide about."""
-        others = (word for word in _UNFINISHED if word is not Fate.WAITS)
+        others = (word for word in _UNFINISHED if word is not Disposition.WAITS)
         return self.is_unfinished and self.count(*others) == 0
 
 
@@ -246,7 +226,7 @@ def summarize(
 def _problems(tallies: Iterable[Tally]) -> Iterator[Problem]:
     merged: dict[tuple[str, str], list[Tally]] = {}
     for tally in tallies:
-        if tally.word in PROBLEMS:
+        if Disposition(tally.word).is_problem:
             merged.setdefault((tally.word, tally.detail), []).append(tally)
     for (word, detail), parts in merged.items():
         examples = [one for part in parts for one in part.examples][:EXAMPLES]

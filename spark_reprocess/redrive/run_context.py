@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
 from spark_reprocess.archive.probe import Probe
 from spark_reprocess.editing.edit import Edit
@@ -89,9 +89,9 @@ class RunContext:
         return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property
-    def confirmed(self) -> Outcome:
+    def confirmed(self) -> Disposition:
         """What the ledger calls a message that SQS confirmed."""
-        return Outcome.RESTORED if self.is_restore else Outcome.SENT
+        return Disposition.RESTORED if self.is_restore else Disposition.SENT
 
     def has_room(self, message: Message) -> bool:
         """Whether the copy can carry what it must; others can do without our attributes."""

@@ -5,7 +5,6 @@ A *fate* is one word. Two of them make work, the others say why there is none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import reduce
 from operator import or_
 
@@ -18,6 +17,7 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.reading import arrival_order
 
 CHUNK_MESSAGES = 100
@@ -44,36 +44,7 @@ _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
 
 _REASON_FOREIGN = "foreign_source"
-
-
-class Fate(StrEnum):
-    """What a run does with a message, or why it does nothing."""
-
-    SEND = "send"
-    DISCARD = "discard"
-    LEAVE = "leave"
-    NOT_SELECTED = "not_selected"
-    OVER_LIMIT = "over_limit"
-    SENT_BEFORE = "sent_before"
-    DISCARDED_BEFORE = "discarded_before"
-    RESTORED_BEFORE = "restored_before"
-    IN_DOUBT = "in_doubt"
-    BUSY = "busy"
-    OTHER_PARKED_QUEUE = "other_parked_queue"
-    FOREIGN = "foreign_source"
-    UNKNOWN_SOURCE = "unknown_source"
-    NO_GROUP = "no_group"
-    EDIT_FAILED = "edit_failed"
-    SPLIT_GROUP = "split_group"
-    WAITS = "waits"
-    NOT_REACHED = "not_reached"
-    AFTER_CANARY = "after_canary"
-    STOPPED = "stopped_by_canary"
-    NO_ROOM = "no_room"
-
-
-WORK = (Fate.SEND, Fate.DISCARD)
-_NOT_IN_THE_WAY = (*WORK, Fate.SENT_BEFORE, Fate.DISCARDED_BEFORE, Fate.RESTORED_BEFORE)
+_BLOCKS_GROUP = tuple(one for one in Disposition if one.blocks_group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +102,14 @@ class Queues:
         if self.is_named:
             is_foreign &= was_foreign
         may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
-        fate = F.when(~self.is_of_parked, Fate.OTHER_PARKED_QUEUE)
+        fate = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
         if not self.includes_foreign:
-            fate = fate.when(is_foreign, Fate.FOREIGN).when(may_be_foreign, Fate.UNKNOWN_SOURCE)
+            fate = fate.when(is_foreign, Disposition.FOREIGN).when(
+                may_be_foreign, Disposition.UNKNOWN_SOURCE
+            )
         unknown = F.lit("not recorded")
-        detail = F.when(fate == Fate.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown))
-        return fate, detail.when(fate == Fate.FOREIGN, F.coalesce(source, unknown))
+        detail = F.when(fate == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown))
+        return fate, detail.when(fate == Disposition.FOREIGN, F.coalesce(source, unknown))
 
     def destination_of(self) -> Column:
         """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
@@ -227,19 +200,19 @@ def with_fates(
     state = F.col("state")
     not_ours, detail = queues.hindrance()
     fate = (
-        F.when(state == "sent", Fate.SENT_BEFORE)
-        .when(state == "discarded", Fate.DISCARDED_BEFORE)
-        .when(state == "restored", Fate.RESTORED_BEFORE)
-        .when(action == "leave", Fate.LEAVE)
-        .when(~F.col("selected"), Fate.NOT_SELECTED)
+        F.when(state == "sent", Disposition.SENT_BEFORE)
+        .when(state == "discarded", Disposition.DISCARDED_BEFORE)
+        .when(state == "restored", Disposition.RESTORED_BEFORE)
+        .when(action == "leave", Disposition.LEAVE)
+        .when(~F.col("selected"), Disposition.NOT_SELECTED)
         .when(not_ours.isNotNull(), not_ours)
-        .when(state == "busy", Fate.BUSY)
-        .when((state == "in_doubt") & ~F.lit(send_in_doubt), Fate.IN_DOUBT)
-        .when(action == "discard", Fate.DISCARD)
-        .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Fate.NO_GROUP)
-        .when(F.col("edit_fault").isNotNull(), Fate.EDIT_FAILED)
-        .when(~F.col("has_room") & F.lit(requires_room), Fate.NO_ROOM)
-        .otherwise(Fate.SEND)
+        .when(state == "busy", Disposition.BUSY)
+        .when((state == "in_doubt") & ~F.lit(send_in_doubt), Disposition.IN_DOUBT)
+        .when(action == "discard", Disposition.DISCARD)
+        .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
+        .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
+        .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
+        .otherwise(Disposition.SEND)
     )
     fates = known.withColumns(
         {
@@ -272,14 +245,14 @@ def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFr
         .orderBy(order)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    stays = F.when(~F.col("fate").isin(*_NOT_IN_THE_WAY), order)
+    stays = F.when(F.col("fate").isin(*_BLOCKS_GROUP), order)
     first = F.min(stays).over(earlier)["message_id"]
     marked = rows.withColumn("_first", first)
-    waits = (F.col("fate") == Fate.SEND) & F.col("_first").isNotNull()
+    waits = (F.col("fate") == Disposition.SEND) & F.col("_first").isNotNull()
     return (
         marked.where(F.col("fate") != "")
         .withColumn(DETAIL, F.when(waits, F.col("_first")).otherwise(F.col(DETAIL)))
-        .withColumn("fate", F.when(waits, Fate.WAITS).otherwise(F.col("fate")))
+        .withColumn("fate", F.when(waits, Disposition.WAITS).otherwise(F.col("fate")))
         .drop("_first")
     )
 

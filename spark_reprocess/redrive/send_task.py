@@ -32,14 +32,13 @@ from dlq_replay.sending import (
 )
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
+from spark_reprocess.archive.disposition import BEFORE, DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     Attempt,
     Claim,
     Ledger,
-    Outcome,
     Result,
-    State,
     states_of,
     timestamp,
 )
@@ -51,7 +50,9 @@ from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import POSITION, WORK, Fate
+from spark_reprocess.redrive.selection import (
+    POSITION,
+)
 from spark_reprocess.redrive.stop_signals import Signals, StopSignals, stop_marker
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
@@ -78,13 +79,6 @@ _PROGRESS_SECONDS = 2.0
 _CALLS_SHARE = 0.7
 _ANSWERS_SHARE = 0.8
 
-_SETTLED: dict[State, tuple[Outcome, Fate]] = {
-    State.SENT: (Outcome.SENT, Fate.SENT_BEFORE),
-    State.DISCARDED: (Outcome.DISCARDED, Fate.DISCARDED_BEFORE),
-    State.RESTORED: (Outcome.RESTORED, Fate.RESTORED_BEFORE),
-}
-_ARRIVED = (Outcome.SENT, Fate.SENT_BEFORE, Outcome.RESTORED, Fate.RESTORED_BEFORE)
-
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -107,10 +101,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one item: an ``Outcome`` or a ``Fate``, and why."""
+    """What became of one item, and why."""
 
     item: Item
-    word: str
+    word: Disposition
     detail: str = ""
 
 
@@ -151,7 +145,7 @@ class ChunkSender:
             if self.ledger.claim(unit, chunk, number, self._claim(work, claimed_at)):
                 done = self._act(unit, chunk, number, work, claimed_at)
             else:
-                done = [Settled(item, Fate.BUSY) for item in work]
+                done = [Settled(item, Disposition.BUSY) for item in work]
             settled |= {one.item.message_id: one for one in done}
         self._block_groups(settled.values())
         return [settled[item.message_id] for item in items]
@@ -162,7 +156,7 @@ class ChunkSender:
         """What the ledger says now; another run may have acted since this one was resolved."""
         now, ttl = self.now_seconds(), self.context.claim_ttl_seconds
         if any(attempt.is_busy(now, ttl) for attempt in attempts):
-            return {item.message_id: Settled(item, Fate.BUSY) for item in items}
+            return {item.message_id: Settled(item, Disposition.BUSY) for item in items}
         states = states_of(attempts, now, ttl)
         ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
         settled: dict[str, Settled] = {}
@@ -173,21 +167,22 @@ class ChunkSender:
                 self._block_groups([settled[item.message_id]])
         return settled
 
-    def _word(self, item: Item, state: State | None, ours: State | None) -> str:
+    def _word(
+        self, item: Item, state: Disposition | None, ours: Disposition | None
+    ) -> Disposition | None:
         if item.fate not in WORK:
-            return Fate(item.fate)
-        if state in _SETTLED:
+            return Disposition(item.fate)
+        if state in DECIDED:
             # Spark runs a lost task again: what its first attempt did counts as this run's.
-            now, before = _SETTLED[state]
-            return now if ours is state else before
-        if state is State.IN_DOUBT and not self.context.send_in_doubt:
-            return Fate.IN_DOUBT
-        if item.fate == Fate.SEND and self._group_of(item) in self._blocked_groups:
-            return Fate.WAITS
-        return ""
+            return state if ours is state else BEFORE[state]
+        if state is Disposition.IN_DOUBT and not self.context.send_in_doubt:
+            return Disposition.IN_DOUBT
+        if item.fate == Disposition.SEND and self._group_of(item) in self._blocked_groups:
+            return Disposition.WAITS
+        return None
 
     def _claim(self, work: Sequence[Item], claimed_at: float) -> Claim:
-        groups = sorted({item.group_id for item in work if item.fate == Fate.SEND})
+        groups = sorted({item.group_id for item in work if item.fate == Disposition.SEND})
         edits = self.context.edits
         return Claim(
             run_id=self.context.run_id,
@@ -204,7 +199,7 @@ class ChunkSender:
     def _act(
         self, unit: str, chunk: int, number: int, work: Sequence[Item], claimed_at: float
     ) -> list[Settled]:
-        answers = self._send([item for item in work if item.fate == Fate.SEND], claimed_at)
+        answers = self._send([item for item in work if item.fate == Disposition.SEND], claimed_at)
         time = timestamp(self.now_seconds())
         confirmed = self.context.confirmed
         results = [
@@ -214,7 +209,7 @@ class ChunkSender:
             self.ledger.record(unit, chunk, number, results)
         except ArchiveError as error:
             self.signals.stop(str(error))
-            return [Settled(item, Outcome.IN_DOUBT, str(error)) for item in work]
+            return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
         return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
 
     def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
@@ -238,7 +233,7 @@ class ChunkSender:
             self._blocked_groups |= {
                 self._group_of(one.item)
                 for one in settled
-                if one.item.fate != Fate.DISCARD and one.word not in _ARRIVED
+                if one.item.fate != Disposition.DISCARD and one.word.blocks_group
             }
 
 
@@ -353,16 +348,16 @@ def _prepended(first: dict[str, Any], rest: Iterable[dict[str, Any]]) -> Iterato
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
-    if row["fate"] != Fate.SEND:
+    if row["fate"] != Disposition.SEND:
         return Item(row["group_id"], row["fate"], from_row(row))
     try:
         message = editor.message(row)
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        return Item(row["group_id"], Fate.EDIT_FAILED, from_row(row))
+        return Item(row["group_id"], Disposition.EDIT_FAILED, from_row(row))
     if not context.has_room(message):
-        return Item(row["group_id"], Fate.NO_ROOM, message)
-    return Item(row["group_id"], Fate.SEND, message, context.entry(message))
+        return Item(row["group_id"], Disposition.NO_ROOM, message)
+    return Item(row["group_id"], Disposition.SEND, message, context.entry(message))
 
 
 class _Counts:
@@ -396,7 +391,7 @@ class _Counts:
 
     def rows(self, stopped_by: str) -> list[dict[str, Any]]:
         """Return a row for each group, word and detail, and one that says why the task stopped."""
-        stop = {"word": Fate.NOT_REACHED, "detail": stopped_by, "count": 0}
+        stop = {"word": Disposition.NOT_REACHED, "detail": stopped_by, "count": 0}
         counted = [
             {
                 "group_id": group_id,
@@ -425,21 +420,23 @@ def read_progress(archive: Archive, folder: str) -> Counter[str]:
     return counts
 
 
-def _result(message_id: str, answer: SendResult | None, time: str, confirmed: Outcome) -> Result:
+def _result(
+    message_id: str, answer: SendResult | None, time: str, confirmed: Disposition
+) -> Result:
     match answer:
         case None:
-            return Result(message_id, Outcome.DISCARDED, time)
+            return Result(message_id, Disposition.DISCARDED, time)
         case Confirmed(new_message_id):
             return Result(message_id, confirmed, time, new_message_id)
         case Refused(code):
-            return Result(message_id, Outcome.FAILED, time, detail=code)
+            return Result(message_id, Disposition.FAILED, time, detail=code)
         case InDoubt(cause):
-            return Result(message_id, Outcome.IN_DOUBT, time, detail=cause)
+            return Result(message_id, Disposition.IN_DOUBT, time, detail=cause)
         case NotReached():
-            return Result(message_id, Outcome.FAILED, time, detail="not reached")
+            return Result(message_id, Disposition.FAILED, time, detail="not reached")
 
 
 def _settled(item: Item, result: Result, answers: Mapping[str, SendResult]) -> Settled:
     if isinstance(answers.get(item.message_id), NotReached):
-        return Settled(item, Fate.NOT_REACHED)
+        return Settled(item, Disposition.NOT_REACHED)
     return Settled(item, result.outcome, result.detail)

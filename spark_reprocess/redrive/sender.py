@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.preflight import Preflight
 from spark_reprocess.canary.verdict import CanaryReport
@@ -17,7 +18,9 @@ from spark_reprocess.redrive.canary_run import CanaryRun
 from spark_reprocess.redrive.execution import Executor
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Tally
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import DESTINATION, WORK, Fate
+from spark_reprocess.redrive.selection import (
+    DESTINATION,
+)
 
 _PLANNED = "_planned"
 
@@ -39,7 +42,7 @@ class Sent:
 
 def not_reached(planned: Sequence[Tally]) -> Sent:
     """Return what there is to say where an earlier destination stopped the run."""
-    return Sent(tuple(replace(one, word=Fate.NOT_REACHED) for one in planned), "")
+    return Sent(tuple(replace(one, word=Disposition.NOT_REACHED) for one in planned), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ class Sender:
 
 def to_send_by_group(planned: Sequence[Tally]) -> Mapping[str, int]:
     """Return how many messages of each group are to be sent."""
-    return {tally.group_id: tally.count for tally in planned if tally.word == Fate.SEND}
+    return {tally.group_id: tally.count for tally in planned if tally.word == Disposition.SEND}
 
 
 def _counted(rows: DataFrame) -> list[Tally]:

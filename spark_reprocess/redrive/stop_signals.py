@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import plan_folder
+from spark_reprocess.archive.ledger import (
+    plan_folder,
+)
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.errors import ArchiveError
 

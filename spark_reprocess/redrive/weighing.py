@@ -3,15 +3,15 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table
+from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import DECIDED
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_store import column_texts, drain_ids
 from spark_reprocess.archive.reading import archive_rows
@@ -31,8 +31,6 @@ from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tal
 from spark_reprocess.redrive.selection import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
-    WORK,
-    Fate,
     Queues,
     parked_queue,
     with_fates,
@@ -68,15 +66,6 @@ class Weighed:
     def counts(self, word: str) -> dict[str, int]:
         """How many messages of each group have this fate."""
         return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
-
-    @contextmanager
-    def weighed_again(self, fates: DataFrame) -> Iterator["Weighed"]:
-        """The same messages with other *fates*, persisted for as long as the block lasts."""
-        persisted = fates.persist()
-        try:
-            yield replace(self, fates=persisted, planned=_counted(persisted))
-        finally:
-            persisted.unpersist()
 
     def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
         """The first *count* rows that are to be sent of each group with an edit."""
@@ -220,17 +209,17 @@ def _counted(fates: DataFrame) -> tuple[Tally, ...]:
 
 def _unedited(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
     """Messages that their group's edit does not fit, by the reason."""
-    if not any(tally.word == Fate.EDIT_FAILED for tally in planned):
+    if not any(tally.word == Disposition.EDIT_FAILED for tally in planned):
         return []
     some = F.slice(F.sort_array(F.collect_list("message_id")), 1, EXAMPLES)
     rows = (
-        fates.where(F.col("fate") == Fate.EDIT_FAILED)
+        fates.where(F.col("fate") == Disposition.EDIT_FAILED)
         .groupBy(FAULT)
         .agg(F.count("*").alias("count"), some.alias("examples"))
         .orderBy(F.desc("count"), FAULT)
         .collect()
     )
     return [
-        Tally("", Fate.EDIT_FAILED, row["count"], row[FAULT], tuple(row["examples"]))
+        Tally("", Disposition.EDIT_FAILED, row["count"], row[FAULT], tuple(row["examples"]))
         for row in rows
     ]

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.compaction import compact_ledger
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import State
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import new_id, read_archive
@@ -52,8 +52,6 @@ from spark_reprocess.redrive.selection import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
     SOURCE_COLUMNS,
-    WORK,
-    Fate,
     Queues,
     number_chunks,
     parked_queue,
@@ -152,7 +150,7 @@ def restore(
     counted = (
         [one for one in executed.outcomes if one.word == context.confirmed]
         if options.execute
-        else [one for one in planned if one.word == Fate.SEND]
+        else [one for one in planned if one.word == Disposition.SEND]
     )
     kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
     summary = summarize(
@@ -213,7 +211,7 @@ def _dispositions(
         messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
     ).select("message_id", "state")
     if options.include_discarded:
-        states = states.where(F.col("state") != State.DISCARDED)
+        states = states.where(F.col("state") != Disposition.DISCARDED)
     fates = with_fates(
         marked,
         states,

@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import (
+    timestamp,
+)
 from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.archive.reading import MESSAGES
 from spark_reprocess.canary.options import CanaryOptions

@@ -22,8 +22,13 @@ import pytest
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import ServedWorld, serve_in_thread
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, Ledger, Outcome, attempt_names
+from spark_reprocess.archive.ledger import (
+    Attempt,
+    Ledger,
+    attempt_names,
+)
 from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
@@ -160,14 +165,14 @@ class Job:
 
     def sent(self) -> Counter[str]:
         """How often the ledger calls each message sent."""
-        return self._of_outcome(Outcome.SENT)
+        return self._of_outcome(Disposition.SENT)
 
     def in_doubt(self) -> Counter[str]:
         """How often each message was left in doubt."""
         lost = Counter(m for attempt in self.abandoned() for m in attempt.claim.message_ids)
-        return lost + self._of_outcome(Outcome.IN_DOUBT)
+        return lost + self._of_outcome(Disposition.IN_DOUBT)
 
-    def _of_outcome(self, outcome: Outcome) -> Counter[str]:
+    def _of_outcome(self, outcome: Disposition) -> Counter[str]:
         results = [r for attempt in self.attempts() for r in attempt.results or ()]
         return Counter(r.message_id for r in results if r.outcome is outcome)
 

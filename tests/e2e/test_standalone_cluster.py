@@ -20,7 +20,9 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import ServedWorld, serve_in_thread
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
+)
 from tests.e2e.approved_plan import write_plan
 from tests.integration.spark_world import archive_of
 from tests.integration.spark_world import parked as parked_copy

@@ -13,8 +13,12 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import ServedWorld
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Ledger, Outcome, attempt_names
+from spark_reprocess.archive.ledger import (
+    Ledger,
+    attempt_names,
+)
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.spark_world import (
     archive_of,
@@ -55,7 +59,7 @@ class Desk:
     def meet(self, effect: Effect, **fields: Any) -> None:
         self.world.front.faults.add(Fault(effect, SEND, **fields))
 
-    def recorded(self, outcome: Outcome) -> set[str]:
+    def recorded(self, outcome: Disposition) -> set[str]:
         """The messages of which some result says so."""
         attempts = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
         results = [r for a in attempts if a for r in a.results or ()]

@@ -9,7 +9,9 @@ import pytest
 from spark_reprocess import glue_job
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledger import (
+    attempt_names,
+)
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked, planned

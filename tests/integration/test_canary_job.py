@@ -17,7 +17,9 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Ledger
+from spark_reprocess.archive.ledger import (
+    Ledger,
+)
 from spark_reprocess.archive.message_store import read_archive, write_messages
 from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.canary.verdict import Verdict

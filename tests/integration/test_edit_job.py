@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.archive.ledger import Ledger
+from spark_reprocess.archive.ledger import (
+    Ledger,
+)
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.builders import context, filler, message, text

@@ -11,13 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.compaction import compact_ledger
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Claim,
     Ledger,
-    Outcome,
     Result,
-    State,
     states_of,
     timestamp,
 )
@@ -71,20 +70,20 @@ def test_plan_that_decided_is_named(
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim)
     sent = Ledger(archive, "p-1")
     sent.claim("g-1", 1, 1, claim)
-    sent.record("g-1", 1, 1, [Result("m-1", Outcome.SENT, timestamp(NOW), "copy-1")])
+    sent.record("g-1", 1, 1, [Result("m-1", Disposition.SENT, timestamp(NOW), "copy-1")])
     if is_compacted:
         compact_ledger(archive)
 
     (row,) = ledger_states(spark, archive, NOW, TTL).collect()
 
-    assert (row["state"], row["plan_id"]) == (State.SENT, "p-1")
+    assert (row["state"], row["plan_id"]) == (Disposition.SENT, "p-1")
 
 
 def test_outcome_of_a_newer_version_is_refused(spark: "SparkSession", archive: Archive) -> None:
     """A message with it must not be taken for one that is open."""
     ledger = Ledger(archive, "p-1")
     ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", timestamp(NOW), ("m-1",)))
-    ledger.record("g-1", 1, 1, [Result("m-1", Outcome.SENT, timestamp(NOW))])
+    ledger.record("g-1", 1, 1, [Result("m-1", Disposition.SENT, timestamp(NOW))])
     compact_ledger(archive)
     (path,) = Path(archive.root).rglob("*.parquet")
     table = pq.ParquetFile(path).read()

@@ -18,7 +18,11 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.selection import PARKED_QUEUE, Queues, parked_queue
+from spark_reprocess.redrive.selection import (
+    PARKED_QUEUE,
+    Queues,
+    parked_queue,
+)
 from spark_reprocess.restore.restore import RestoreOptions, restore
 from spark_reprocess.run.run import RunOptions, RunSummary, run
 from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url

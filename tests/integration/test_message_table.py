@@ -18,7 +18,9 @@ from spark_reprocess.analysis.message_table import (
     table_folder,
 )
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledger import (
+    attempt_names,
+)
 from spark_reprocess.archive.reading import FILE
 from spark_reprocess.archive.tables import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.selection import WORK, Fate, number_chunks
+from spark_reprocess.redrive.selection import (
+    number_chunks,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +28,14 @@ class Row(NamedTuple):
 SCHEMA = (
     "message_id string, message_group_id string, unit string, chunk long, place int, fate string"
 )
-FATES = [Fate.SEND, Fate.SEND, Fate.DISCARD, Fate.SENT_BEFORE, Fate.LEAVE, Fate.NOT_SELECTED]
+FATES = [
+    Disposition.SEND,
+    Disposition.SEND,
+    Disposition.DISCARD,
+    Disposition.SENT_BEFORE,
+    Disposition.LEAVE,
+    Disposition.NOT_SELECTED,
+]
 
 
 def some_rows(seed: int, groups: int) -> list[Row]:
@@ -45,7 +55,7 @@ def fates_of(frame: "DataFrame") -> dict[str, str]:
     return {row["message_id"]: row["fate"] for row in frame.select("message_id", "fate").collect()}
 
 
-def changed(rows: list[Row], ids: set[str], fate: Fate) -> dict[str, str]:
+def changed(rows: list[Row], ids: set[str], fate: Disposition) -> dict[str, str]:
     return {row.message_id: fate if row.message_id in ids else row.fate for row in rows}
 
 
@@ -65,7 +75,7 @@ def test_limit_takes_the_first_of_the_plans_order(
 
     over = set(work[limit:])
     assert found == {
-        r.message_id: Fate.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.fate for r in rows
     }
 
 
@@ -84,19 +94,19 @@ def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limi
 
     over = {r.message_id for r in work if (r.message_group_id or r.message_id) not in within}
     assert found == {
-        r.message_id: Fate.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.fate for r in rows
     }
     assert sum(fate in WORK for fate in found.values()) <= limit
 
 
 def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSession") -> None:
     rows = some_rows(5, 6)
-    split = {r.message_group_id for r in rows if r.fate == Fate.NOT_SELECTED} - {None}
+    split = {r.message_group_id for r in rows if r.fate == Disposition.NOT_SELECTED} - {None}
 
     found = fates_of(keep_groups_whole(frame_of(spark, rows)))
 
     parts = {r.message_id for r in rows if r.fate in WORK and r.message_group_id in split}
-    assert found == changed(rows, parts, Fate.SPLIT_GROUP)
+    assert found == changed(rows, parts, Disposition.SPLIT_GROUP)
 
 
 def test_message_groups_are_spread_over_units_and_each_lies_in_one(spark: "SparkSession") -> None:

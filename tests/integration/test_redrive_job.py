@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger import (
+    Claim,
+    Ledger,
+    timestamp,
+)
 from spark_reprocess.command_line.cli import main
 from tests.builders import message
 from tests.integration.conftest import MakeQueue

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from local_sqs.faults import Effect
-from spark_reprocess.archive.ledger import Outcome
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.redrive import redrive as redrive_module
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import SlowClaims, parked, receive_all
@@ -28,7 +28,7 @@ def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
     assert summary.count("sent") + summary.count("failed", "not_reached") == 600
     assert summary.count("failed") <= 2 * 100
     assert summary.is_unfinished
-    assert set(arrived) <= desk.recorded(Outcome.SENT)
+    assert set(arrived) <= desk.recorded(Disposition.SENT)
 
 
 def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(
@@ -56,7 +56,7 @@ def test_silence_puts_no_more_than_the_chunks_under_way_in_doubt(make_desk: Make
 
     assert "messages in a row were not taken" in summary.stopped_by
     assert 0 < summary.count("in_doubt") <= 2 * 100
-    assert set(desk.arrived()) == desk.recorded(Outcome.SENT)
+    assert set(desk.arrived()) == desk.recorded(Disposition.SENT)
 
 
 def test_a_claim_that_was_long_in_writing_is_not_acted_on(
@@ -87,7 +87,7 @@ def test_lost_answers_are_named_and_only_those_can_arrive_twice(make_desk: MakeD
     desk.meet(Effect.LOSE, probability=0.2, seed=3)
 
     first = desk.redrive()
-    in_doubt = desk.recorded(Outcome.IN_DOUBT)
+    in_doubt = desk.recorded(Disposition.IN_DOUBT)
     desk.world.front.faults.clear()
     second = desk.redrive(send_in_doubt=True)
 
@@ -126,7 +126,7 @@ def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: M
 
     assert re.search("cannot (read|write) ledger/", summary.stopped_by)
     assert 0 < summary.count("in_doubt") <= 2 * 100
-    sent = desk.recorded(Outcome.SENT)
+    sent = desk.recorded(Disposition.SENT)
     assert len(sent) == summary.count("sent")
     assert sent <= set(desk.arrived())
 

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, State, timestamp
+from spark_reprocess.archive.ledger import (
+    Claim,
+    Ledger,
+    Result,
+    timestamp,
+)
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, status
@@ -33,7 +39,13 @@ def archive(tmp_path: Path) -> Archive:
     claim = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), tuple(IDS[:5]))
     ledger = Ledger(archive, "p-1")
     ledger.claim("g-1", 1, 1, claim)
-    outcomes = [Outcome.SENT, Outcome.SENT, Outcome.DISCARDED, Outcome.FAILED, Outcome.IN_DOUBT]
+    outcomes = [
+        Disposition.SENT,
+        Disposition.SENT,
+        Disposition.DISCARDED,
+        Disposition.FAILED,
+        Disposition.IN_DOUBT,
+    ]
     results = [Result(i, o, timestamp(NOW)) for i, o in zip(IDS, outcomes, strict=False)]
     ledger.record("g-1", 1, 1, results)
     dead = replace(claim, message_ids=(IDS[5], IDS[4]))
@@ -52,7 +64,7 @@ def test_every_message_is_counted_once(spark: "SparkSession", archive: Archive) 
         PlanCount("p-1", {"sent": 2, "discarded": 1, "in_doubt": 1}),
         PlanCount("p-2", {"in_doubt": 2}),
     )
-    assert found.examples == {State.IN_DOUBT: (IDS[4], IDS[5])}
+    assert found.examples == {Disposition.IN_DOUBT: (IDS[4], IDS[5])}
     assert found.queue is None
 
 

@@ -23,13 +23,18 @@ from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Ledger, Outcome
+from spark_reprocess.archive.ledger import (
+    Ledger,
+)
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
 from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
+)
 from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.integration.spark_world import receive_all
@@ -97,7 +102,7 @@ class Stage:
         found: set[str] = set()
         for attempt in Ledger(self.archive, self.context.plan_id).all_attempts():
             sure = {
-                r.message_id for r in attempt.results or () if r.outcome is not Outcome.IN_DOUBT
+                r.message_id for r in attempt.results or () if r.outcome is not Disposition.IN_DOUBT
             }
             found |= set(attempt.claim.message_ids) - sure
         return {one.body for one in self.messages if one.message_id in found}

@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.compaction import compact_ledger, ledger_files
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
     AttemptName,
     Claim,
     Ledger,
-    Outcome,
     Result,
-    State,
     states_of,
     timestamp,
 )
@@ -39,7 +38,7 @@ def claim(*ids: str) -> Claim:
 
 
 def sent(message_id: str) -> Result:
-    return Result(message_id, Outcome.SENT, timestamp(NOW), f"copy of {message_id}")
+    return Result(message_id, Disposition.SENT, timestamp(NOW), f"copy of {message_id}")
 
 
 def run_of(archive: Archive, chunk: int, *ids: str) -> None:
@@ -91,7 +90,7 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
         edits={"g-1": "abc", "g-2": "def"},
         is_canary=True,
     )
-    refused = Result("m-3", Outcome.FAILED, timestamp(NOW + 1), detail="InternalError")
+    refused = Result("m-3", Disposition.FAILED, timestamp(NOW + 1), detail="InternalError")
     ledger = Ledger(archive, "p-1")
     ledger.claim("in-order-07", 12, 3, whole)
     ledger.record("in-order-07", 12, 3, [sent("m-1"), refused])
@@ -127,8 +126,8 @@ def test_attempt_without_a_result_waits_for_it_outside(archive: Archive) -> None
     slow.record("g-1", 1, 1, [sent("m-1")])
 
     assert states_of(everything(archive, ["m-2"]).values(), NOW, TTL) == {
-        "m-1": State.SENT,
-        "m-2": State.SENT,
+        "m-1": Disposition.SENT,
+        "m-2": Disposition.SENT,
     }
     compact_ledger(archive)
     assert others(archive) == []
@@ -153,7 +152,7 @@ def test_states_outlive_claims_that_somebody_deleted(archive: Archive) -> None:
     for path in archive.list("ledger/plan_id=p-1"):
         archive.remove(path)
 
-    assert states_of(everything(archive, ["m-1"]).values(), NOW, TTL) == {"m-1": State.SENT}
+    assert states_of(everything(archive, ["m-1"]).values(), NOW, TTL) == {"m-1": Disposition.SENT}
 
 
 def test_without_its_compacted_files_a_ledger_says_the_same(archive: Archive) -> None:

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
     Claim,
     Ledger,
-    Outcome,
     Result,
-    State,
     attempt_names,
     states_of,
     timestamp,
@@ -28,12 +27,12 @@ def claim(*ids: str, age: float = 0.0) -> Claim:
     return Claim("run-1", "me@here", "why", "https://q", timestamp(NOW - age), ids)
 
 
-def result(message_id: str, outcome: Outcome) -> Result:
+def result(message_id: str, outcome: Disposition) -> Result:
     return Result(message_id, outcome, timestamp(NOW))
 
 
 def attempt(
-    number: int, *ids: str, age: float = 0.0, results: dict[str, Outcome] | None = None
+    number: int, *ids: str, age: float = 0.0, results: dict[str, Disposition] | None = None
 ) -> Attempt:
     lines = None if results is None else tuple(result(*pair) for pair in results.items())
     return Attempt(number, claim(*ids, age=age), lines)
@@ -53,32 +52,39 @@ def ledger(archive: Archive) -> Ledger:
     ("attempts", "state"),
     [
         ([], None),
-        ([attempt(1, "m", age=899)], State.BUSY),
-        ([attempt(1, "m", age=900)], State.IN_DOUBT),
-        ([attempt(1, "m", results={"m": Outcome.SENT})], State.SENT),
-        ([attempt(1, "m", results={"m": Outcome.DISCARDED})], State.DISCARDED),
-        ([attempt(1, "m", results={"m": Outcome.FAILED})], None),
-        ([attempt(1, "m", results={"m": Outcome.IN_DOUBT})], State.IN_DOUBT),
-        ([attempt(1, "m", results={})], State.IN_DOUBT),
-        ([attempt(1, "m", age=900), attempt(2, "m", results={"m": Outcome.SENT})], State.SENT),
+        ([attempt(1, "m", age=899)], Disposition.BUSY),
+        ([attempt(1, "m", age=900)], Disposition.IN_DOUBT),
+        ([attempt(1, "m", results={"m": Disposition.SENT})], Disposition.SENT),
+        ([attempt(1, "m", results={"m": Disposition.DISCARDED})], Disposition.DISCARDED),
+        ([attempt(1, "m", results={"m": Disposition.FAILED})], None),
+        ([attempt(1, "m", results={"m": Disposition.IN_DOUBT})], Disposition.IN_DOUBT),
+        ([attempt(1, "m", results={})], Disposition.IN_DOUBT),
         (
-            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Outcome.FAILED})],
-            State.IN_DOUBT,
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.SENT})],
+            Disposition.SENT,
         ),
         (
-            [attempt(1, "m", results={"m": Outcome.FAILED}), attempt(2, "m", age=5)],
-            State.BUSY,
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.FAILED})],
+            Disposition.IN_DOUBT,
         ),
-        ([attempt(1, "m", age=900), attempt(2, "m", age=5)], State.BUSY),
+        (
+            [attempt(1, "m", results={"m": Disposition.FAILED}), attempt(2, "m", age=5)],
+            Disposition.BUSY,
+        ),
+        ([attempt(1, "m", age=900), attempt(2, "m", age=5)], Disposition.BUSY),
         ([attempt(1, "other", age=5)], None),
     ],
 )
-def test_state_follows_from_all_attempts(attempts: list[Attempt], state: State | None) -> None:
+def test_state_follows_from_all_attempts(
+    attempts: list[Attempt], state: Disposition | None
+) -> None:
     assert states_of(attempts, NOW, TTL).get("m") == state
 
 
-@pytest.mark.parametrize(("age", "state"), [(1999, State.BUSY), (2000, State.IN_DOUBT)])
-def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(age: float, state: State) -> None:
+@pytest.mark.parametrize(("age", "state"), [(1999, Disposition.BUSY), (2000, Disposition.IN_DOUBT)])
+def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(
+    age: float, state: Disposition
+) -> None:
     """A slow run asks for more than a reader's 900 s, and may be sending still."""
     slow = Attempt(1, replace(claim("m", age=age), ttl_seconds=2000), None)
 
@@ -88,15 +94,15 @@ def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(age: float, st
 def test_reader_may_have_more_patience_than_the_claims_run() -> None:
     quick = Attempt(1, replace(claim("m", age=100), ttl_seconds=60), None)
 
-    assert states_of([quick], NOW, TTL) == {"m": State.BUSY}
+    assert states_of([quick], NOW, TTL) == {"m": Disposition.BUSY}
 
 
-outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Outcome)))
+outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Disposition)))
 
 
 @given(st.lists(st.tuples(outcomes, st.floats(0, 2000))), st.randoms())
 def test_order_of_attempts_does_not_matter(
-    tries: list[tuple[dict[str, Outcome] | None, float]], random: Random
+    tries: list[tuple[dict[str, Disposition] | None, float]], random: Random
 ) -> None:
     attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
     shuffled = list(attempts)
@@ -107,23 +113,23 @@ def test_order_of_attempts_does_not_matter(
 
 @given(st.lists(st.tuples(outcomes, st.floats(0, 2000))))
 def test_sent_message_never_opens_again(
-    tries: list[tuple[dict[str, Outcome] | None, float]],
+    tries: list[tuple[dict[str, Disposition] | None, float]],
 ) -> None:
     attempts = [attempt(1, "m", age=age, results=results) for results, age in tries]
-    sent = attempt(1, "m", results={"m": Outcome.SENT})
+    sent = attempt(1, "m", results={"m": Disposition.SENT})
 
-    assert states_of([*attempts, sent], NOW, TTL) == {"m": State.SENT}
+    assert states_of([*attempts, sent], NOW, TTL) == {"m": Disposition.SENT}
 
 
 def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
-    sent = Result("m-1", Outcome.SENT, timestamp(NOW), "copy-1")
+    sent = Result("m-1", Disposition.SENT, timestamp(NOW), "copy-1")
     assert ledger.claim("g-1", 3, 1, claim("m-1", "m-2"))
-    ledger.record("g-1", 3, 1, [sent, result("m-2", Outcome.FAILED)])
+    ledger.record("g-1", 3, 1, [sent, result("m-2", Disposition.FAILED)])
     assert ledger.claim("g-1", 3, 2, claim("m-2"))
 
     first, second = ledger.attempts("g-1", 3)
 
-    assert first.results == (sent, result("m-2", Outcome.FAILED))
+    assert first.results == (sent, result("m-2", Disposition.FAILED))
     assert (second.number, second.claim, second.results) == (2, claim("m-2"), None)
     assert ledger.attempts("g-1", 4) == []
 
@@ -136,7 +142,7 @@ def test_second_claim_of_an_attempt_is_refused(ledger: Ledger) -> None:
 
 def test_files_have_the_names_that_were_promised(ledger: Ledger, archive: Archive) -> None:
     ledger.claim("g-1", 3, 1, claim("m-1"))
-    ledger.record("g-1", 3, 1, [result("m-1", Outcome.SENT)])
+    ledger.record("g-1", 3, 1, [result("m-1", Disposition.SENT)])
 
     assert archive.list("ledger") == [
         "ledger/plan_id=p-1/g-1/chunk-00003.attempt-1.claim.json",
@@ -148,7 +154,7 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
     for plan_id in ("p-1", "p-2"):
         one = Ledger(archive, plan_id)
         one.claim("g-1", 1, 1, claim(f"m-{plan_id}"))
-        one.record("g-1", 1, 1, [result(f"m-{plan_id}", Outcome.FAILED)])
+        one.record("g-1", 1, 1, [result(f"m-{plan_id}", Disposition.FAILED)])
         one.claim("g-1", 1, 2, claim(f"m-{plan_id}"))
 
     names = attempt_names(archive)

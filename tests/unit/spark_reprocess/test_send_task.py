@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Claim,
     Ledger,
-    Outcome,
-    State,
     states_of,
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import Fate
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
 from tests.fake_limits import FakeSignals
@@ -71,7 +69,7 @@ class Bench:
         claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
         assert Ledger(self.archive, "p-1").claim("g-1", 1, 1, claim)
 
-    def states(self, in_seconds: float = 0) -> dict[str, State]:
+    def states(self, in_seconds: float = 0) -> dict[str, Disposition]:
         attempts = Ledger(self.archive, "p-1").all_attempts()
         return states_of(attempts, time.time() + in_seconds, CONTEXT.claim_ttl_seconds)
 
@@ -82,7 +80,7 @@ def bench(archive: Archive) -> Iterator[Bench]:
         yield Bench(archive, executor)
 
 
-def item(message_id: str, group: str | None = None, fate: Fate = Fate.SEND) -> Item:
+def item(message_id: str, group: str | None = None, fate: Disposition = Disposition.SEND) -> Item:
     system = {} if group is None else {"MessageGroupId": group}
     source = message(message_id, f"body of {message_id}", counter("5"), **system)
     return Item("g-1", fate, source)
@@ -124,7 +122,7 @@ def test_second_run_sends_nothing(bench: Bench) -> None:
 
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
-    items = [item("m-1"), item("m-2", fate=Fate.DISCARD)]
+    items = [item("m-1"), item("m-2", fate=Disposition.DISCARD)]
     bench.settle(FakeQueue(), items)
     queue = FakeQueue()
 
@@ -177,9 +175,9 @@ def test_old_claim_without_result_puts_its_messages_in_doubt(bench: Bench) -> No
 def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1", fate=Fate.DISCARD)]) == ["discarded"]
+    assert bench.settle(queue, [item("m-1", fate=Disposition.DISCARD)]) == ["discarded"]
     assert queue.calls == []
-    assert bench.states() == {"m-1": State.DISCARDED}
+    assert bench.states() == {"m-1": Disposition.DISCARDED}
 
 
 def test_claim_stands_before_anything_is_sent(bench: Bench, archive: Archive) -> None:
@@ -205,7 +203,7 @@ def test_run_that_lost_the_race_for_a_chunk_sends_nothing(bench: Bench) -> None:
 
     sender = bench.sender(queue, ledger=Raced(bench.archive, "p-1"))
 
-    assert [one.word for one in sender.settle("g-1", 1, [item("m-1")])] == [Fate.BUSY]
+    assert [one.word for one in sender.settle("g-1", 1, [item("m-1")])] == [Disposition.BUSY]
     assert queue.calls == []
 
 
@@ -245,10 +243,10 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
     words = [one.word for settled in settle_all(sender, chunks) for one in settled]
 
-    assert words == [Outcome.IN_DOUBT]
+    assert words == [Disposition.IN_DOUBT]
     assert sender.signals.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
-    assert bench.states(in_seconds=901) == {"a": State.IN_DOUBT}
+    assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
 
 
 def test_fifo_groups_keep_their_order(bench: Bench) -> None:

@@ -16,7 +16,9 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COL
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
+)
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
 

@@ -10,8 +10,14 @@ from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import Claim, Ledger, Outcome, Result, timestamp
+from spark_reprocess.archive.ledger import (
+    Claim,
+    Ledger,
+    Result,
+    timestamp,
+)
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError
@@ -23,7 +29,7 @@ BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x1b[31mred"}'
 
 ATTRIBUTES = "tenant (String), key (Binary.k), sqs-dlq-context (String), sqs-dlq-replay-nb (Number)"
 
-WORDS = {Outcome.FAILED: "not sent", Outcome.IN_DOUBT: "in doubt: it may have been sent"}
+WORDS = {Disposition.FAILED: "not sent", Disposition.IN_DOUBT: "in doubt: it may have been sent"}
 
 
 def parked(message_id: str, first_id: str, sent_seconds: int, plan: str | None = None) -> Message:
@@ -60,10 +66,10 @@ def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     drained(archive, "d-2", first, parked("copy-2", "first", NOW + 500, plan="p-1"))
     ledger = Ledger(archive, "p-1")
     ledger.claim("g-1", 1, 1, claim("other", "copy-1"))
-    refused = Result("copy-1", Outcome.FAILED, timestamp(NOW + 201), detail="InternalError")
+    refused = Result("copy-1", Disposition.FAILED, timestamp(NOW + 201), detail="InternalError")
     ledger.record("g-1", 1, 1, [refused])
     ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, is_canary=True))
-    sent = Result("copy-1", Outcome.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
+    sent = Result("copy-1", Disposition.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
     ledger.record("g-1", 1, 2, [sent])
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
     if request.param == "compacted":
@@ -97,8 +103,8 @@ def test_claim_that_its_result_leaves_out_is_in_doubt(archive: Archive) -> None:
     assert [entry.outcome for entry in copy.entries] == ["in_doubt"]
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", list(Disposition))
+def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Disposition) -> None:
     ledger = Ledger(archive, "p-3")
     ledger.claim("g-1", 1, 1, claim("other"))
     ledger.record("g-1", 1, 1, [Result("other", outcome, timestamp(NOW))])

@@ -21,7 +21,9 @@ from spark_reprocess.redrive.rate_limiter import (
     share_window,
     window_messages,
 )
-from spark_reprocess.redrive.selection import CHUNK_MESSAGES
+from spark_reprocess.redrive.selection import (
+    CHUNK_MESSAGES,
+)
 
 LEDGER_SECONDS = 0.05
 """Between two chunks of a task: a result is written, then a claim."""
