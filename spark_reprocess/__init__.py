@@ -19,9 +19,9 @@ files:
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
 ``canary/`` *          a sample that is sent first: its size, the wait, the verdict
-``redrive/``           the verb: ``redrive`` * is the pipeline; dispositions (``selection``), tasks
-                       (``execution`` *, ``send_task`` *), rate (``rate_limiter``), when to stop
-                       (``stop_signals``)
+``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
+                       ``row_limits``), ``execution`` * and ``send_task`` *, ``rate_limiter``,
+                       ``stop_signals``
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument

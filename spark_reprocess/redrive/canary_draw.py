@@ -12,18 +12,18 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.observation_window import Redelivery
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.sample import CanarySample, allocate
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     has_room,
     with_waiting,
 )
+from spark_reprocess.redrive.run_context import RunContext
 
 _UNSETTLED = (Disposition.BUSY, Disposition.IN_DOUBT, Disposition.WAITS, Disposition.EDIT_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A canary's messages: *rows* are those of the plan's fates, with ``first_id``. Persisted."""
+    """A canary's messages: *rows* are the plan's dispositions, with ``first_id``. Persisted."""
 
     drawn: CanarySample
     rows: DataFrame
@@ -72,20 +72,20 @@ def drawn_sample(
 
 
 def canary_candidates(
-    fates: DataFrame, messages: DataFrame, *, max_message_bytes: int, to_fifo: bool
+    dispositions: DataFrame, messages: DataFrame, *, max_message_bytes: int, to_fifo: bool
 ) -> DataFrame:
     """The messages that may go ahead: those to be sent that have room for counter and context.
 
     For a FIFO queue whole message groups, of which every message may.
 
     Returns:
-        The rows of *fates* with ``first_id``.
+        The rows of *dispositions* with ``first_id``.
     """
     room = messages.select("message_id", "first_id", has_room(max_message_bytes).alias("room"))
-    known = fates.join(room, on="message_id", how="inner")
+    known = dispositions.join(room, on="message_id", how="inner")
     if to_fifo:
         whole = Window.partitionBy("message_group_id")
-        is_obstacle = F.col("fate").isin(*_UNSETTLED) | (_is_sent() & ~F.col("room"))
+        is_obstacle = F.col("disposition").isin(*_UNSETTLED) | (_is_sent() & ~F.col("room"))
         known = known.withColumn("room", ~F.max(is_obstacle).over(whole))
     return known.where(_is_sent() & F.col("room")).drop("room")
 
@@ -117,22 +117,22 @@ def canary_sample(
 
 
 def after_canary(
-    fates: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, in_order: bool
+    dispositions: DataFrame, settled: Sequence[str], stopped: Iterable[str], *, in_order: bool
 ) -> DataFrame:
     """What is left to do when a canary was judged: the rest of the groups that were not *stopped*.
 
     Args:
-        fates: the whole plan.
+        dispositions: the whole plan.
         settled: message ids of the canaries; they are no part of the rest.
         stopped: group ids.
         in_order: whether what stands behind a message of a stopped group waits.
     """
     table = pa.table({"message_id": pa.array(settled, pa.string())})
-    ids = F.broadcast(fates.sparkSession.createDataFrame(table))
-    rest = fates.join(ids, on="message_id", how="left_anti")
+    ids = F.broadcast(dispositions.sparkSession.createDataFrame(table))
+    rest = dispositions.join(ids, on="message_id", how="left_anti")
     is_stopped = _is_sent() & F.col("group_id").isin(*stopped)
     judged = rest.withColumn(
-        "fate", F.when(is_stopped, Disposition.STOPPED).otherwise(F.col("fate"))
+        "disposition", F.when(is_stopped, Disposition.STOPPED).otherwise(F.col("disposition"))
     )
     return with_waiting(judged) if in_order else judged
 
@@ -143,7 +143,7 @@ def _counts(rows: DataFrame) -> dict[str, int]:
 
 
 def _is_sent() -> Column:
-    return F.col("fate") == Disposition.SEND
+    return F.col("disposition") == Disposition.SEND
 
 
 def _chance(column: str, seed: str) -> Column:

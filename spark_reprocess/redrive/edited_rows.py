@@ -83,12 +83,12 @@ def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -
 
 
 def first_rows(
-    messages: DataFrame, fates: DataFrame, edits: Mapping[str, Edit], count: int
+    messages: DataFrame, dispositions: DataFrame, edits: Mapping[str, Edit], count: int
 ) -> list[dict[str, Any]]:
     """The first *count* rows to be sent of each group that has an edit, ready to be edited."""
     order = Window.partitionBy("group_id").orderBy("place")
     chosen = (
-        fates.where((F.col("fate") == "send") & F.col("group_id").isin(*edits))
+        dispositions.where((F.col("disposition") == "send") & F.col("group_id").isin(*edits))
         .withColumn("rank", F.row_number().over(order))
         .where(F.col("rank") <= count)
         .select("message_id", "group_id", "rank")

@@ -23,14 +23,14 @@ from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import HowFar, Progress
+from spark_reprocess.redrive.dispositions import (
+    CHUNK_MESSAGES,
+    POSITION,
+)
 from spark_reprocess.redrive.edited_rows import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
-    CHUNK_MESSAGES,
-    POSITION,
-)
 from spark_reprocess.redrive.send_task import (
     SETTLED_SCHEMA,
     TASK,
@@ -125,7 +125,7 @@ class Executor:
 
         Args:
             dispositions: one row per message. Each evaluation must give the same rows.
-            planned: how many of them have which fate.
+            planned: how many of them have which disposition.
             context: the run's.
             stage: names this call among those of the run; part of a path.
         """
@@ -164,8 +164,8 @@ class Executor:
         that its chunks follow each other in one task.
         """
         spark = dispositions.sparkSession
-        work = dispositions.where(F.col("fate").isin(*WORK)).select(
-            "message_id", "group_id", "fate", *POSITION
+        work = dispositions.where(F.col("disposition").isin(*WORK)).select(
+            "message_id", "group_id", "disposition", *POSITION
         )
         chunks = work.groupBy("unit", "chunk").count().collect()
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in chunks}

@@ -15,8 +15,7 @@ from spark_reprocess.archive.message_set import message_set
 from spark_reprocess.archive.message_store import column_texts, read_archive, read_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.redrive_values import EXAMPLES, Tally
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     DETAIL,
     ORDER_COLUMNS,
     PARKED_QUEUE,
@@ -26,6 +25,7 @@ from spark_reprocess.redrive.selection import (
     parked_queue,
     with_chunks,
 )
+from spark_reprocess.redrive.redrive_values import EXAMPLES, Tally
 from spark_reprocess.spark.conditions import matching
 
 _DETAILS = 4
@@ -150,13 +150,15 @@ def _ids(spark: SparkSession, message_ids: Sequence[str]) -> DataFrame:
     return spark.createDataFrame(pa.table({"message_id": pa.array(message_ids, pa.string())}))
 
 
-def hindered(fates: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
     """Say what stands in the way before anything is sent: causes, and the ids of the first few."""
     counts = Counter[str]()
     for tally in planned:
         counts[tally.word] += tally.count
     return [
-        Tally("", word, counts[word], *_hindered_by(fates.where(F.col("fate") == word)))
+        Tally(
+            "", word, counts[word], *_hindered_by(dispositions.where(F.col("disposition") == word))
+        )
         for word in Disposition
         if word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]
     ]

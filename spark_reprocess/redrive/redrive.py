@@ -37,19 +37,19 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary_draw import drawn_sample
+from spark_reprocess.redrive.dispositions import (
+    DESTINATION,
+)
 from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
 from spark_reprocess.redrive.edited_rows import sql_faults
 from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.execution import Executor, with_run_record, write_dispositions
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
+from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
-    DESTINATION,
-)
 from spark_reprocess.redrive.sender import Sender, Sent, not_reached, to_send_by_group
 from spark_reprocess.redrive.source_queues import Attributes, find_queues
-from spark_reprocess.redrive.weighing import Weighed, weighed
 
 
 def redrive(
@@ -86,13 +86,13 @@ def redrive(
                 plan_lock(archive, context.lock_holder, context.lock_seconds)
             )
         resolved = stack.enter_context(
-            weighed(spark, archive, plan, options, queues, context.editor, progress)
+            resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
         notes = (
             *resolved.notes,
             *other_edits(archive, plan, resolved.counts(Disposition.SENT_BEFORE)),
         )
-        planned = _by_destination(resolved.fates, destinations)
+        planned = _by_destination(resolved.dispositions, destinations)
         preflights = preflight.check(planned)
         if lock is None:
             samples = _samples(resolved, context.editor, masks) if options.has_samples else ()
@@ -106,7 +106,7 @@ def redrive(
             with_run_record(archive, context, "redrive", spark, [*planned]), lock=lock.view()
         )
         record_edits(archive, context, time.time())
-        dispositions = write_dispositions(archive, resolved.fates, context)
+        dispositions = write_dispositions(archive, resolved.dispositions, context)
         executor = Executor(archive, resolved.messages, make_sender, progress, options.tasks)
         sender = Sender(executor, plan, options, dispositions, make_client)
         summary = _summary(plan, context, resolved, _send(sender, context, planned, preflights))
@@ -133,7 +133,7 @@ def _send(
 
 
 def _summary(
-    plan: Plan, context: RunContext, resolved: Weighed, sent: Mapping[str, Sent]
+    plan: Plan, context: RunContext, resolved: ResolvedPlan, sent: Mapping[str, Sent]
 ) -> RedriveSummary:
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
@@ -157,12 +157,12 @@ def _by_destination(
     dispositions: DataFrame, destinations: Mapping[str, Attributes]
 ) -> dict[str, list[Tally]]:
     """Count the messages that make work by destination, in the order of *destinations*."""
-    work = dispositions.where(F.col("fate").isin(*WORK))
-    rows = work.groupBy(DESTINATION, "group_id", "fate").count().collect()
+    work = dispositions.where(F.col("disposition").isin(*WORK))
+    rows = work.groupBy(DESTINATION, "group_id", "disposition").count().collect()
     found: dict[str, list[Tally]] = {}
     for url in destinations:
         tallies = [
-            Tally(row["group_id"], row["fate"], row["count"])
+            Tally(row["group_id"], row["disposition"], row["count"])
             for row in rows
             if row[DESTINATION] == url
         ]
@@ -195,7 +195,7 @@ class _Preflights:
 
 
 def _drawn(
-    resolved: Weighed,
+    resolved: ResolvedPlan,
     planned: Mapping[str, Sequence[Tally]],
     context: RunContext,
     options: RedriveOptions,
@@ -208,8 +208,8 @@ def _drawn(
         if options.canary is None:
             found += filter(None, [recommended(to_send, redelivery)])
             continue
-        of_destination = resolved.fates.where(
-            ~F.col("fate").isin(*WORK) | (F.col(DESTINATION) == url)
+        of_destination = resolved.dispositions.where(
+            ~F.col("disposition").isin(*WORK) | (F.col(DESTINATION) == url)
         )
         with drawn_sample(
             of_destination, resolved.messages, to_send, context, options.canary, redelivery
@@ -225,7 +225,7 @@ def _masks(options: RedriveOptions) -> Masks:
         raise InputError(f"--mask {error}") from error
 
 
-def _samples(resolved: Weighed, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
+def _samples(resolved: ResolvedPlan, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
     return tuple(
         edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
         for row in resolved.first_edited(editor, PREVIEW_SAMPLES)

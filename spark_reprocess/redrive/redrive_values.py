@@ -10,11 +10,11 @@ from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.edit_preview import EditSample
-from spark_reprocess.redrive.rate_limiter import most_tasks
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
+from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.rate_limiter import most_tasks
 
 EXAMPLES = 5
 _UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
@@ -165,7 +165,7 @@ class RedriveSummary:
         return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
 
     def count(self, *words: str) -> int:
-        """How many messages met one of these fates or outcomes."""
+        """How many messages have one of these dispositions."""
         return sum(group.counts.get(word, 0) for group in self.groups for word in words)
 
     @property
@@ -187,7 +187,7 @@ class RedriveSummary:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """So many messages of a group met a fate or an outcome; *group_id* is empty for all groups."""
+    """So many messages of a group have a disposition; *group_id* is empty for all groups."""
 
     group_id: str
     word: str

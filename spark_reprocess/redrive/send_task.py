@@ -45,14 +45,14 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.patch import EditError
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.dispositions import (
+    POSITION,
+)
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
-    POSITION,
-)
 from spark_reprocess.redrive.stop_signals import Signals, StopSignals, stop_marker
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
@@ -67,7 +67,7 @@ _ARROW = pa.schema(_FIELDS)
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
-TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "fate", *POSITION, TASK)
+TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "disposition", *POSITION, TASK)
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _EXAMPLES = 5
@@ -82,14 +82,14 @@ _ANSWERS_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One message as it is to be sent; *fate* is ``send``, ``discard``, or why it is neither.
+    """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
         entry: the copy to send; None where nothing is to be sent.
     """
 
     group_id: str
-    fate: str
+    disposition: str
     message: Message
     entry: SendEntry | None = None
 
@@ -170,19 +170,19 @@ class ChunkSender:
     def _word(
         self, item: Item, state: Disposition | None, ours: Disposition | None
     ) -> Disposition | None:
-        if item.fate not in WORK:
-            return Disposition(item.fate)
+        if item.disposition not in WORK:
+            return Disposition(item.disposition)
         if state in DECIDED:
             # Spark runs a lost task again: what its first attempt did counts as this run's.
             return state if ours is state else BEFORE[state]
         if state is Disposition.IN_DOUBT and not self.context.send_in_doubt:
             return Disposition.IN_DOUBT
-        if item.fate == Disposition.SEND and self._group_of(item) in self._blocked_groups:
+        if item.disposition == Disposition.SEND and self._group_of(item) in self._blocked_groups:
             return Disposition.WAITS
         return None
 
     def _claim(self, work: Sequence[Item], claimed_at: float) -> Claim:
-        groups = sorted({item.group_id for item in work if item.fate == Disposition.SEND})
+        groups = sorted({item.group_id for item in work if item.disposition == Disposition.SEND})
         edits = self.context.edits
         return Claim(
             run_id=self.context.run_id,
@@ -199,7 +199,9 @@ class ChunkSender:
     def _act(
         self, unit: str, chunk: int, number: int, work: Sequence[Item], claimed_at: float
     ) -> list[Settled]:
-        answers = self._send([item for item in work if item.fate == Disposition.SEND], claimed_at)
+        answers = self._send(
+            [item for item in work if item.disposition == Disposition.SEND], claimed_at
+        )
         time = timestamp(self.now_seconds())
         confirmed = self.context.confirmed
         results = [
@@ -233,7 +235,7 @@ class ChunkSender:
             self._blocked_groups |= {
                 self._group_of(one.item)
                 for one in settled
-                if one.item.fate != Disposition.DISCARD and one.word.blocks_group
+                if one.item.disposition != Disposition.DISCARD and one.word.blocks_group
             }
 
 
@@ -348,8 +350,8 @@ def _prepended(first: dict[str, Any], rest: Iterable[dict[str, Any]]) -> Iterato
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
-    if row["fate"] != Disposition.SEND:
-        return Item(row["group_id"], row["fate"], from_row(row))
+    if row["disposition"] != Disposition.SEND:
+        return Item(row["group_id"], row["disposition"], from_row(row))
     try:
         message = editor.message(row)
     except EditError:

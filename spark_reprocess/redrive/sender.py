@@ -15,12 +15,12 @@ from spark_reprocess.clients import ClientFactory
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.canary_draw import after_canary, drawn_sample
 from spark_reprocess.redrive.canary_run import CanaryRun
+from spark_reprocess.redrive.dispositions import (
+    DESTINATION,
+)
 from spark_reprocess.redrive.execution import Executor
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Tally
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
-    DESTINATION,
-)
 
 _PLANNED = "_planned"
 
@@ -67,7 +67,7 @@ class Sender:
         With a canary a sample goes ahead, and then the rest of the groups for which it passes.
 
         Args:
-            planned: how many of them have which fate.
+            planned: how many of them have which disposition.
             context: the run's, with this destination.
             preflight: of the canary; None without one.
 
@@ -77,9 +77,9 @@ class Sender:
             ArchiveError: the ledger cannot be read or written.
         """
         is_here = F.col(DESTINATION) == context.destination
-        is_planned = F.coalesce(F.col("fate").isin(*WORK) & is_here, F.lit(False))  # noqa: FBT003
+        is_planned = F.coalesce(F.col("disposition").isin(*WORK) & is_here, F.lit(False))  # noqa: FBT003
         marked = self.dispositions.withColumn(_PLANNED, is_planned)
-        rows = marked.where(F.col(_PLANNED) | ~F.col("fate").isin(*WORK))
+        rows = marked.where(F.col(_PLANNED) | ~F.col("disposition").isin(*WORK))
         if preflight is None or self.options.canary is None:
             return self._at_once(rows, planned, context)
         return self._behind_canary(rows, planned, context, preflight, self.options.canary)
@@ -138,5 +138,5 @@ def to_send_by_group(planned: Sequence[Tally]) -> Mapping[str, int]:
 
 
 def _counted(rows: DataFrame) -> list[Tally]:
-    found = rows.groupBy("group_id", "fate").count().collect()
-    return [Tally(row["group_id"], row["fate"], row["count"]) for row in found]
+    found = rows.groupBy("group_id", "disposition").count().collect()
+    return [Tally(row["group_id"], row["disposition"], row["count"]) for row in found]

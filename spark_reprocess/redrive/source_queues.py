@@ -10,10 +10,10 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.canary.observation_window import Redelivery
 from spark_reprocess.canary.probe import queue_url_beside
 from spark_reprocess.clients import ClientFactory, dead_letter_sources, require_queue_url
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     Queues,
 )
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 
 Attributes = Mapping[str, str]
 

@@ -33,6 +33,16 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
+from spark_reprocess.redrive.dispositions import (
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    SOURCE_COLUMNS,
+    Queues,
+    number_chunks,
+    parked_queue,
+    with_dispositions,
+    with_waiting,
+)
 from spark_reprocess.redrive.edited_rows import FAULT
 from spark_reprocess.redrive.execution import (
     Executed,
@@ -40,24 +50,14 @@ from spark_reprocess.redrive.execution import (
     with_run_record,
     write_dispositions,
 )
-from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import hindered
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Tally,
     summarize,
 )
+from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
-    ORDER_COLUMNS,
-    PARKED_QUEUE,
-    SOURCE_COLUMNS,
-    Queues,
-    number_chunks,
-    parked_queue,
-    with_fates,
-    with_waiting,
-)
 from spark_reprocess.spark.conditions import explained, matching
 
 _IN_ORDER_UNITS = 8
@@ -134,8 +134,13 @@ def restore(
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, context, options).persist()
             stack.callback(dispositions.unpersist)
-            rows = dispositions.groupBy("group_id", "fate").count().orderBy("group_id").collect()
-        planned = [Tally(row["group_id"], row["fate"], row["count"]) for row in rows]
+            rows = (
+                dispositions.groupBy("group_id", "disposition")
+                .count()
+                .orderBy("group_id")
+                .collect()
+            )
+        planned = [Tally(row["group_id"], row["disposition"], row["count"]) for row in rows]
         problems = hindered(dispositions, planned)
         executed, notes = Executed((), ""), tuple[str, ...]()
         if lock is not None:
@@ -212,7 +217,7 @@ def _dispositions(
     ).select("message_id", "state")
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
-    fates = with_fates(
+    dispositions = with_dispositions(
         marked,
         states,
         None,
@@ -225,10 +230,12 @@ def _dispositions(
         send_in_doubt=options.send_in_doubt,
     )
     if context.to_fifo:
-        fates = with_waiting(fates if options.where is None else keep_groups_whole(fates))
+        dispositions = with_waiting(
+            dispositions if options.where is None else keep_groups_whole(dispositions)
+        )
     if options.limit is None:
-        return fates
-    return limited(fates, options.limit, to_fifo=context.to_fifo)
+        return dispositions
+    return limited(dispositions, options.limit, to_fifo=context.to_fifo)
 
 
 def _plan(archive: Archive, context: RunContext, planned: list[Tally]) -> Plan:

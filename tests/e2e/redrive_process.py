@@ -2,7 +2,7 @@
 
 Its first argument are ``RedriveOptions`` as JSON, its second how often at most the plan is carried
 out, until every message is sent. The last line is JSON, too: of the last run, the count of each
-fate and outcome, and what stopped it.
+disposition and outcome, and what stopped it.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 ``python -m tests.e2e.speculating_process MASTER EVENTS OPTIONS``: EVENTS is a folder for Spark's
 event log, OPTIONS are ``RedriveOptions`` as JSON. The job's own session does not speculate; one
-that a notebook brings along may. Prints the count of each fate and outcome as JSON.
+that a notebook brings along may. Prints the count of each disposition and outcome as JSON.
 """
 
 import json

@@ -119,11 +119,11 @@ def test_every_event_is_tried() -> None:
 def test_event(name: str, engine: Engine, server: str) -> None:
     outcome = try_event(name, engine, server)
 
-    fates = list(zip(records(name), DESTINATIONS[name], strict=True))
-    left = [{"itemIdentifier": record["messageId"]} for record, to in fates if to == "left"]
+    dispositions = list(zip(records(name), DESTINATIONS[name], strict=True))
+    left = [{"itemIdentifier": record["messageId"]} for record, to in dispositions if to == "left"]
     assert outcome.answer == {"batchItemFailures": left}
     for queue in ("main", "dlq", "parked"):
-        expected = [record for record, to in fates if to == queue]
+        expected = [record for record, to in dispositions if to == queue]
         found = outcome.arrived_in(queue)
         assert Counter(one.body for one in found) == Counter(one["body"] for one in expected)
         by_body = {one["body"]: sent(one) for one in expected}

@@ -20,7 +20,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import ServedWorld, serve_in_thread
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
 from tests.e2e.approved_plan import write_plan

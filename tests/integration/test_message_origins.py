@@ -18,7 +18,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     PARKED_QUEUE,
     Queues,
     parked_queue,
@@ -100,10 +100,10 @@ def test_no_message_goes_where_it_did_not_come_from(
         dead_letter_queue="dlq",
         is_shared=is_shared,
     )
-    fate, detail = queues.hindrance()
+    disposition, detail = queues.hindrance()
 
     rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumns(
-        {"fate": fate, "detail": detail, "destination": queues.destination_of()}
+        {"disposition": disposition, "detail": detail, "destination": queues.destination_of()}
     )
 
     for row in rows.collect():
@@ -118,11 +118,11 @@ def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(
 ) -> None:
     named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
 
-    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("fate", named.hindrance()[0])
+    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("disposition", named.hindrance()[0])
 
     for row in rows.where("parked_queue = '123456789012/parked'").collect():
         was_foreign = row["parked_reason"] == "foreign_source" and row["source_queue"] != "main"
-        assert (row["fate"] == "foreign_source") == was_foreign, row
+        assert (row["disposition"] == "foreign_source") == was_foreign, row
 
 
 def parked_by_the_function(seed: int, count: int) -> list[tuple[str, str, Row]]:
@@ -154,9 +154,11 @@ def test_whatever_room_there_was_no_foreign_message_goes_to_the_main_queue(
     parked_rows = parked_by_the_function(seed, 300)
     queues = Queues(queue_url("main"), queue_url("parked"), is_named=is_named, is_shared=True)
     rows = spark.createDataFrame(to_table([row for _, _, row in parked_rows]))
-    fates = rows.withColumn(PARKED_QUEUE, parked_queue()).withColumn("fate", queues.hindrance()[0])
+    dispositions = rows.withColumn(PARKED_QUEUE, parked_queue()).withColumn(
+        "disposition", queues.hindrance()[0]
+    )
 
-    found = {row["message_id"]: row["fate"] for row in fates.collect()}
+    found = {row["message_id"]: row["disposition"] for row in dispositions.collect()}
 
     sent = [one for one in parked_rows if found[one[2]["message_id"]] is None]
     assert sent

@@ -30,11 +30,11 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
-from spark_reprocess.redrive.editor import CHANGES
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
+from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.integration.spark_world import receive_all
@@ -45,7 +45,7 @@ MESSAGES = CHUNKS * CHUNK_MESSAGES
 GROUPS = 7
 
 PLAN: list["pa.Field[Any]"] = [
-    *(pa.field(name, pa.string()) for name in ("group_id", "fate", "unit")),
+    *(pa.field(name, pa.string()) for name in ("group_id", "disposition", "unit")),
     *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
     pa.field(CHANGES, pa.null()),
     pa.field(TASK, pa.int32()),
@@ -80,7 +80,7 @@ class Stage:
                 {
                     **to_row(one, queue_url("parked"), datetime.fromtimestamp(NOW, UTC)),
                     "group_id": "g",
-                    "fate": "send",
+                    "disposition": "send",
                     "unit": "u",
                     "chunk": start // CHUNK_MESSAGES + 1,
                     "place": place,

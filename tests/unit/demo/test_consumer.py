@@ -135,17 +135,17 @@ def test_followed_message_tells_its_story() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrived", "fate"),
+    ("arrived", "disposition"),
     [
         (fifo_event(BROKEN, PLAIN, groups="gg"), "waits behind one of its group that failed"),
         (event(BROKEN, PLAIN), "is put off"),
     ],
 )
 def test_followed_message_that_is_not_worked_on_tells_so(
-    arrived: dict[str, Any], fate: str
+    arrived: dict[str, Any], disposition: str
 ) -> None:
     scene = Scene(followed=PLAIN)
     scene.function.skipped = {"copy-of-1"}
     scene.handle(arrived)
 
-    assert scene.told == [f"message 1 arrives, and {fate}"]
+    assert scene.told == [f"message 1 arrives, and {disposition}"]

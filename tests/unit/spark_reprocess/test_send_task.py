@@ -80,10 +80,12 @@ def bench(archive: Archive) -> Iterator[Bench]:
         yield Bench(archive, executor)
 
 
-def item(message_id: str, group: str | None = None, fate: Disposition = Disposition.SEND) -> Item:
+def item(
+    message_id: str, group: str | None = None, disposition: Disposition = Disposition.SEND
+) -> Item:
     system = {} if group is None else {"MessageGroupId": group}
     source = message(message_id, f"body of {message_id}", counter("5"), **system)
-    return Item("g-1", fate, source)
+    return Item("g-1", disposition, source)
 
 
 def refusing(*ids: str, answer: SendResult | None = None) -> FakeQueue:
@@ -122,7 +124,7 @@ def test_second_run_sends_nothing(bench: Bench) -> None:
 
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
-    items = [item("m-1"), item("m-2", fate=Disposition.DISCARD)]
+    items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
     bench.settle(FakeQueue(), items)
     queue = FakeQueue()
 
@@ -175,7 +177,7 @@ def test_old_claim_without_result_puts_its_messages_in_doubt(bench: Bench) -> No
 def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1", fate=Disposition.DISCARD)]) == ["discarded"]
+    assert bench.settle(queue, [item("m-1", disposition=Disposition.DISCARD)]) == ["discarded"]
     assert queue.calls == []
     assert bench.states() == {"m-1": Disposition.DISCARDED}
 

@@ -14,11 +14,11 @@ from local_sqs.clock import SystemClock
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.redrive.editor import CHANGES
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
+from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
 
@@ -32,7 +32,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         {
             **to_row(message(f"m-{chunk}-{n}", "x" * 1000), queue_url("parked"), drained_at),
             "group_id": "g",
-            "fate": "send",
+            "disposition": "send",
             "unit": "g",
             "chunk": chunk,
             "place": n,
@@ -42,7 +42,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         for n in range(CHUNK_MESSAGES)
     ]
     plan: list[pa.Field[Any]] = [
-        *(pa.field(name, pa.string()) for name in ("group_id", "fate", "unit")),
+        *(pa.field(name, pa.string()) for name in ("group_id", "disposition", "unit")),
         *(pa.field(name, pa.int64()) for name in ("chunk", "place")),
         pa.field(CHANGES, pa.null()),
         pa.field(TASK, pa.int32()),

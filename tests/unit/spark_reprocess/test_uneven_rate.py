@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from dlq_replay.sending import MAX_BATCH_ENTRIES
 from spark_reprocess.clients import CONCURRENT_CALLS
+from spark_reprocess.redrive.dispositions import (
+    CHUNK_MESSAGES,
+)
 from spark_reprocess.redrive.rate_limiter import (
     WINDOW_SECONDS,
     SlidingWindow,
     most_tasks,
     share_window,
     window_messages,
-)
-from spark_reprocess.redrive.selection import (
-    CHUNK_MESSAGES,
 )
 
 LEDGER_SECONDS = 0.05

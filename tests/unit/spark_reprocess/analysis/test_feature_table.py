@@ -56,9 +56,9 @@ def test_weights_count_as_so_many_messages(
     weights = data.draw(st.lists(st.integers(0, 5), min_size=len(messages), max_size=len(messages)))
     repeated = np.repeat(np.arange(table.messages), weights)
 
-    weighed = table.counts(np.arange(table.messages), np.array(weights, float))
+    resolved_plan = table.counts(np.arange(table.messages), np.array(weights, float))
 
-    assert weighed.tolist() == table.counts(repeated).tolist()
+    assert resolved_plan.tolist() == table.counts(repeated).tolist()
 
 
 @given(MESSAGES)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
-from spark_reprocess.redrive.selection import (
+from spark_reprocess.redrive.dispositions import (
     number_chunks,
 )
+from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,13 +22,14 @@ class Row(NamedTuple):
     unit: str
     chunk: int
     place: int
-    fate: str
+    disposition: str
 
 
 SCHEMA = (
-    "message_id string, message_group_id string, unit string, chunk long, place int, fate string"
+    "message_id string, message_group_id string, unit string, chunk long, place int, "
+    "disposition string"
 )
-FATES = [
+DISPOSITIONS = [
     Disposition.SEND,
     Disposition.SEND,
     Disposition.DISCARD,
@@ -46,17 +47,24 @@ def some_rows(seed: int, groups: int) -> list[Row]:
         for place in range(random.randint(0, 23)):
             number = random.randrange(groups)
             group = None if number == 0 else f"{unit}-{number}"
-            fate = random.choice(FATES)
-            rows.append(Row(f"{unit}-{place:02d}", group, f"u-{unit}", place // 5, place, fate))
+            disposition = random.choice(DISPOSITIONS)
+            rows.append(
+                Row(f"{unit}-{place:02d}", group, f"u-{unit}", place // 5, place, disposition)
+            )
     return rows
 
 
 def fates_of(frame: "DataFrame") -> dict[str, str]:
-    return {row["message_id"]: row["fate"] for row in frame.select("message_id", "fate").collect()}
+    return {
+        row["message_id"]: row["disposition"]
+        for row in frame.select("message_id", "disposition").collect()
+    }
 
 
-def changed(rows: list[Row], ids: set[str], fate: Disposition) -> dict[str, str]:
-    return {row.message_id: fate if row.message_id in ids else row.fate for row in rows}
+def changed(rows: list[Row], ids: set[str], disposition: Disposition) -> dict[str, str]:
+    return {
+        row.message_id: disposition if row.message_id in ids else row.disposition for row in rows
+    }
 
 
 def frame_of(spark: "SparkSession", rows: list[Row]) -> "DataFrame":
@@ -69,20 +77,21 @@ def test_limit_takes_the_first_of_the_plans_order(
 ) -> None:
     rows = some_rows(seed, 4)
     ids = [row.message_id for row in sorted(rows, key=lambda row: (row.unit, row.place))]
-    work = [one for one in ids if {r.message_id: r.fate for r in rows}[one] in WORK]
+    work = [one for one in ids if {r.message_id: r.disposition for r in rows}[one] in WORK]
 
     found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=False))
 
     over = set(work[limit:])
     assert found == {
-        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.disposition
+        for r in rows
     }
 
 
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
 def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limit: int) -> None:
     rows = some_rows(seed, 6)
-    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.fate in WORK]
+    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.disposition in WORK]
     sizes = Counter(row.message_group_id or row.message_id for row in work)
     taken, within = 0, set()
     for group in dict.fromkeys(row.message_group_id or row.message_id for row in work):
@@ -94,18 +103,19 @@ def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limi
 
     over = {r.message_id for r in work if (r.message_group_id or r.message_id) not in within}
     assert found == {
-        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.fate for r in rows
+        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.disposition
+        for r in rows
     }
-    assert sum(fate in WORK for fate in found.values()) <= limit
+    assert sum(disposition in WORK for disposition in found.values()) <= limit
 
 
 def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: "SparkSession") -> None:
     rows = some_rows(5, 6)
-    split = {r.message_group_id for r in rows if r.fate == Disposition.NOT_SELECTED} - {None}
+    split = {r.message_group_id for r in rows if r.disposition == Disposition.NOT_SELECTED} - {None}
 
     found = fates_of(keep_groups_whole(frame_of(spark, rows)))
 
-    parts = {r.message_id for r in rows if r.fate in WORK and r.message_group_id in split}
+    parts = {r.message_id for r in rows if r.disposition in WORK and r.message_group_id in split}
     assert found == changed(rows, parts, Disposition.SPLIT_GROUP)
 
 

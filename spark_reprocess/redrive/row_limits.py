@@ -12,29 +12,33 @@ from spark_reprocess.archive.disposition import WORK, Disposition
 _LANE = "_lane"
 
 
-def keep_groups_whole(fates: DataFrame) -> DataFrame:
+def keep_groups_whole(dispositions: DataFrame) -> DataFrame:
     """Leave the message groups of which a run's condition takes only a part."""
     group = Window.partitionBy("message_group_id")
-    is_part = F.max(F.col("fate") == Disposition.NOT_SELECTED).over(group)
+    is_part = F.max(F.col("disposition") == Disposition.NOT_SELECTED).over(group)
     is_split = F.col("message_group_id").isNotNull() & _is_work() & is_part
-    return _refuse(fates, is_split, Disposition.SPLIT_GROUP)
+    return _refuse(dispositions, is_split, Disposition.SPLIT_GROUP)
 
 
-def limited(fates: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
+def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
     """Let at most *limit* messages make work: the first of the plan's order.
 
     On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
     messages does not go; the others behind it may.
     """
-    return _limited_groups(fates, limit) if to_fifo else _limited_messages(fates, limit)
+    return (
+        _limited_groups(dispositions, limit) if to_fifo else _limited_messages(dispositions, limit)
+    )
 
 
-def _limited_messages(fates: DataFrame, limit: int) -> DataFrame:
+def _limited_messages(dispositions: DataFrame, limit: int) -> DataFrame:
     """Rank each message in its chunk, and the chunks, of which there are a hundred times fewer."""
-    chunks = fates.where(_is_work()).groupBy("unit", "chunk").agg(F.count("*").alias("_work"))
+    chunks = (
+        dispositions.where(_is_work()).groupBy("unit", "chunk").agg(F.count("*").alias("_work"))
+    )
     starts = chunks.select("unit", "chunk", _sum_before("_work", "unit", "chunk").alias("_before"))
     in_chunk = Window.partitionBy("unit", "chunk").orderBy("place")
-    ranked = fates.join(starts, on=["unit", "chunk"], how="left").withColumn(
+    ranked = dispositions.join(starts, on=["unit", "chunk"], how="left").withColumn(
         "_rank", F.col("_before") + F.sum(_is_work().cast("int")).over(in_chunk)
     )
     return _refuse(ranked, _is_work() & (F.col("_rank") > limit), Disposition.OVER_LIMIT).drop(
@@ -42,9 +46,9 @@ def _limited_messages(fates: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def _limited_groups(fates: DataFrame, limit: int) -> DataFrame:
+def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
     """Rank each group in its unit, and the units, of which there are few."""
-    laned = fates.withColumn(_LANE, F.coalesce("message_group_id", "message_id"))
+    laned = dispositions.withColumn(_LANE, F.coalesce("message_group_id", "message_id"))
     groups = (
         laned.where(_is_work())
         .groupBy("unit", _LANE)
@@ -70,9 +74,11 @@ def _sum_before(count: str, *order: str) -> Column:
     return F.coalesce(F.sum(count).over(earlier), F.lit(0))
 
 
-def _refuse(fates: DataFrame, condition: Column, fate: Disposition) -> DataFrame:
-    return fates.withColumn("fate", F.when(condition, fate).otherwise(F.col("fate")))
+def _refuse(dispositions: DataFrame, condition: Column, disposition: Disposition) -> DataFrame:
+    return dispositions.withColumn(
+        "disposition", F.when(condition, disposition).otherwise(F.col("disposition"))
+    )
 
 
 def _is_work() -> Column:
-    return F.col("fate").isin(*WORK)
+    return F.col("disposition").isin(*WORK)

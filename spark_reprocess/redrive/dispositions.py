@@ -1,6 +1,6 @@
 """DataFrame to DataFrame: what a plan means for each of its messages at this moment. Pure.
 
-A *fate* is one word. Two of them make work, the others say why there is none.
+A *disposition* is one word. Two of them make work, the others say why there is none.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ CHUNK_MESSAGES = 100
 POSITION = ("unit", "chunk", "place")
 
 DETAIL = "detail"
-"""A column beside ``fate``: which queue, source or message stands in the way; else null."""
+"""A column beside ``disposition``: which queue, source or message stands in the way; else null."""
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
 """What tells which queue a message came from first."""
@@ -90,7 +90,7 @@ class Queues:
         return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
 
     def hindrance(self) -> tuple[Column, Column]:
-        """Return the fate of a message that must not be sent, else null; and why.
+        """Return the disposition of a message that must not be sent, else null; and why.
 
         What a message's own context says comes first. Without it, what SQS noted when it moved
         the message counts. A message without either was parked unchanged, or by SQS: it is the
@@ -102,14 +102,18 @@ class Queues:
         if self.is_named:
             is_foreign &= was_foreign
         may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
-        fate = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
+        disposition = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
         if not self.includes_foreign:
-            fate = fate.when(is_foreign, Disposition.FOREIGN).when(
+            disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
                 may_be_foreign, Disposition.UNKNOWN_SOURCE
             )
         unknown = F.lit("not recorded")
-        detail = F.when(fate == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown))
-        return fate, detail.when(fate == Disposition.FOREIGN, F.coalesce(source, unknown))
+        detail = F.when(
+            disposition == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown)
+        )
+        return disposition, detail.when(
+            disposition == Disposition.FOREIGN, F.coalesce(source, unknown)
+        )
 
     def destination_of(self) -> Column:
         """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
@@ -174,7 +178,7 @@ def with_chunks(positioned: DataFrame) -> DataFrame:
     return positioned.withColumn("chunk", chunk).withColumnRenamed("position", "place")
 
 
-def with_fates(
+def with_dispositions(
     numbered: DataFrame,
     states: DataFrame,
     actions: Mapping[str, str] | None,
@@ -183,7 +187,7 @@ def with_fates(
     send_in_doubt: bool,
     requires_room: bool = False,
 ) -> DataFrame:
-    """Add ``fate``, ``DETAIL`` and ``DESTINATION``; ``with_waiting`` sees to the order in groups.
+    """Add ``disposition``, ``DETAIL`` and ``DESTINATION``. ``with_waiting`` adds those that wait.
 
     Args:
         numbered: the whole plan, with ``SOURCE_COLUMNS``, ``PARKED_QUEUE``, ``has_room``,
@@ -199,7 +203,7 @@ def with_fates(
     action = F.lit("redrive") if actions is None else _lookup(F.col("group_id"), actions)
     state = F.col("state")
     not_ours, detail = queues.hindrance()
-    fate = (
+    disposition = (
         F.when(state == "sent", Disposition.SENT_BEFORE)
         .when(state == "discarded", Disposition.DISCARDED_BEFORE)
         .when(state == "restored", Disposition.RESTORED_BEFORE)
@@ -214,17 +218,17 @@ def with_fates(
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
         .otherwise(Disposition.SEND)
     )
-    fates = known.withColumns(
+    dispositions = known.withColumns(
         {
-            "fate": fate,
-            DETAIL: F.when(fate == not_ours, detail),
+            "disposition": disposition,
+            DETAIL: F.when(disposition == not_ours, detail),
             DESTINATION: F.when(not_ours.isNull(), queues.destination_of()),
         }
     )
-    return fates.drop("state", "has_room", *SOURCE_COLUMNS)
+    return dispositions.drop("state", "has_room", *SOURCE_COLUMNS)
 
 
-def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
+def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) -> DataFrame:
     """Let each message wait that stands behind one of its message group that stays.
 
     What stays is what is neither sent nor discarded nor restored, now or before: a message that the
@@ -232,27 +236,29 @@ def with_waiting(fates: DataFrame, undecided: DataFrame | None = None) -> DataFr
     Messages of different parked queues do not wait for each other.
 
     Args:
-        fates: the plan's messages, with ``ORDER_COLUMNS`` and ``PARKED_QUEUE``.
+        dispositions: the plan's messages, with ``ORDER_COLUMNS`` and ``PARKED_QUEUE``.
         undecided: the same columns of the archive's other messages that nobody has decided about;
             None where there is none.
     """
     order = F.struct(*arrival_order())
-    rows = fates
+    rows = dispositions
     if undecided is not None:
-        rows = fates.unionByName(undecided.withColumn("fate", F.lit("")), allowMissingColumns=True)
+        rows = dispositions.unionByName(
+            undecided.withColumn("disposition", F.lit("")), allowMissingColumns=True
+        )
     earlier = (
         Window.partitionBy(PARKED_QUEUE, "message_group_id")
         .orderBy(order)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    stays = F.when(F.col("fate").isin(*_BLOCKS_GROUP), order)
+    stays = F.when(F.col("disposition").isin(*_BLOCKS_GROUP), order)
     first = F.min(stays).over(earlier)["message_id"]
     marked = rows.withColumn("_first", first)
-    waits = (F.col("fate") == Disposition.SEND) & F.col("_first").isNotNull()
+    waits = (F.col("disposition") == Disposition.SEND) & F.col("_first").isNotNull()
     return (
-        marked.where(F.col("fate") != "")
+        marked.where(F.col("disposition") != "")
         .withColumn(DETAIL, F.when(waits, F.col("_first")).otherwise(F.col(DETAIL)))
-        .withColumn("fate", F.when(waits, Disposition.WAITS).otherwise(F.col("fate")))
+        .withColumn("disposition", F.when(waits, Disposition.WAITS).otherwise(F.col("disposition")))
         .drop("_first")
     )
 

@@ -1,4 +1,4 @@
-"""What a plan means for each of its messages at this moment: fates, counted. Sends nothing."""
+"""Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,41 +19,41 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
+from spark_reprocess.redrive.dispositions import (
+    ORDER_COLUMNS,
+    PARKED_QUEUE,
+    Queues,
+    parked_queue,
+    with_dispositions,
+    with_waiting,
+)
 from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
 from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.narrowing import keep_groups_whole, limited
 from spark_reprocess.redrive.plan_messages import (
     PlanMessages,
     hindered,
     plan_messages,
 )
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
-from spark_reprocess.redrive.selection import (
-    ORDER_COLUMNS,
-    PARKED_QUEUE,
-    Queues,
-    parked_queue,
-    with_fates,
-    with_waiting,
-)
+from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 from spark_reprocess.spark.conditions import explained
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """A plan's messages and their fates.
+class ResolvedPlan:
+    """A plan's messages and their dispositions.
 
     Attributes:
         messages: the archive's rows of the plan's drains, one for each message. Others than the
-            plan's may be among them; ``fates`` has none of those.
-        fates: one row per message; see ``selection.with_fates``. Persisted.
-        planned: how many messages of each group have which fate.
+            plan's may be among them; ``dispositions`` has none of those.
+        dispositions: one row per message; see ``selection.with_dispositions``. Persisted.
+        planned: how many messages of each group have which disposition.
         hindered: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
 
     messages: DataFrame
-    fates: DataFrame
+    dispositions: DataFrame
     planned: tuple[Tally, ...]
     hindered: tuple[Tally, ...]
     notes: tuple[str, ...]
@@ -64,16 +64,20 @@ class Weighed:
         return self.messages.sparkSession
 
     def counts(self, word: str) -> dict[str, int]:
-        """How many messages of each group have this fate."""
+        """How many messages of each group have this disposition."""
         return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
 
     def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
         """The first *count* rows that are to be sent of each group with an edit."""
-        return first_rows(self.messages, self.fates, editor.edits, count) if editor.edits else []
+        return (
+            first_rows(self.messages, self.dispositions, editor.edits, count)
+            if editor.edits
+            else []
+        )
 
 
 @contextmanager
-def weighed(
+def resolved_plan(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
@@ -81,7 +85,7 @@ def weighed(
     queues: Queues,
     editor: Editor,
     progress: Progress,
-) -> Iterator[Weighed]:
+) -> Iterator[ResolvedPlan]:
     """Weigh the plan's messages, for as long as the block lasts.
 
     Raises:
@@ -90,17 +94,17 @@ def weighed(
             operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
-        with progress("weighing each message", str), explained(options.where, _expressions(plan)):
-            frozen, fates = _weigh(spark, archive, plan, options, queues, editor)
-            stack.callback(fates.unpersist)
-            _require_one_parked_queue(fates, queues)
+        with progress("resolving each message", str), explained(options.where, _expressions(plan)):
+            frozen, dispositions = _resolve(spark, archive, plan, options, queues, editor)
+            stack.callback(dispositions.unpersist)
+            _require_one_parked_queue(dispositions, queues)
             # A group that was erased as a whole is named in the plan and has no message.
-            planned = _counted(fates) if frozen.notes else _planned(plan, fates)
-            problems = (*hindered(fates, planned), *_unedited(fates, planned))
-        yield Weighed(frozen.rows, fates, planned, problems, frozen.notes)
+            planned = _counted(dispositions) if frozen.notes else _planned(plan, dispositions)
+            problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
+        yield ResolvedPlan(frozen.rows, dispositions, planned, problems, frozen.notes)
 
 
-def _weigh(
+def _resolve(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
@@ -108,7 +112,7 @@ def _weigh(
     queues: Queues,
     editor: Editor,
 ) -> tuple[PlanMessages, DataFrame]:
-    """Return the plan's messages, and the fate of each, persisted.
+    """Return the plan's messages, and the disposition of each, persisted.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
     a message has several rows; then one of them is chosen, and the pass is repeated.
@@ -117,21 +121,21 @@ def _weigh(
 
     def attempt(*, each_once: bool) -> tuple[PlanMessages, DataFrame, bool]:
         frozen = plan_messages(archive, plan, table, queues.room_bytes, each_once=each_once)
-        fates = _fates(frozen, archive, options, queues, editor).persist()
+        dispositions = _dispositions(frozen, archive, options, queues, editor).persist()
         try:
-            return frozen, fates, frozen.check(fates)
+            return frozen, dispositions, frozen.check(dispositions)
         except BaseException:
-            fates.unpersist()
+            dispositions.unpersist()
             raise
 
     try:
-        frozen, fates, is_settled = attempt(each_once=False)
+        frozen, dispositions, is_settled = attempt(each_once=False)
         if not is_settled:
-            fates.unpersist()
-            frozen, fates, _ = attempt(each_once=True)
+            dispositions.unpersist()
+            frozen, dispositions, _ = attempt(each_once=True)
     finally:
         table.unpersist()
-    return frozen, fates
+    return frozen, dispositions
 
 
 def _expressions(plan: Plan) -> list[str]:
@@ -142,13 +146,13 @@ def _expressions(plan: Plan) -> list[str]:
     ]
 
 
-def _fates(
+def _dispositions(
     frozen: PlanMessages, archive: Archive, options: RedriveOptions, queues: Queues, editor: Editor
 ) -> DataFrame:
     plan, spark, ttl = frozen.plan, frozen.rows.sparkSession, options.claim_ttl_seconds
     numbered = frozen.selected(options.where)
     states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
-    fates = with_fates(
+    dispositions = with_dispositions(
         with_edit_faults(numbered, frozen.rows, editor),
         states,
         plan.actions,
@@ -158,9 +162,15 @@ def _fates(
     )
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
-            fates = keep_groups_whole(fates)
-        fates = with_waiting(fates, _undecided_elsewhere(archive, plan, numbered, states))
-    return fates if options.limit is None else limited(fates, options.limit, to_fifo=queues.is_fifo)
+            dispositions = keep_groups_whole(dispositions)
+        dispositions = with_waiting(
+            dispositions, _undecided_elsewhere(archive, plan, numbered, states)
+        )
+    return (
+        dispositions
+        if options.limit is None
+        else limited(dispositions, options.limit, to_fifo=queues.is_fifo)
+    )
 
 
 def _undecided_elsewhere(
@@ -180,11 +190,11 @@ def _undecided_elsewhere(
     )
 
 
-def _require_one_parked_queue(fates: DataFrame, queues: Queues) -> None:
+def _require_one_parked_queue(dispositions: DataFrame, queues: Queues) -> None:
     """A message must not go to a queue only because another one's messages do."""
     if queues.parked is not None:
         return
-    work = fates.where(F.col("fate").isin(*WORK) & F.col(PARKED_QUEUE).isNotNull())
+    work = dispositions.where(F.col("disposition").isin(*WORK) & F.col(PARKED_QUEUE).isNotNull())
     found = sorted(column_texts(work.select(PARKED_QUEUE).distinct()))
     if len(found) > 1:
         raise InputError(
@@ -193,8 +203,8 @@ def _require_one_parked_queue(fates: DataFrame, queues: Queues) -> None:
         )
 
 
-def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
-    planned = _counted(fates)
+def _planned(plan: Plan, dispositions: DataFrame) -> tuple[Tally, ...]:
+    planned = _counted(dispositions)
     known = {tally.group_id for tally in planned}
     unknown = {g: "is not in the plan's snapshot" for g in plan.actions if g not in known}
     if unknown:
@@ -202,18 +212,18 @@ def _planned(plan: Plan, fates: DataFrame) -> tuple[Tally, ...]:
     return planned
 
 
-def _counted(fates: DataFrame) -> tuple[Tally, ...]:
-    rows = fates.groupBy("group_id", "fate").count().collect()
-    return tuple(Tally(row["group_id"], row["fate"], row["count"]) for row in rows)
+def _counted(dispositions: DataFrame) -> tuple[Tally, ...]:
+    rows = dispositions.groupBy("group_id", "disposition").count().collect()
+    return tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in rows)
 
 
-def _unedited(fates: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
+def _unedited(dispositions: DataFrame, planned: Sequence[Tally]) -> list[Tally]:
     """Messages that their group's edit does not fit, by the reason."""
     if not any(tally.word == Disposition.EDIT_FAILED for tally in planned):
         return []
     some = F.slice(F.sort_array(F.collect_list("message_id")), 1, EXAMPLES)
     rows = (
-        fates.where(F.col("fate") == Disposition.EDIT_FAILED)
+        dispositions.where(F.col("disposition") == Disposition.EDIT_FAILED)
         .groupBy(FAULT)
         .agg(F.count("*").alias("count"), some.alias("examples"))
         .orderBy(F.desc("count"), FAULT)
