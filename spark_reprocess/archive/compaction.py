@@ -97,7 +97,7 @@ class CompactedFile:
         content = archive.read(path)
         if content is None:
             raise ArchiveError(
-                f"archive {archive.root}: {path} was listed and is gone; the driver and all "
+                f"archive {archive.root}: {path} was there and is gone; the driver and all "
                 "executors must share the archive"
             )
         try:

@@ -88,6 +88,12 @@ class FullAtCompaction(LocalArchive):
         return LocalArchive.create(self, path, content)
 
 
+def uncompact(archive: Archive) -> None:
+    """Leave only the claims and results of the ledger, as older versions did."""
+    for path in archive.list("ledger/compacted"):
+        archive.remove(path)
+
+
 def receive_all(queue: SqsQueue) -> list[Message]:
     """Everything that is visible now, deleted so that FIFO groups go on."""
     return list(_receive_all(queue))

@@ -14,7 +14,7 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked, planned
+from tests.integration.spark_world import archive_of, executed, parked, planned, uncompact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,6 +137,7 @@ def test_records_that_a_newer_version_wrote_are_read_as_far_as_they_are_known(
     queue = make_queue("main")
     plan = planned(spark, archive)
     executed(spark, archive, plan, queue.url)
+    uncompact(archive)
     for path in archive.list(""):
         if path.startswith(("ledger", "locks")):
             text = (archive.read(path) or b"").decode()
@@ -148,6 +149,7 @@ def test_records_that_a_newer_version_wrote_are_read_as_far_as_they_are_known(
     assert main(["show", "--archive", archive.root, "m-000"]) == 0
     assert main(["status", "--archive", archive.root]) == 0
 
+    uncompact(archive)
     claim = next(path for path in archive.list("ledger") if path.endswith("claim.json"))
     text = (archive.read(claim) or b"").decode()
     archive.write(claim, text.replace('"version": 1', '"version": 2').encode())

@@ -12,7 +12,7 @@ from spark_reprocess.archive import files
 from spark_reprocess.archive.compaction import ledger_files
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import FullAtCompaction, LoggedReads
+from tests.integration.spark_world import FullAtCompaction, LoggedReads, uncompact
 from tests.ledgers import uncompacted
 
 PER_RUN = 150
@@ -74,8 +74,7 @@ def test_answers_are_those_of_the_claims_and_results(make_desk: MakeDesk) -> Non
     desk.redrive(limit=PER_RUN - 20)
 
     compacted = answers(desk)
-    for path in desk.archive.list("ledger/compacted"):
-        desk.archive.remove(path)
+    uncompact(desk.archive)
 
     assert answers(desk) == compacted
     assert compacted[0] == {"send": 20, "sent_before": PER_RUN - 20, "busy": 0, "in_doubt": 0}

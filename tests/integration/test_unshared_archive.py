@@ -21,6 +21,7 @@ from tests.integration.spark_world import (
     parked,
     planned,
     receive_all,
+    uncompact,
 )
 
 if TYPE_CHECKING:
@@ -112,17 +113,22 @@ def test_no_message_is_sent_and_nothing_is_claimed(
     assert "an executor does not see the file ledger/plan_id=" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_compacted", [True, False])
 def test_claim_that_an_executor_does_not_find_is_not_taken_for_open(
     spark: "SparkSession",
     make_queue: MakeQueue,
     tmp_path: Path,
     request: pytest.FixtureRequest,
     capsys: Capture,
+    *,
+    is_compacted: bool,
 ) -> None:
     queue = make_queue("destination")
     archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
     plan = planned(spark, archive)
     executed(spark, archive, plan, queue.url)
+    if not is_compacted:
+        uncompact(archive)
     request.getfixturevalue("other_disk")
 
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", queue.url]
