@@ -3,17 +3,14 @@
 import itertools
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from moto.sqs.models import Message, SQSBackend
 
 from dlq_replay.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
@@ -26,49 +23,35 @@ if TYPE_CHECKING:
     from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
-Receive = Callable[..., list[Message]]
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def sqs_endpoint() -> Iterator[str]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(port=0, verbose=False)
-    with pytest.MonkeyPatch.context() as patch:
-        one_at_a_time = _one_at_a_time(SQSBackend.receive_message)
-        patch.setattr(SQSBackend, "receive_message", one_at_a_time)
-        server.start()
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-        server.stop()
-
-
-def _one_at_a_time(receive: Receive) -> Receive:
-    """moto looks whether a message is visible and then hides it: two may get it who ask at once."""
-    lock = threading.Lock()
-
-    def receive_message(
-        backend: SQSBackend, queue_name: str, count: int, wait_seconds: int, *others: Any
-    ) -> list[Message]:
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            with lock:
-                received = receive(backend, queue_name, count, 0, *others)
-            if received or time.monotonic() >= deadline:
-                return received
-            time.sleep(0.05)
-
-    return receive_message
+    with serve_in_thread() as served:
+        yield served.url
 
 
 @pytest.fixture(scope="session")
-def started_spark(sqs_endpoint: str) -> "SparkSession":
+def moto_endpoint() -> Iterator[str]:
+    """DynamoDB, S3 and STS."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def started_spark(sqs_endpoint: str, moto_endpoint: str) -> "SparkSession":
     from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - pyspark loads slowly
 
     with pytest.MonkeyPatch.context() as patch:
         # Spark's workers have the environment of the moment in which the JVM starts.
         patch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+        patch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
         patch.setenv("SPARK_SUBMIT_OPTS", QUICK_JVM)
         session = get_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")

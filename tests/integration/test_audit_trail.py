@@ -23,6 +23,11 @@ Capture = pytest.CaptureFixture[str]
 MOTO_S_CALLER = "arn:aws:sts::123456789012:user/moto"
 
 
+@pytest.fixture(autouse=True)
+def sts(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", moto_endpoint)
+
+
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
     return archive_of(tmp_path, [parked(2 * n) for n in range(3)])

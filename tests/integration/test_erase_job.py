@@ -227,9 +227,10 @@ def test_an_analysis_waits_for_an_erase_and_for_nobody_else(
 
 
 @pytest.fixture
-def table(sqs_endpoint: str) -> Iterator[str]:
+def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A failure table with what consumers recorded of three copies."""
-    client = boto3.client("dynamodb", endpoint_url=sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
+    client = boto3.client("dynamodb")
     client.create_table(
         TableName="failures",
         KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
@@ -237,18 +238,18 @@ def table(sqs_endpoint: str) -> Iterator[str]:
         BillingMode="PAY_PER_REQUEST",
     )
     for key in ("f-jane", "m-jane", "somebody-else"):
-        record_failure(sqs_endpoint, key)
+        record_failure(key)
     yield "failures"
     client.delete_table(TableName="failures")
 
 
-def record_failure(endpoint: str, message_id: str) -> None:
+def record_failure(message_id: str) -> None:
     item = {"message_id": {"S": message_id}, "error_message": {"S": "Jane is unknown"}}
-    boto3.client("dynamodb", endpoint_url=endpoint).put_item(TableName="failures", Item=item)
+    boto3.client("dynamodb").put_item(TableName="failures", Item=item)
 
 
-def recorded_failures(endpoint: str) -> list[str]:
-    answer = boto3.client("dynamodb", endpoint_url=endpoint).scan(TableName="failures")
+def recorded_failures() -> list[str]:
+    answer = boto3.client("dynamodb").scan(TableName="failures")
     return sorted(item["message_id"]["S"] for item in answer["Items"])
 
 
@@ -256,7 +257,6 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     spark: "SparkSession",
     make_queue: MakeQueue,
     table: str,
-    sqs_endpoint: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -266,7 +266,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     plan = planned(spark, archive)
     executed(spark, archive, plan, destination.url, where="message_id = 'm-jane'")
     (again,) = receive_all(destination)
-    record_failure(sqs_endpoint, again.message_id)
+    record_failure(again.message_id)
     argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
@@ -274,17 +274,16 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     assert len(ids_in(spark, archive)) == 2
     assert main([*argv, "--failure-table", table]) == 0
     assert "3 recorded failures in the failure table" in capsys.readouterr().out
-    assert len(recorded_failures(sqs_endpoint)) == 4
+    assert len(recorded_failures()) == 4
     assert main([*argv, "--failure-table", table, "--execute"]) == 0
 
-    assert recorded_failures(sqs_endpoint) == ["somebody-else"]
+    assert recorded_failures() == ["somebody-else"]
     assert unfinished(archive) == []
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
     spark: "SparkSession",
     table: str,
-    sqs_endpoint: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -298,18 +297,19 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
         patch.setattr(erase_module, "delete_recorded", die)
         with pytest.raises(KeyboardInterrupt):
             erased(spark, archive, "m-jane", failure_table=table)
-    assert len(recorded_failures(sqs_endpoint)) == 3
+    assert len(recorded_failures()) == 3
 
     erased(spark, archive, "m-000")
 
-    assert recorded_failures(sqs_endpoint) == ["somebody-else"]
+    assert recorded_failures() == ["somebody-else"]
     assert unfinished(archive) == []
 
 
 def test_versions_of_deleted_files_go_where_they_hold_the_message(
-    spark: "SparkSession", sqs_endpoint: str
+    spark: "SparkSession", moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = boto3.client("s3", endpoint_url=sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
+    client = boto3.client("s3")
     client.create_bucket(Bucket="versioned")
     client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
     archive = open_archive("s3://versioned/archive")

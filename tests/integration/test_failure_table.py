@@ -23,11 +23,10 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(sqs_endpoint: str) -> Any:
-    """The server of the tests answers for DynamoDB too."""
+def client(moto_endpoint: str) -> Any:
     return boto3.client(
         "dynamodb",
-        endpoint_url=sqs_endpoint,
+        endpoint_url=moto_endpoint,
         region_name=os.environ["AWS_DEFAULT_REGION"],
         config=table_client_config(),
     )
@@ -149,9 +148,9 @@ def test_the_requests_are_what_dynamodb_documents(client: Any) -> None:
 
 
 def test_a_consumer_in_a_lambda_needs_only_the_name_of_the_table(
-    table: FailureTable, sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+    table: FailureTable, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_endpoint)
     recorder = FailureRecorder.from_environment({"FAILURE_TABLE": table.table_name})
 
     with recorder.batch():

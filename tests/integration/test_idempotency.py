@@ -106,8 +106,8 @@ class Handler:
 
 
 @pytest.fixture
-def table(sqs_endpoint: str) -> Table:
-    return Table(sqs_endpoint)
+def table(moto_endpoint: str) -> Table:
+    return Table(moto_endpoint)
 
 
 def copies() -> list[Message]:

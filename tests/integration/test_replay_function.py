@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
@@ -17,6 +16,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, redriven_entry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
+from local_sqs.server import serve_in_thread
 from tests.builders import (
     context,
     counter,
@@ -50,11 +50,8 @@ class World:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with serve_in_thread() as served:
+        yield served.url
 
 
 @pytest.fixture

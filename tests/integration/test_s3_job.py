@@ -20,10 +20,13 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def archive(sqs_endpoint: str, request: pytest.FixtureRequest) -> Archive:
+def archive(
+    moto_endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Archive:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
     bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
     region = os.environ["AWS_DEFAULT_REGION"]
-    boto3.client("s3", endpoint_url=sqs_endpoint, region_name=region).create_bucket(Bucket=bucket)
+    boto3.client("s3", region_name=region).create_bucket(Bucket=bucket)
     return open_archive(f"s3://{bucket}/dead letters")
 
 

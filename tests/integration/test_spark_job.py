@@ -34,7 +34,6 @@ def test_three_commands_lose_nothing(
     capsys: pytest.CaptureFixture[str],
     suffix: str,
 ) -> None:
-    """The order is not looked at: moto gives the messages of a FIFO queue no sequence numbers."""
     source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
     for number, one in enumerate(sent):
@@ -53,6 +52,9 @@ def test_three_commands_lose_nothing(
     assert receive_all(source) == []
     arrived = receive_all(destination)
     assert sorted(bodies(arrived)) == sorted(bodies(sent))
+    for group in range(3 if suffix else 0):
+        in_group = [one for one in arrived if one.message_group_id == f"g-{group}"]
+        assert bodies(in_group) == bodies(sent[group::3])
     for one in arrived:
         assert {n: a for n, a in one.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
         assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
