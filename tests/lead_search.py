@@ -45,13 +45,13 @@ def searched(letters: Sequence[Letter], masks: Masks | None = None) -> list[Sear
     places = defaultdict(list)
     for position, row in enumerate(rows):
         places[row.group_id].append(position)
-    names, shapes = np.unique([row.shape for row in rows], return_inverse=True)
+    shapes = np.unique([row.shape for row in rows], return_inverse=True)[1]
     groups = [
         SampledGroup(one, np.array(of_group), len(of_group), rows[of_group[0]].is_by_shape)
         for one, of_group in places.items()
     ]
     table = feature_table(pa.array([row.features for row in rows]))
-    sample = Sample(table, groups, shapes.astype(np.int64), [str(name) for name in names])
+    sample = Sample(table, groups, shapes.astype(np.int64))
     found = find_leads(sample, list(places))
     return [
         SearchedGroup(

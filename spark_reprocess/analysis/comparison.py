@@ -35,7 +35,6 @@ _BY_CHANCE = 8
 _COVERED = 0.5
 """There must be messages alike for at least this share of the group."""
 
-_KIND_COUNTS_AS_FIELDS = 2
 _MOST = 4000
 
 
@@ -62,14 +61,12 @@ class Sample:
     Attributes:
         table: their features.
         groups: each message is in exactly one.
-        shapes: of each message, the number of the shape of its payload.
-        shape_names: of each shape.
+        shapes: of each message, the number of its payload's shape.
     """
 
     table: FeatureTable
     groups: Sequence[SampledGroup]
     shapes: Ints
-    shape_names: Sequence[str]
 
     @cached_property
     def group_of(self) -> Ints:
@@ -119,8 +116,7 @@ class Comparisons:
         """Take the sample."""
         self._sample = sample
         self._shapes, self._weights = sample.shapes, sample.weights
-        words = [name.partition("{")[0] for name in sample.shape_names]
-        self._kinds = np.unique(words, return_inverse=True)[1]
+        self._size = int(sample.shapes.max(initial=-1)) + 1
         self._counts = sample.table.counts(np.arange(sample.table.messages), sample.weights)
         self._similar_to: dict[int, Ints] = {}
 
@@ -138,7 +134,7 @@ class Comparisons:
 
     def alike(self, group: SampledGroup) -> Others | None:
         """Return the other messages that are like those of the group, None if they are too few."""
-        is_other, size = self._is_other(group), len(self._kinds)
+        is_other, size = self._is_other(group), self._size
         mix = np.bincount(self._shapes[group.messages], minlength=size)
         there = np.bincount(self._shapes[is_other], minlength=size)
         weight = np.bincount(self._shapes[is_other], self._weights[is_other], minlength=size)
@@ -184,10 +180,8 @@ class Comparisons:
     def _similar(self, shape: int) -> Ints:
         """Return the shapes that are similar to *shape*, the most similar first."""
         fields = self._fields_of_shapes
-        is_same_kind = self._kinds == self._kinds[shape]
-        shared = fields @ fields[shape] + _KIND_COUNTS_AS_FIELDS * is_same_kind
-        sizes = fields.sum(axis=1) + _KIND_COUNTS_AS_FIELDS
-        similarity = shared / (sizes + sizes[shape] - shared)
+        shared, sizes = fields @ fields[shape], fields.sum(axis=1)
+        similarity = shared / np.maximum(sizes + sizes[shape] - shared, 1)
         similarity[shape] = 2.0
         order = np.argsort(-similarity, kind="stable")
         return np.asarray(order[similarity[order] >= _SIMILAR], np.int64)
@@ -195,7 +189,7 @@ class Comparisons:
     @cached_property
     def _fields_of_shapes(self) -> npt.NDArray[np.float32]:
         """Of each shape the fields that at least half of its messages have."""
-        table, size = self._sample.table, len(self._kinds)
+        table, size = self._sample.table, self._size
         fields = np.zeros((size, len(table.paths)), np.float32)
         message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
         is_type = table.is_type[table.features.columns]

@@ -120,7 +120,7 @@ class _Extractor:
         if row["is_sampled"]:
             columns = {name: row[name] for name in COLUMNS}
             extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
-            extracted["shape"] = _short_shape(shape_of(body).key)
+            extracted["shape"] = _hash(shape_of(body).key)
         if row["is_shown"]:
             signature = signature_of(body, row["parked_reason"], *error)
             title = signature.text if self.has_samples else signature.textless
@@ -151,10 +151,8 @@ class _Extractor:
         return self.masks.value(f"attribute.{name}", text, _ATTRIBUTE_CHARACTERS)
 
 
-def _short_shape(key: str) -> str:
-    """Return the first words of a shape, which name the kind of message, and a hash of the rest."""
-    digest = sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{key.partition('{')[0][:200]}{{{digest}"
+def _hash(shape: str) -> str:
+    return sha256(shape.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _row_of(predicate: Predicate) -> dict[str, str]:
@@ -189,14 +187,9 @@ class _LeadFinder:
         rows = pa.Table.from_batches(arrived).sort_by(
             [("group_id", "ascending"), ("chance", "ascending")]
         )
-        names, shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)
+        shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
         lines = cast("pa.StringArray", rows.column("features").combine_chunks())
-        sample = Sample(
-            feature_table(lines),
-            self._groups(rows),
-            shapes.astype(np.int64),
-            [str(name) for name in names],
-        )
+        sample = Sample(feature_table(lines), self._groups(rows), shapes.astype(np.int64))
         found = find_leads(sample, self.counts)
         leads = [
             {

@@ -43,7 +43,7 @@ ALPHA = 0.01
 _LEAST_SCORE = 0.25
 _CANDIDATES = 40
 _SAME_COUNTS = 20
-_SAME_MESSAGES = 0.9
+_SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
 _OVERLAP = 0.7
@@ -198,7 +198,7 @@ class _Search:
     def _bound(self) -> Flags:
         shapes = self._context.sample.shapes[self._group.messages]
         is_constant = self._context.constant.of(int(np.bincount(shapes).argmax()))
-        return self._predicates.bound_to_shape(is_constant, self._own)
+        return self._predicates.bound_to_shape(is_constant)
 
     def _is_exclusive(self, others: Others) -> Flags:
         """Return what holds for all of the group and for nobody else: its shape may imply it."""

@@ -38,8 +38,6 @@ Flags = npt.NDArray[np.bool_]
 _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
 
-_NEARLY_ALL = 0.9
-
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
@@ -215,18 +213,15 @@ class Predicates:
             np.concatenate([with_field, complete, complete]),
         )
 
-    def bound_to_shape(self, is_constant: Flags, own: Counts) -> Flags:
-        """Return for each predicate whether the shape of a group's messages implies it.
+    def bound_to_shape(self, is_constant: Flags) -> Flags:
+        """Return for each predicate whether the shape of a message may imply it.
 
-        Presence, types, and values of constant fields that nearly all of the messages have.
+        Presence, types, and the values of constant fields.
 
         Args:
             is_constant: of each feature, from ``ConstantFields.of``.
-            own: the counts of the group.
         """
-        is_usual = own.holds[: self._tags] >= _NEARLY_ALL * own.applies[: self._tags]
-        values = (is_constant & is_usual) | self._table.is_type
-        return np.concatenate([values, np.ones(2 * self._fields, bool)])
+        return np.concatenate([is_constant | self._table.is_type, np.ones(2 * self._fields, bool)])
 
     def predicate(self, number: int) -> Predicate:
         """Return the predicate with this number."""

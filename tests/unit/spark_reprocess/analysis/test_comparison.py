@@ -36,9 +36,9 @@ class World:
         return group
 
     def comparisons(self) -> Comparisons:
-        names, shapes = np.unique([shape_of(one).key for one in self.bodies], return_inverse=True)
+        shapes = np.unique([shape_of(one).key for one in self.bodies], return_inverse=True)[1]
         table = feature_table(pa.array([features_of(one, len(one), (), {}) for one in self.bodies]))
-        sample = Sample(table, self.groups, shapes.astype(np.int64), [str(one) for one in names])
+        sample = Sample(table, self.groups, shapes.astype(np.int64))
         return Comparisons(sample)
 
     def alike(self, group: SampledGroup) -> Others | None:
