@@ -13,13 +13,15 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.feature_extraction import leads_among, with_features
-from spark_reprocess.analysis.finding import group_finding, group_parts
+from spark_reprocess.analysis.finding import Buckets, buckets_between, group_finding, group_parts
 from spark_reprocess.analysis.grouping import with_groups
 from spark_reprocess.analysis.groups import (
     SLIM_COLUMNS,
     Totals,
     group_rows,
     largest,
+    picked,
+    sampling_rates,
     tallies,
     totals_of,
 )
@@ -37,9 +39,7 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
-from spark_reprocess.analysis.sampling import picked, sampling_rates
 from spark_reprocess.analysis.signature import PARKED_BY_SQS
-from spark_reprocess.analysis.trend import Buckets, buckets_between
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states

@@ -1,19 +1,88 @@
-"""The values of ``findings`` made of what Spark's tasks return. Pure."""
+"""Build the values of ``findings`` from the rows that Spark returns; arrivals and trend. Pure."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.predicates import Kind, Predicate
-from spark_reprocess.analysis.trend import Buckets, trend_of
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread
 
 Row = dict[str, Any]
+
+MOST_BUCKETS = 60
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_WIDTHS = (
+    *(1, 5, 10, 15, 30),
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+    *(days * _DAY for days in (1, 2, 7, 14, 28, 91, 364, 3640)),
+)
+_LEAST_MESSAGES = 10
+_LEAST_BUCKETS = 4
+_LATELY = 0.25
+_CLEARLY = 3.0
+_TIMES = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Time buckets that all groups share, from the first message to the last.
+
+    Attributes:
+        first: epoch seconds at which the first begins, a multiple of the width.
+        width_seconds: how long each is.
+        number: how many there are, at most 60.
+    """
+
+    first: int
+    width_seconds: int
+    number: int
+
+    @property
+    def starts(self) -> tuple[datetime, ...]:
+        """When each begins."""
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        seconds = (self.first + place * self.width_seconds for place in range(self.number))
+        return tuple(epoch + timedelta(seconds=one) for one in seconds)
+
+
+def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
+    """Return the narrowest buckets of which at most 60 are needed; none without messages."""
+    if first is None or last is None:
+        return Buckets(0, 1, 0)
+    start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
+    for width in _WIDTHS:
+        number = end // width - start // width + 1
+        if number <= MOST_BUCKETS:
+            break
+    return Buckets(start // width * width, width, min(number, MOST_BUCKETS))
+
+
+def trend_of(arrivals: Sequence[int]) -> str:
+    """Return the trend of a group: ``rising``, ``steady``, ``falling`` or ``over``.
+
+    ``over``: the last quarter of the time has no messages. ``rising``, ``falling``: one half of the
+    time has at least 1.5 times the messages of the other, and the difference is at least three
+    standard deviations. Empty if there are too few messages or buckets.
+    """
+    total = sum(arrivals)
+    if total < _LEAST_MESSAGES or len(arrivals) < _LEAST_BUCKETS:
+        return ""
+    if not any(arrivals[-max(1, int(len(arrivals) * _LATELY)) :]):
+        return "over"
+    half = len(arrivals) // 2
+    early, late = sum(arrivals[:half]), sum(arrivals[len(arrivals) - half :])
+    more, fewer = max(early, late), min(early, late)
+    if more - fewer < _CLEARLY * math.sqrt(early + late) or more < _TIMES * fewer:
+        return "steady"
+    return "rising" if late > early else "falling"
 
 
 @dataclass(frozen=True, slots=True)

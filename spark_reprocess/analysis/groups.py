@@ -1,9 +1,14 @@
-"""DataFrame to DataFrame: the groups of failures and their numbers. Pure; imports pyspark only.
+"""Aggregate groups of failures, and sample their messages for the search for leads. Pure.
 
-Works on slim rows, one per undecided message, without bodies.
+The input has one slim row per undecided message, without bodies.
+
+The sample is limited in messages and bytes, and the same in each run: a message is in it if the
+number that its id decides (``chance``) is below the rate of its group. Half of the sample is split
+evenly among the largest groups; the other half is drawn from all messages at the same rate. So each
+sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +28,9 @@ SLIM_COLUMNS = (
     "body_bytes",
 )
 
+SAMPLED_MESSAGES = 40_000
+SAMPLED_BYTES = 160 * 1024 * 1024
+_MOST_OF_A_GROUP = 2000
 _ACCURACY = 500
 _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
@@ -152,3 +160,69 @@ def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
         column = F.when(is_it, name).otherwise(column)
         value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
     return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
+
+
+def sampling_rates(counts: Mapping[str, int], totals: Totals) -> tuple[dict[str, float], float]:
+    """Return the rate of each of the largest groups, and that of all others.
+
+    Args:
+        counts: messages by group, of the largest groups.
+        totals: of all groups.
+    """
+    mean_bytes = totals.body_bytes / max(totals.messages, 1)
+    size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))
+    for_all = min(1.0, size / 2 / max(totals.messages, 1))
+    of_each = _equal_part(list(counts.values()), size / 2)
+    rates = {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
+    return rates, for_all
+
+
+def _equal_part(counts: Sequence[int], size: float) -> float:
+    """Return how many messages to take of each group, so that the sum is at most *size*.
+
+    What small groups do not need goes to the larger ones.
+    """
+    left, groups = size, len(counts)
+    for count in sorted(counts):
+        if count * groups > left:
+            return min(left / groups, _MOST_OF_A_GROUP)
+        left, groups = left - count, groups - 1
+    return _MOST_OF_A_GROUP
+
+
+def picked(
+    slim: DataFrame, rates: Mapping[str, float], other_rate: float, shown: Sequence[str]
+) -> DataFrame:
+    """Return the messages to sample or to show.
+
+    Args:
+        slim: ``message_id`` and ``group_id`` of each message.
+        rates: by group id.
+        other_rate: of groups without a rate.
+        shown: ids of messages that are to be shown.
+
+    Returns:
+        ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take
+        along.
+    """
+    session = slim.sparkSession
+    of_groups = session.createDataFrame(
+        pa.table({"group_id": list(rates), "rate": pa.array(rates.values(), pa.float64())})
+    )
+    shown_ids = session.createDataFrame(
+        pa.table({"message_id": pa.array(shown, pa.string()), "is_shown": [True] * len(shown)})
+    )
+    rate = F.coalesce("rate", F.lit(other_rate))
+    return (
+        slim.select("message_id", "group_id", chance().alias("chance"))
+        .join(F.broadcast(of_groups), "group_id", "left")
+        .join(F.broadcast(shown_ids), "message_id", "left")
+        .select(
+            "message_id",
+            "group_id",
+            "chance",
+            (F.col("chance") < rate).alias("is_sampled"),
+            F.coalesce("is_shown", F.lit(False)).alias("is_shown"),  # noqa: FBT003 - a value
+        )
+        .where("is_sampled OR is_shown")
+    )

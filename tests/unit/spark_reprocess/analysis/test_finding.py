@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.finding import group_finding, group_parts
+from spark_reprocess.analysis.finding import Buckets, group_finding, group_parts
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.trend import Buckets
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
