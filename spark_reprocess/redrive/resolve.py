@@ -46,7 +46,7 @@ class ResolvedPlan:
     Attributes:
         messages: the archive's rows of the plan's drains, one for each message. Others than the
             plan's may be among them; ``dispositions`` has none of those.
-        dispositions: one row per message; see ``selection.with_dispositions``. Persisted.
+        dispositions: one row per message; see ``with_dispositions``. Persisted.
         planned: how many messages of each group have which disposition.
         hindered: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
@@ -86,7 +86,7 @@ def resolved_plan(
     editor: Editor,
     progress: Progress,
 ) -> Iterator[ResolvedPlan]:
-    """Weigh the plan's messages, for as long as the block lasts.
+    """Resolve the plan, for as long as the block lasts.
 
     Raises:
         InputError: the archive does not hold the plan's messages, the plan names a group that they
