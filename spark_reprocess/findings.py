@@ -36,8 +36,8 @@ class Lead:
             differs. A text that stands in brackets itself is quoted.
         group_share: how many of the group's messages have it, 0 to 1.
         other_share: how many of the messages that it is compared with have it, 0 to 1.
-        score: by how much the share is higher in the group, 0.25 to 1, related to all of its
-            messages.
+        score: by how much the share is higher in the group, up to 1, related to all of its
+            messages; a third of it where the shape of the messages may imply the lead.
         condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot
             say it, or must not because the value is masked.
         compared_with: whose share *other_share* is, to be read after "of".

@@ -2,6 +2,7 @@
 
 1. The share of the group for which a predicate holds is compared with the share of other messages
    (see ``comparison``). The score is the difference of the two shares; it must be at least 0.25.
+   What the shape of the messages may imply counts for a third.
 2. The difference must be significant: G-test (S. S. Wilks, 1938), with Bonferroni's correction for
    all predicates of all groups.
 3. Predicates that hold for nearly the same messages are correlated. The one that is easiest to read
@@ -49,6 +50,9 @@ _SAME_MESSAGES = 0.95
 _OVERLAP = 0.7
 """Two leads of a group have a lower Jaccard index than this."""
 
+_MAY_BE_IMPLIED = 1 / 3
+"""What the shape of a group's messages may imply counts for a third."""
+
 _ALL = 0.99
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a predicate applies do not count for what is usual."""
@@ -63,7 +67,7 @@ class FoundLead:
     Attributes:
         group_share: share of the group's messages for which it holds.
         other_share: share of the messages that the group is compared with.
-        score: difference of the shares.
+        score: difference of the shares; a third of it where the shape may imply the predicate.
         others_alike: whether the group is compared with messages like its own.
         correlated: predicates that hold for nearly the same messages; at most three.
     """
@@ -111,12 +115,12 @@ class _Comparison:
     Attributes:
         others: the other messages.
         compared: the predicates to compare.
-        is_last: the predicates that rank behind all others, because the shape may imply them.
+        may_be_implied: the predicates that the shape of the group's messages may imply.
     """
 
     others: Others
     compared: Flags
-    is_last: Flags
+    may_be_implied: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ class _Candidate:
     group_share: float
     other_share: float
     score: float
-    is_last: bool
+    may_be_implied: bool
     same_counts: tuple[int, ...]
 
 
@@ -158,7 +162,7 @@ class _Search:
         for comparison in self._comparisons():
             for one in self._candidates(comparison):
                 candidates.setdefault(one.number, one)
-        left = sorted(candidates.values(), key=lambda one: (one.is_last, -one.score))
+        left = sorted(candidates.values(), key=lambda one: -one.score)
         left, chosen = left[:_CANDIDATES], list[_Candidate]()
         while left and len(chosen) < LEADS:
             same = [one for one in left if one is left[0] or self._is_correlated(left[0], one)]
@@ -173,27 +177,30 @@ class _Search:
 
         The shape of a group that is known by its shape implies its *bound* predicates: which
         fields are present, their types, and the values of constant fields. Against all others
-        they would all be significant. So they are compared with similar shapes only, and rank
-        last. That a field is present is not even then a lead: the group's title lists the fields.
+        they would all be significant. So they are compared with similar shapes only, and
+        count less. That a field is present is not a lead at all: the group's title lists the
+        fields.
         """
         alike = self._context.comparisons.alike(self._group)
         everybody = self._context.comparisons.all(self._group)
         everything, bound = self._predicates.is_predicate, self._bound()
-        is_last = bound & (self._own.shares >= _ALL)
+        may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
             if alike:
                 yield _Comparison(alike, everything, ~everything)
             if everybody:
                 yield _Comparison(everybody, everything, bound)
         elif alike and alike.have_same_shape:
-            yield _Comparison(alike, everything, is_last)
+            yield _Comparison(alike, everything, may_be_implied)
         else:
             compared = everything & ~self._predicates.is_present
             if alike:
-                yield _Comparison(alike, compared & bound, is_last)
+                yield _Comparison(alike, compared & bound, may_be_implied)
                 compared = compared & ~bound
             if everybody:
-                yield _Comparison(everybody, compared, is_last | self._is_exclusive(everybody))
+                yield _Comparison(
+                    everybody, compared, may_be_implied | self._is_exclusive(everybody)
+                )
 
     def _bound(self) -> Flags:
         shapes = self._context.sample.shapes[self._group.messages]
@@ -217,7 +224,8 @@ class _Search:
             own.shares[enough], own.applies[enough], theirs.shares[enough], effective[enough]
         )
         enough = enough[found >= self._context.needed]
-        ranked = enough[np.lexsort((-score[enough], comparison.is_last[enough]))]
+        score = np.where(comparison.may_be_implied, score * _MAY_BE_IMPLIED, score)
+        ranked = enough[np.argsort(-score[enough], kind="stable")]
         for same in self._with_same_counts(ranked, theirs):
             number = same[0]
             yield _Candidate(
@@ -228,7 +236,7 @@ class _Search:
                 group_share=float(own.holds[number] / self._size),
                 other_share=float(theirs.holds[number] / others.weight),
                 score=float(score[number]),
-                is_last=bool(comparison.is_last[number]),
+                may_be_implied=bool(comparison.may_be_implied[number]),
                 same_counts=tuple(same[1:_SAME_COUNTS]),
             )
 
@@ -249,7 +257,7 @@ class _Search:
 
     def _is_correlated(self, best: _Candidate, one: _Candidate) -> bool:
         return (
-            one.is_last == best.is_last
+            one.may_be_implied == best.may_be_implied
             and one.group_share >= _SAME_MESSAGES * best.group_share
             and self._overlap(best, one) >= _SAME_MESSAGES
         )
@@ -287,7 +295,7 @@ class _Search:
         return all(
             self._overlap(one, lead) < _OVERLAP and self._is_significant_given(lead, one)
             for lead in leads
-            if lead.is_last == one.is_last
+            if lead.may_be_implied == one.may_be_implied
         )
 
     def _is_significant_given(self, lead: _Candidate, one: _Candidate) -> bool:

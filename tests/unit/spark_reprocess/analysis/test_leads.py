@@ -93,6 +93,19 @@ def test_a_group_alone_has_nobody_to_differ_from() -> None:
     assert first_claims(failed(orders(50, random.Random(6)))) == {"A": ""}
 
 
+def test_an_error_of_one_kind_of_message_is_compared_with_this_kind() -> None:
+    """Against all others, everything that makes it this kind of message would come first."""
+    chance = random.Random(16)
+    other_kind = {"carrier": "x", "parcel": {"grams": 5, "zone": "a"}, "route": ["a"]}
+    lacking = [{k: v for k, v in one.items() if k != "tenant"} for one in orders(60, chance)]
+    letters = failed(lacking)
+    for error in "BCD":
+        letters += failed(orders(30, chance), error)
+        letters += failed([{**other_kind, "id": f"{n:x}"} for n in range(100)], error)
+
+    assert first_claims(letters)["A"] == "body.tenant is missing"
+
+
 @pytest.mark.parametrize("groups", ["BCD", "BCDEFG"])
 def test_what_only_one_other_group_lacks_is_not_a_lead(groups: str) -> None:
     chance = random.Random(13)
