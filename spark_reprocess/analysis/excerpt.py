@@ -1,8 +1,8 @@
-"""A body as a sample shows it: masked, and cut so that its structure can still be seen. Pure.
+"""Shorten and mask a body for a sample, so that its structure stays visible. Pure.
 
-JSON is cut inside (long texts, long arrays, deep objects), never across, so that it stays JSON.
-A long text is cut well behind what is shown, masked, and then shortened: half a secret would pass
-every pattern, and masking a megabyte takes long.
+JSON stays JSON: long texts, long arrays and deep objects inside it are shortened. A long text is
+cut behind the part that is shown, then masked, then shortened: half a secret matches no pattern,
+and masking a megabyte takes long.
 """
 
 import json
@@ -18,7 +18,7 @@ from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_containe
 SAMPLE_CHARACTERS = 1500
 
 _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
-"""JSON may spell half of a character (``\\ud83d``), an emoji cut in two; no file can hold it."""
+"""JSON can contain half of a surrogate pair (``\\ud83d``), which UTF-8 cannot encode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ _CUTS = (
     _Cut(1, 8, 1, 40),
 )
 _SHRINKS = 4
-"""A cut leaves about a fourth of what the one before it leaves of a large body."""
+"""Each cut leaves about a fourth of what the previous one leaves of a large body."""
 
 
 def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str:
@@ -103,7 +103,7 @@ class _Shortener:
         return f"{masked[: most - 1]}…" if is_cut or len(masked) > most else masked
 
     def _secret_inside(self, text: str, field: str, level: int) -> str | None:
-        """What base64 in a field holds, where it must not be shown as it is."""
+        """Return the masked content of base64 text, None if nothing in it needs a mask."""
         word, held = in_base64(text) or ("", b"")
         if isinstance(held, bytes):
             return None

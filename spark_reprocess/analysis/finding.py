@@ -87,7 +87,7 @@ def trend_of(arrivals: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """What is known of the groups, each in its own table, by group id.
+    """What is known about the groups: one table for each kind of fact, by group id.
 
     Attributes:
         tallies: group id, column, value and count, as ``groups.tallies`` returns them.
@@ -135,12 +135,12 @@ def _predicate(fields: Row) -> Predicate:
 def group_finding(
     row: Row, parts: GroupParts, undecided: int, buckets: Buckets, now: datetime
 ) -> GroupFinding:
-    """Put a group together.
+    """Build the finding of a group.
 
     Args:
         row: its numbers, as ``groups.group_rows`` returns them.
-        parts: the rest.
-        undecided: messages of all groups.
+        parts: the other tables.
+        undecided: number of messages in all groups.
         buckets: what ``arrivals`` counts by.
         now: what ages are counted to.
     """

@@ -75,7 +75,7 @@ _Test = Callable[["_Place"], str | None]
 
 
 def lead_of(found: FoundLead, masks: Masks) -> Lead:
-    """Word a lead. What is masked is neither in its value nor in its condition."""
+    """Format a lead. What is masked is neither in its value nor in its condition."""
     field, value, is_masked = _shown(found.predicate, masks)
     return Lead(
         field=field,
@@ -90,7 +90,7 @@ def lead_of(found: FoundLead, masks: Masks) -> Lead:
 
 
 def _shown(predicate: Predicate, masks: Masks) -> tuple[str, str, bool]:
-    """Field and value as they may be shown, and whether that is less than they are."""
+    """Return field and value as they may be shown, and whether anything in them is masked."""
     field, value = path_text(predicate.path), _value_text(predicate)
     shown_field, shown = masks.text(field), value
     is_value = predicate.kind is Kind.TAG and predicate.tag.startswith((VALUE, MAGNITUDE))
@@ -123,12 +123,12 @@ def _size_range(bits: int) -> str:
 
 
 def condition(kind: Kind, path: str, tag: str) -> str:
-    """Return the condition for a claim, empty where SQL cannot say it.
+    """Return the SQL condition for a predicate, empty where SQL cannot express it.
 
     Args:
-        kind: what is claimed.
+        kind: what the predicate says.
         path: of its field, as ``traits`` builds it.
-        tag: of its trait; used if *kind* is TAG.
+        tag: of its feature; used if *kind* is TAG.
     """
     if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
         return ""
@@ -142,7 +142,7 @@ def condition(kind: Kind, path: str, tag: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Spell *text* as an SQL literal."""
+    """Format *text* as an SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -171,7 +171,7 @@ def _attribute(kind: Kind, name: str, tag: str) -> str:
 
 
 class _Place:
-    """Where a walk through a body stands: below *text*, some SQL, along *path*."""
+    """A place in a body: the JSON that the SQL expression *text* yields, then *path* inside it."""
 
     def __init__(self, text: str, path: str = "$", arrays: int = 0) -> None:
         self.text = text
@@ -226,7 +226,7 @@ def _in_body(kind: Kind, path: str, tag: str) -> str | None:
 def _in_object(
     kind: Kind, steps: list[tuple[str, str | None]], name: str, *, in_some: bool
 ) -> str | None:
-    """Whether the object that *steps* lead to has a key."""
+    """Return SQL for: the object at *steps* has this key, or lacks it."""
 
     def has(place: _Place) -> str:
         return f"array_contains(json_object_keys({place.json}), {quoted(name)})"
@@ -247,7 +247,7 @@ def _in_object(
 
 
 def _walk(place: _Place, steps: list[tuple[str, str | None]], test: _Test) -> str | None:
-    """Go along *steps*; what comes after an array must hold for one of its elements."""
+    """Follow *steps*. What comes after an array must hold for one of its elements."""
     here = place
     for number, (mark, name) in enumerate(steps):
         if mark == INNER_JSON:
@@ -286,7 +286,7 @@ def _tagged(place: _Place, tag: str) -> str | None:
 
 
 def _value(place: _Place, text: str) -> str:
-    """A text that reads like a number which would have no value of its own is a text."""
+    """Return SQL for a value. A text that looks like a number needs a check of its type."""
     is_equal = f"{place.value} = {quoted(text)}"
     is_text = place.is_of(TEXT)
     is_told_apart = _NUMBER.fullmatch(text) and not _COUNTED.fullmatch(text)

@@ -1,6 +1,6 @@
-"""What no sample, title or lead may show: secrets by their look, by their key, and by choice. Pure.
+"""Mask what no sample, title or lead may show: by pattern, by key, and by ``--mask``. Pure.
 
-How secrets look says ``dlq_replay.masks``. Masks cannot know names, addresses and free text:
+``dlq_replay.masks`` has the patterns. Masks cannot recognize names, addresses and free text:
 ``analyze --no-samples`` is for payloads that nobody may read.
 """
 
@@ -21,11 +21,11 @@ _COLUMNS = ("message_group_id", "sender_id", "source_arn")
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """What to hide; picklable, because tasks carry it along.
+    """What to hide. Picklable, because it is sent to tasks.
 
     Attributes:
         patterns: what the caller wants hidden wherever it stands, besides our own patterns.
-        fields: the ways to fields that are hidden with all that is below them, without ``[]``.
+        fields: paths of fields that are hidden with all that is below them, without ``[]``.
         shows_values: False hides every value, whatever it is.
     """
 
@@ -78,8 +78,8 @@ class Masks:
 def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
     """Compile what the caller wants hidden, in addition to our own.
 
-    What reads like the way to a field (``body.customer.name``, ``attribute.tenant``) is one; all
-    else is a regular expression.
+    What looks like the path of a field (``body.customer.name``, ``attribute.tenant``) is one;
+    anything else is a regular expression.
 
     Raises:
         ValueError: one is no regular expression; the message names it.
@@ -102,7 +102,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
-    """Whether a value under *key* is hidden for its name: ``apiKey``, ``DB_PASSWORD``, ``dob``."""
+    """Return whether values under *key* are hidden: ``apiKey``, ``DB_PASSWORD``, ``dob``."""
     words = [word.lower() for word in _WORD.findall(key)]
     pairs = {f"{first}{second}" for first, second in pairwise(words)}
     return not _SECRET.isdisjoint((*words, *pairs))

@@ -67,14 +67,14 @@ def groups_table(findings: Findings) -> pa.Table:
 
 
 def groups_parquet(findings: Findings) -> bytes:
-    """Spell the groups as a Parquet file."""
+    """Serialize the groups as a Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(groups_table(findings), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
 def summary_json(findings: Findings) -> str:
-    """Spell everything that was found as JSON; times in ISO 8601."""
+    """Serialize everything that was found as JSON; times in ISO 8601."""
     content = {
         "version": SUMMARY_VERSION,
         "signature": SIGNATURE_VERSION,

@@ -1,4 +1,4 @@
-"""What a policy makes of an analysis's groups: the first rule that matches decides."""
+"""Apply a policy to the groups of an analysis: the first rule that matches decides."""
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession

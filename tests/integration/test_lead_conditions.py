@@ -112,7 +112,7 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
 
 
 def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
-    """Each condition that there is, with its claim in words and the places it should select."""
+    """Return each condition, with its predicate in words and the rows that it should select."""
     features = [
         features_of(
             row["body"],
