@@ -103,7 +103,7 @@ def test_claim_that_its_result_leaves_out_is_in_doubt(archive: Archive) -> None:
     assert [entry.outcome for entry in copy.entries] == ["in_doubt"]
 
 
-@pytest.mark.parametrize("outcome", list(Disposition))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Disposition) -> None:
     ledger = Ledger(archive, "p-3")
     ledger.claim("g-1", 1, 1, claim("other"))
