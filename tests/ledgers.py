@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.compaction import ledger_files, read_attempts
-from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    OUTCOMES,
     Attempt,
     AttemptName,
     Claim,
@@ -48,7 +48,7 @@ def tries(draw: st.DrawFn) -> Try:
         is_canary=draw(st.booleans()),
     )
     results = tuple(
-        Result(one, draw(st.sampled_from(Disposition)), timestamp(NOW), draw(texts), draw(texts))
+        Result(one, draw(st.sampled_from(OUTCOMES)), timestamp(NOW), draw(texts), draw(texts))
         for one in ids
         if draw(st.booleans())
     )

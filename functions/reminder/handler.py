@@ -41,6 +41,10 @@ LOOK_BACK = timedelta(days=15)
 MINUTE_SECONDS = 60
 DAY_SECONDS = 86_400
 
+_REPORT = "report.html"
+_MOST_FOLDERS = 20
+"""So many folders are looked into for the newest report."""
+
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
@@ -193,7 +197,12 @@ def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | Non
         Bucket=bucket, Prefix=prefix, Delimiter="/"
     )
     folders = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
-    return console_link(s3.meta.region_name, bucket, max(folders)) if folders else None
+    # An analysis that wrote its report elsewhere, or that failed, leaves a folder without one.
+    for folder in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}{_REPORT}", MaxKeys=1)
+        if found.get("KeyCount"):
+            return console_link(s3.meta.region_name, bucket, folder)
+    return None
 
 
 def _blocked(

@@ -168,6 +168,19 @@ def test_the_latest_report_is_linked(account: Account) -> None:
     assert "20261119" not in text
 
 
+def test_folder_without_a_report_is_passed_over(account: Account) -> None:
+    """An analysis whose report went elsewhere leaves its table of messages there."""
+    account.park(1)
+    account.report("20261101T000000Z-aaaaaa")
+    table = f"{PREFIX}20261102T000000Z-bbbbbb/messages.parquet/manifest.json"
+    account.s3.put_object(Bucket=BUCKET, Key=table, Body=b"")
+
+    remind()
+
+    ((_, text),) = account.notices()
+    assert "20261101T000000Z-aaaaaa" in text
+
+
 def test_without_an_archive_there_is_no_link(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:

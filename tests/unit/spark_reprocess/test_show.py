@@ -13,6 +13,7 @@ from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
+    OUTCOMES,
     Claim,
     Ledger,
     Result,
