@@ -27,7 +27,7 @@ from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
 from spark_reprocess.canary.watch import Observation, Watch
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.redrive.canary_draw import Sample
-from spark_reprocess.redrive.execution import Executor
+from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.interrupts import INTERRUPTED, asking_to_stop
@@ -72,7 +72,7 @@ class CanaryRun:
         name: of its record, and of its sends among those of the run.
     """
 
-    executor: Executor
+    runner: TaskRunner
     context: RunContext
     planned_drains: Sequence[str]
     options: CanaryOptions
@@ -88,7 +88,7 @@ class CanaryRun:
         """
         probe = QueueProbe(
             sample.rows.sparkSession,
-            self.executor.archive,
+            self.runner.archive,
             self.preflight.queues,
             self.context.plan_id,
             self.planned_drains,
@@ -99,7 +99,7 @@ class CanaryRun:
             Tally(one, Disposition.SEND, count) for one, count in sample.drawn.counts.items()
         ]
         context = replace(self.context, is_canary=True)
-        executed = self.executor.execute(sample.rows, planned, context, f"canary-{self.name}")
+        executed = self.runner.execute(sample.rows, planned, context, f"canary-{self.name}")
         settled = self._settled(_picks(sample.rows))
         sent = {
             group_id: sum(
@@ -150,12 +150,12 @@ class CanaryRun:
             poll_seconds=self.options.reading_interval_seconds(window.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
-        with asking_to_stop(stop), self.executor.progress("canary", watch.status):
+        with asking_to_stop(stop), self.runner.progress("canary", watch.status):
             return watch.run()
 
     def _settled(self, picks: Sequence[Pick]) -> dict[Pick, Disposition]:
         """Read in the ledger what this run did with its canaries."""
-        ledger = Ledger(self.executor.archive, self.context.plan_id)
+        ledger = Ledger(self.runner.archive, self.context.plan_id)
         found: dict[str, Disposition] = {}
         for unit, chunk in sorted({(pick.unit, pick.chunk) for pick in picks}):
             for attempt in ledger.attempts(unit, chunk):
@@ -174,7 +174,7 @@ class CanaryRun:
             **asdict(report),
         }
         path = f"{LEDGER}/plan_id={self.context.plan_id}/canary/{self.name}.json"
-        self.executor.archive.write(path, json.dumps(content, indent=1).encode())
+        self.runner.archive.write(path, json.dumps(content, indent=1).encode())
 
 
 def _picks(rows: DataFrame) -> list[Pick]:

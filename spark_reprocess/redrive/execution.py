@@ -101,7 +101,7 @@ def write_dispositions(archive: Archive, dispositions: DataFrame, context: RunCo
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class TaskRunner:
     """Runs the sends of one run.
 
     Attributes:

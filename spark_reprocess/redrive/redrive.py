@@ -44,7 +44,7 @@ from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, ed
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
 from spark_reprocess.redrive.edited_rows import sql_faults
 from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.execution import Executor, with_run_record, write_dispositions
+from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
@@ -107,8 +107,8 @@ def redrive(
         )
         record_edits(archive, context, time.time())
         dispositions = write_dispositions(archive, resolved.dispositions, context)
-        executor = Executor(archive, resolved.messages, make_sender, progress, options.tasks)
-        sender = Sender(executor, plan, options, dispositions, make_client)
+        runner = TaskRunner(archive, resolved.messages, make_sender, progress, options.tasks)
+        sender = Sender(runner, plan, options, dispositions, make_client)
         summary = _summary(plan, context, resolved, _send(sender, context, planned, preflights))
         with progress("compacting the ledger", str):
             notes += () if summary.stopped_by else compact_ledger(archive)

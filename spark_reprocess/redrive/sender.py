@@ -18,7 +18,7 @@ from spark_reprocess.redrive.canary_run import CanaryRun
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
-from spark_reprocess.redrive.execution import Executor
+from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.redrive_values import RedriveOptions, Tally
 from spark_reprocess.redrive.run_context import RunContext
 
@@ -53,7 +53,7 @@ class Sender:
         dispositions: of the whole plan; each evaluation gives the same rows.
     """
 
-    executor: Executor
+    runner: TaskRunner
     plan: Plan
     options: RedriveOptions
     dispositions: DataFrame
@@ -85,7 +85,7 @@ class Sender:
         return self._behind_canary(rows, planned, context, preflight, self.options.canary)
 
     def _at_once(self, rows: DataFrame, planned: Sequence[Tally], context: RunContext) -> Sent:
-        executed = self.executor.execute(rows, planned, context, self._name(context))
+        executed = self.runner.execute(rows, planned, context, self._name(context))
         return Sent(executed.outcomes, executed.stopped_by)
 
     def _name(self, context: RunContext) -> str:
@@ -103,7 +103,7 @@ class Sender:
         options: CanaryOptions,
     ) -> Sent:
         run = CanaryRun(
-            self.executor,
+            self.runner,
             context,
             self.plan.snapshot.drain_ids,
             options,
@@ -111,7 +111,7 @@ class Sender:
             self._name(context),
             self.make_client,
         )
-        messages, to_send = self.executor.messages, to_send_by_group(planned)
+        messages, to_send = self.runner.messages, to_send_by_group(planned)
         with drawn_sample(
             rows, messages, to_send, context, options, preflight.redelivery
         ) as sample:

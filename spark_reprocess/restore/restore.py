@@ -46,7 +46,7 @@ from spark_reprocess.redrive.dispositions import (
 from spark_reprocess.redrive.edited_rows import FAULT
 from spark_reprocess.redrive.execution import (
     Executed,
-    Executor,
+    TaskRunner,
     with_run_record,
     write_dispositions,
 )
@@ -148,8 +148,8 @@ def restore(
                 with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
             )
             fixed = write_dispositions(archive, dispositions, context)
-            executor = Executor(archive, messages, make_sender, progress)
-            executed = executor.execute(fixed, planned, context, context.run_id)
+            runner = TaskRunner(archive, messages, make_sender, progress)
+            executed = runner.execute(fixed, planned, context, context.run_id)
             with progress("compacting the ledger", str):
                 notes = () if executed.stopped_by else compact_ledger(archive)
     counted = (
