@@ -65,7 +65,7 @@ class Operator:
         self._screen = screen
         self._spark = spark
         self._archive = ("--archive", str(context.archive))
-        self._target = ("--to-queue-url", context.queues.main.url)
+        self._target = ("--main-queue-url", context.queues.main.url)
         self._report = context.report
 
     def drain(self) -> None:

@@ -127,7 +127,7 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"next: edit the actions in {findings.plan_path}, then make a dry run:")
     print_line(
         f"  {PROGRAM} redrive --archive {shlex.quote(findings.archive)} "
-        f"--plan {shlex.quote(findings.plan_path)} --to-queue-url URL"
+        f"--plan {shlex.quote(findings.plan_path)} --main-queue-url URL"
     )
 
 

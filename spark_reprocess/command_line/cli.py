@@ -55,7 +55,7 @@ example, from a full parked queue to messages that are back in the main queue:
   python -m spark_reprocess analyze --archive ./archive
   # edit the actions in the plan.yaml that it names, then make a dry run:
   python -m spark_reprocess redrive --archive ./archive --plan ./archive/reports/ID/plan.yaml \\
-      --to-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
+      --main-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
   # and send:
   python -m spark_reprocess redrive ... --execute --reason "address service is back"
 

@@ -19,7 +19,7 @@ _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what
 # would happen (a dry run; nothing is sent without --execute):
 #
-#   python -m spark_reprocess redrive --archive ARCHIVE --plan THIS_FILE --to-queue-url URL
+#   python -m spark_reprocess redrive --archive ARCHIVE --plan THIS_FILE --main-queue-url URL
 #
 # action: leave     do nothing; a later analysis shows the group again
 #         redrive   send every message of the group to the queue, with a fresh replay counter

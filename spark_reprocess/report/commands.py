@@ -63,7 +63,7 @@ class GroupCommands:
 def plan_commands(findings: Findings) -> PlanCommands:
     """Format the commands that act on the whole plan."""
     places = f"--archive {quoted(findings.archive)} --plan {quoted(findings.plan_path)}"
-    redrive = f"{_PROGRAM} {places} --to-queue-url "
+    redrive = f"{_PROGRAM} {places} --main-queue-url "
     return PlanCommands(
         dry_run=Command(redrive, ""), execute=Command(redrive, " --execute --reason 'WHY'")
     )

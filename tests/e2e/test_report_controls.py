@@ -80,7 +80,7 @@ def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
 
         assert copied == page.locator("details.group .command code").all_inner_texts()
         assert copied[0].startswith("sed -E -i.bak ")
-        assert copied[1].endswith(""" --to-queue-url 'https://sqs/it'"'"'s'""")
+        assert copied[1].endswith(""" --main-queue-url 'https://sqs/it'"'"'s'""")
         assert copied[2].endswith(""" 'https://sqs/it'"'"'s' --execute --reason 'WHY'""")
         assert copied[3] == "--where \"tenant = 'a'\""
         expect(page.locator("#put-back .slot").first).to_contain_text("https://sqs/it")

@@ -112,7 +112,7 @@ def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path)
     job, plan = "$ python -m spark_reprocess", "--archive archive --plan report/plan.yaml"
     assert shown == [
         f"{job} drain --parked-queue-url parked --archive archive",
-        f'{job} redrive {plan} --to-queue-url orders --reason "bug fixed" --execute',
+        f'{job} redrive {plan} --main-queue-url orders --reason "bug fixed" --execute',
     ]
 
 

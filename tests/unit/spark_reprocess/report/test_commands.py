@@ -63,7 +63,7 @@ def test_the_commands_name_archive_and_plan_and_stop_before_the_queue() -> None:
 
     assert commands.dry_run.before == (
         "python -m spark_reprocess redrive --archive 's3://b/my archive' --plan /r/plan.yaml "
-        "--to-queue-url "
+        "--main-queue-url "
     )
     assert commands.dry_run.after == ""
     assert commands.execute.after == " --execute --reason 'WHY'"
