@@ -25,7 +25,7 @@ files:
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
-``inspect/`` *         the verbs ``status`` and ``show``
+``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
 ``command_line/``      one module per verb: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """

@@ -12,6 +12,7 @@ from spark_reprocess.command_line import (
     analyze,
     drain,
     erase,
+    export,
     redrive,
     restore,
     run,
@@ -38,6 +39,7 @@ VERBS = (
     erase.VERB,
     status.VERB,
     show.VERB,
+    export.VERB,
 )
 """In the order of ``--help``."""
 

@@ -90,8 +90,8 @@ def print_erase(summary: EraseSummary) -> None:
     print_line(f"erased {summary.rows:,} rows{f', {summary.erase_id}' if summary.erase_id else ''}")
     print_line(
         "not reached: copies that are still in a queue (drain and erase again), copies that lost "
-        "their context (find them with --where), reports and plans that lie elsewhere, backups of "
-        "the archive, and what operators wrote into plans' edits"
+        "their context (find them with --where), reports, plans and exports that lie elsewhere, "
+        "backups of the archive, and what operators wrote into plans' edits"
         + ("" if summary.failures is not None else "; and the failure table: give --failure-table")
     )
 

@@ -1,0 +1,148 @@
+"""The shape of an exported line, the file that it goes to, and the verb's answer."""
+
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import FailureError
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
+from spark_reprocess.command_line.cli import main, parse
+from spark_reprocess.command_line.export import print_export
+from spark_reprocess.errors import InputError
+from spark_reprocess.inspect.export import ExportOptions, ExportSummary, json_line, opened
+from tests.builders import context, message, queue_url, text
+
+Capture = pytest.CaptureFixture[str]
+ARGV = ["export", "--archive", "a", "--plan", "p.yaml", "--group", "g-1"]
+
+
+def archived(body: str = "{}") -> Row:
+    """A row as Arrow returns it."""
+    error = FailureError("TimeoutError", "after 3 s")
+    ours = context(first_id="first", reason="too_old", error=error, source_queue="orders")
+    own = {"tenant": text("acme"), "key": MessageAttribute("Binary.k", b"\x00\xff")}
+    system = {"SentTimestamp": "1700000000123", "MessageGroupId": "g"}
+    row = to_row(
+        message("m-1", body, {**own, **ours}, **system),
+        queue_url("parked"),
+        datetime(2026, 11, 21, 3, 15, tzinfo=UTC),
+    )
+    return dict(to_table([row]).to_pylist()[0])
+
+
+def test_line_has_the_group_and_every_column_of_the_archive() -> None:
+    line = json.loads(json_line(archived(), "g-1"))
+
+    assert list(line) == ["group_id", *ARROW_SCHEMA.names]
+    assert line["group_id"] == "g-1"
+    assert (line["message_id"], line["first_id"], line["body"]) == ("m-1", "first", "{}")
+    assert (line["message_group_id"], line["source_queue"]) == ("g", "orders")
+    assert (line["parked_reason"], line["error_type"]) == ("too_old", "TimeoutError")
+    assert line["sequence_number"] is None
+
+
+def test_times_are_iso_in_utc_and_attributes_have_the_shape_of_sqs() -> None:
+    line = json.loads(json_line(archived(), "g-1"))
+
+    assert line["sent_at"] == "2023-11-14T22:13:20.123+00:00"
+    assert line["drained_at"] == "2026-11-21T03:15:00.000+00:00"
+    assert line["attributes"]["tenant"] == {"DataType": "String", "StringValue": "acme"}
+    assert line["attributes"]["key"] == {"DataType": "Binary.k", "BinaryValue": "AP8="}
+    assert set(line["attributes"]) == {"tenant", "key", "sqs-dlq-context"}
+
+
+@pytest.mark.parametrize("body", ["a\nb\r\n", "\x1b[31mred", "späť \U0001f389 \u2028 \x85", "{"])
+def test_body_stays_as_it_is_and_the_line_is_one_line_of_printable_ascii(body: str) -> None:
+    line = json_line(archived(body), "g-1")
+
+    assert json.loads(line)["body"] == body
+    assert line.isascii()
+    assert line.isprintable()
+
+
+def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+
+    with opened(str(path)) as out:
+        out.write("{}\n")
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text() == "{}\n"
+
+
+def test_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("kept")
+
+    with pytest.raises(InputError, match="exists; export overwrites no file"), opened(str(path)):
+        pass
+
+    assert path.read_text() == "kept"
+
+
+def test_link_to_a_file_that_does_not_exist_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(InputError, match="exists"), opened(str(tmp_path / "link")):
+        pass
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("fault", [InputError("no such group"), KeyboardInterrupt()])
+def test_file_that_was_begun_is_removed_on_failure(tmp_path: Path, fault: BaseException) -> None:
+    path = tmp_path / "out.jsonl"
+
+    with pytest.raises(type(fault)), opened(str(path)):
+        raise fault
+
+    assert not path.exists()
+
+
+def test_full_disk_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+
+    with pytest.raises(InputError, match="No space left"), opened(str(path)):
+        raise OSError(28, "No space left on device")
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("out", ["missing/out.jsonl", "s3://bucket/out.jsonl"])
+def test_place_that_is_no_folder_here_is_named(out: str) -> None:
+    with pytest.raises(InputError, match=f"--out {out}: No such file"), opened(out):
+        pass
+
+
+def test_export_writes_all_to_standard_output_by_default() -> None:
+    assert parse(ARGV).options == ExportOptions("a", "p.yaml", "g-1", "-", None)
+    more = parse([*ARGV, "--out", "f", "--limit", "5"]).options
+
+    assert more == ExportOptions("a", "p.yaml", "g-1", "f", 5)
+
+
+def test_help_says_that_nothing_is_masked(capsys: Capture) -> None:
+    assert main(["export", "--help"]) == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Nothing is masked" in shown
+    assert "mode 0600" in shown
+
+
+def test_answer_leaves_standard_output_to_the_messages(capsys: Capture) -> None:
+    print_export(ExportSummary("g-1", 1200, 1199, 1, "-"))
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "wrote 1,199 of 1,200 messages of group g-1\n" in shown.err
+    assert "1 message not in the archive any more" in shown.err
+
+
+def test_answer_names_the_file(capsys: Capture) -> None:
+    print_export(ExportSummary("g-1", 1, 1, 0, "out.jsonl"))
+
+    assert capsys.readouterr().out == "wrote 1 of 1 message of group g-1 to out.jsonl\n"
