@@ -113,7 +113,8 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
         "g-1        3  75%     ▁▄█ rising",
         "report: /a/r/report.html",
         "next: edit the actions in /a/r/plan.yaml, then make a dry run:",
-        "  python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml --main-queue-url URL",
+        "  python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml "
+        "--main-queue-url URL",
     ]
 
 
