@@ -107,14 +107,14 @@ def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:
 def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> None:
     print_analysis(ANALYZED)
 
+    redrive = "python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml"
     assert capsys.readouterr().out.splitlines() == [
         "5 messages, 1 decided before, 4 undecided in 1 group",
         "group  count  share  trend",
         "g-1        3  75%     ▁▄█ rising",
         "report: /a/r/report.html",
         "next: edit the actions in /a/r/plan.yaml, then make a dry run:",
-        "  python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml "
-        "--main-queue-url URL",
+        f"  {redrive} --main-queue-url URL",
     ]
 
 
