@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
@@ -92,7 +92,8 @@ def redrive(
             *resolved.notes,
             *other_edits(archive, plan, resolved.counts(Disposition.SENT_BEFORE)),
         )
-        planned = _by_destination(resolved.dispositions, destinations)
+        # The operator's destination is the first.
+        planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
         preflights = preflight.check(planned)
         if lock is None:
             samples = _samples(resolved, context.editor, masks) if options.has_samples else ()
@@ -151,24 +152,6 @@ def _summary(
         stopped_by,
     )
     return replace(summary, canary=joined([one.canary for one in sent.values() if one.canary]))
-
-
-def _by_destination(
-    dispositions: DataFrame, destinations: Mapping[str, Attributes]
-) -> dict[str, list[Tally]]:
-    """Count the messages that make work by destination, in the order of *destinations*."""
-    work = dispositions.where(F.col("disposition").isin(*WORK))
-    rows = work.groupBy(DESTINATION, "group_id", "disposition").count().collect()
-    found: dict[str, list[Tally]] = {}
-    for url in destinations:
-        tallies = [
-            Tally(row["group_id"], row["disposition"], row["count"])
-            for row in rows
-            if row[DESTINATION] == url
-        ]
-        if tallies:
-            found[url] = tallies
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,27 @@
 """Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import column_texts, drain_ids
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
+    DESTINATION,
     ORDER_COLUMNS,
     PARKED_QUEUE,
     Queues,
@@ -48,6 +50,7 @@ class ResolvedPlan:
             plan's may be among them; ``dispositions`` has none of those.
         dispositions: one row per message; see ``with_dispositions``. Persisted.
         planned: how many messages of each group have which disposition.
+        work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
@@ -55,6 +58,7 @@ class ResolvedPlan:
     messages: DataFrame
     dispositions: DataFrame
     planned: tuple[Tally, ...]
+    work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
     notes: tuple[str, ...]
 
@@ -97,11 +101,17 @@ def resolved_plan(
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
             frozen, dispositions = _resolve(spark, archive, plan, options, queues, editor)
             stack.callback(dispositions.unpersist)
-            _require_one_parked_queue(dispositions, queues)
+            columns = ("group_id", "disposition", DESTINATION, PARKED_QUEUE)
+            counts = dispositions.groupBy(*columns).count().collect()
+            _require_one_parked_queue(counts, queues)
+            planned = tuple(_tallies(counts))
             # A group that was erased as a whole is named in the plan and has no message.
-            planned = _counted(dispositions) if frozen.notes else _planned(plan, dispositions)
+            if not frozen.notes:
+                _require_known_groups(plan, planned)
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
-        yield ResolvedPlan(frozen.rows, dispositions, planned, problems, frozen.notes)
+        yield ResolvedPlan(
+            frozen.rows, dispositions, planned, _work(counts), problems, frozen.notes
+        )
 
 
 def _resolve(
@@ -190,12 +200,12 @@ def _undecided_elsewhere(
     )
 
 
-def _require_one_parked_queue(dispositions: DataFrame, queues: Queues) -> None:
+def _require_one_parked_queue(counts: Sequence[Row], queues: Queues) -> None:
     """A message must not go to a queue only because another one's messages do."""
     if queues.parked is not None:
         return
-    work = dispositions.where(F.col("disposition").isin(*WORK) & F.col(PARKED_QUEUE).isNotNull())
-    found = sorted(column_texts(work.select(PARKED_QUEUE).distinct()))
+    work = [row for row in counts if row["disposition"] in WORK]
+    found = sorted({row[PARKED_QUEUE] for row in work} - {None})
     if len(found) > 1:
         raise InputError(
             f"the plan has messages of {len(found)} parked queues: {', '.join(found)}; say with "
@@ -203,18 +213,27 @@ def _require_one_parked_queue(dispositions: DataFrame, queues: Queues) -> None:
         )
 
 
-def _planned(plan: Plan, dispositions: DataFrame) -> tuple[Tally, ...]:
-    planned = _counted(dispositions)
+def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
     known = {tally.group_id for tally in planned}
     unknown = {g: "is not in the plan's snapshot" for g in plan.actions if g not in known}
     if unknown:
         raise InputError(plan_faults(plan, unknown))
-    return planned
 
 
-def _counted(dispositions: DataFrame) -> tuple[Tally, ...]:
-    rows = dispositions.groupBy("group_id", "disposition").count().collect()
-    return tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in rows)
+def _tallies(counts: Iterable[Row]) -> Iterator[Tally]:
+    """Add up the counts by group and disposition."""
+    found = Counter[tuple[str, str]]()
+    for row in counts:
+        found[row["group_id"], row["disposition"]] += row["count"]
+    return (Tally(group_id, word, count) for (group_id, word), count in found.items())
+
+
+def _work(counts: Iterable[Row]) -> dict[str, list[Tally]]:
+    rows = defaultdict[str, list[Row]](list)
+    for row in counts:
+        if row["disposition"] in WORK:
+            rows[row[DESTINATION]].append(row)
+    return {url: list(_tallies(of_url)) for url, of_url in rows.items()}
 
 
 def _unedited(dispositions: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

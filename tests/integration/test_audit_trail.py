@@ -34,7 +34,7 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def records(archive: Archive) -> list[dict[str, Any]]:
-    paths = [path for path in archive.list("ledger") if "/runs/" in path]
+    paths = [one for one in archive.list("ledger") if "/runs/" in one and one.count("/") == 3]
     found = [json.loads(archive.read(path) or b"") for path in paths]
     for path, record in zip(paths, found, strict=True):
         assert path == f"ledger/plan_id={record['plan_id']}/runs/{record['run_id']}.json"
@@ -72,6 +72,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
         "job_run_id": "jr_17",
         "reason": "it is fixed",
         "destination": queue.url,
+        "destinations": [queue.url],
         "policy_sha256": None,
         "note": "",
     }
@@ -144,7 +145,7 @@ def test_records_that_a_newer_version_wrote_are_read_as_far_as_they_are_known(
     executed(spark, archive, plan, queue.url)
     uncompact(archive)
     for path in archive.list(""):
-        if path.startswith(("ledger", "locks")):
+        if path.startswith(("ledger", "locks")) and not path.endswith(".parquet"):
             text = (archive.read(path) or b"").decode()
             archive.write(path, text.replace("{", '{"from_the_future": 1,', 1).encode())
 
