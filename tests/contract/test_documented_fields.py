@@ -1,0 +1,38 @@
+"""The tables of fields in the docs name exactly what the code stores."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from dlq_replay import context
+from dlq_replay.context import ReplayContext
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def first_column(text: str, start: str) -> set[str]:
+    """Names in the first column of the table behind *start*."""
+    table = re.search(r"\n(\|.*?)\n\n", text[text.index(start) :], re.DOTALL)
+    assert table, f"no table behind {start!r}"
+    rows = table[1].splitlines()[2:]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def test_every_column_of_the_archive_is_documented() -> None:
+    documented = first_column((ROOT / "docs" / "analysis.md").read_text(), "The columns:")
+
+    assert documented == {*ARROW_SCHEMA.names, "drain_id"}
+
+
+def test_every_key_of_the_context_is_documented() -> None:
+    documented = first_column((ROOT / "README.md").read_text(), "`sqs-dlq-context` (compact")
+
+    assert documented == context._KNOWN_KEYS  # noqa: SLF001 - what a version knows is not public
+
+
+def test_random_contexts_of_the_property_tests_set_every_field() -> None:
+    """A field that is forgotten there is in no property test."""
+    source = (ROOT / "tests" / "property" / "strategies.py").read_text()
+
+    assert [one.name for one in fields(ReplayContext) if f"{one.name}=" not in source] == []
