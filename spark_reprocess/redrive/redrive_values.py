@@ -18,8 +18,6 @@ from spark_reprocess.redrive.rate_limiter import most_tasks
 
 EXAMPLES = 5
 _UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
-_TTL_CHUNKS = 2
-"""A claim lives for the time of two chunks at least, so that a slow one is not taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,7 @@ class RedriveOptions:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
         if self.execute and not self.reason.strip():
             raise InputError("--execute needs --reason: one sentence on why, for the ledger")
-        if self.max_rate and not most_tasks(self.max_rate, CHUNK_MESSAGES, self.claim_ttl_seconds):
-            seconds = _TTL_CHUNKS * CHUNK_MESSAGES / (self.max_rate or 1)
-            raise InputError(
-                f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
-                f"{seconds / _TTL_CHUNKS:.0f} s, which must be at most half of --claim-ttl "
-                f"{self.claim_ttl_seconds:g}; give --claim-ttl {seconds:.0f} or more"
-            )
+        require_possible_rate(self.max_rate, self.claim_ttl_seconds)
 
     @property
     def destination(self) -> str:
@@ -100,6 +92,17 @@ class RedriveOptions:
     def destination_option(self) -> str:
         """Which option named it."""
         return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
+
+
+def require_possible_rate(max_rate: float | None, claim_ttl_seconds: float) -> None:
+    """Raise InputError where not even one task sends a chunk in half the life of its claim."""
+    if max_rate and not most_tasks(max_rate, CHUNK_MESSAGES, claim_ttl_seconds):
+        seconds = CHUNK_MESSAGES / max_rate
+        raise InputError(
+            f"--max-rate {max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes {seconds:.0f} s, "
+            f"which must be at most half of --claim-ttl {claim_ttl_seconds:g}; give --claim-ttl "
+            f"{2 * seconds:.0f} or more"
+        )
 
 
 @dataclass(frozen=True, slots=True)

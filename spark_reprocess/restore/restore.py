@@ -54,6 +54,7 @@ from spark_reprocess.redrive.plan_messages import hindered
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Tally,
+    require_possible_rate,
     summarize,
 )
 from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
@@ -114,6 +115,7 @@ def restore(
     """
     if options.execute and not options.reason.strip():
         raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+    require_possible_rate(options.max_rate, options.claim_ttl_seconds)
     archive = open_archive(options.archive)
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, make_client)
