@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
@@ -22,6 +23,7 @@ from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.canary.observation_window import Redelivery
+from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.canary.preflight import Preflight
 from spark_reprocess.canary.sample import CanarySample, combined, recommended
 from spark_reprocess.canary.verdict import joined
@@ -172,9 +174,20 @@ class _Preflights:
         canary = self.options.canary
         for url in urls:
             if canary and url not in self._checked:
-                attributes = self.destinations[url]
-                self._checked[url] = Preflight.check(canary, url, attributes, self.make_client)
+                self._checked[url] = self._check(canary, url)
         return self._checked
+
+    def _check(self, canary: CanaryOptions, url: str) -> Preflight:
+        try:
+            return Preflight.check(canary, url, self.destinations[url], self.make_client)
+        except InputError as error:
+            if url == self.options.destination:
+                raise
+            name = QueueAddress.from_url(url).name
+            raise InputError(
+                f"messages of source queue {name}: {error}. To leave them out, add --where "
+                f"\"coalesce(source_queue, '') <> '{name}'\""
+            ) from error
 
 
 def _drawn(
