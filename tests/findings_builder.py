@@ -46,7 +46,7 @@ HOSTILE_TEXTS = (
 
 
 def a_lead(**changes: Any) -> Lead:
-    lead = Lead("body.customer.region", "eu-west-3", 0.97, 0.041, 3.12)
+    lead = Lead("body.customer.region", "eu-west-3", 0.97, 0.041, 0.929)
     return replace(lead, **changes)
 
 

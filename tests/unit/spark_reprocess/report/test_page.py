@@ -112,7 +112,7 @@ def test_a_group_shows_everything_that_was_found() -> None:
             a_lead(
                 field="attribute.kind",
                 value="(missing)",
-                score=12.4,
+                score=0.874,
                 synonyms=(Synonym("body.account", "17"), Synonym("body.plan", "(present)")),
             ),
         ),
@@ -123,8 +123,8 @@ def test_a_group_shows_everything_that_was_found() -> None:
 
     for phrase in (
         "TimeoutError: no answer after <n> ms",
-        "body.customer.region = eu-west-3 score 3.1 97% of this group 4.1% of orders of other",
-        "attribute.kind is missing score 12",
+        "body.customer.region = eu-west-3 score 0.93 97% of this group 4.1% of orders of other",
+        "attribute.kind is missing score 0.87",
         "Same messages: body.account = 17 , body.plan is present",
         "steady , most 6 in 30 min from 2025-11-18 23:30",
         "Body size 120 B 340 B 900 B 1.2 KiB",
