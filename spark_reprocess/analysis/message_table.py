@@ -58,7 +58,7 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     Raises:
         ArchiveError: it cannot be written.
     """
-    return write_table(numbered(grouped, messages), archive, table_folder(plan_id))
+    return write_table(numbered(grouped, messages), archive, table_folder(plan_id), messages)
 
 
 def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: bool) -> DataFrame:

@@ -31,6 +31,9 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _MOST_BROADCAST_ROWS = 100_000
+_DRIVER_ROWS = 20_000
+"""The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
+
 _PARTS_PER_TASK = 4
 _BATCH_ROWS = 10_000
 _PART_SCHEMA = "name string, rows long, sha256 string"
@@ -51,7 +54,7 @@ class Part:
     sha256: str
 
 
-def write_table(frame: DataFrame, archive: Archive, folder: str) -> str:
+def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | None = None) -> str:
     """Evaluate *frame* once and write it as the table *folder*.
 
     A table is written once. Where another writer was first, its table stays, and the files of this
@@ -61,6 +64,7 @@ def write_table(frame: DataFrame, archive: Archive, folder: str) -> str:
         frame: the rows. Each task writes the rows of its partition.
         archive: where the table goes.
         folder: its path below the archive's root.
+        rows: how many rows the frame has; None where nobody knows.
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
@@ -68,15 +72,25 @@ def write_table(frame: DataFrame, archive: Archive, folder: str) -> str:
     Raises:
         ArchiveError: a file cannot be written. There is no table then.
     """
+    writer = PartWriter(archive, folder)
     with explained(None):
-        written = frame.mapInArrow(PartWriter(archive, folder).write, _PART_SCHEMA).toArrow()
+        if rows is not None and rows <= _DRIVER_ROWS:
+            written = pa.Table.from_batches(
+                writer.write(frame.toArrow().to_batches()), to_arrow_schema(_parts_schema())
+            )
+        else:
+            written = frame.mapInArrow(writer.write, _PART_SCHEMA).toArrow()
     return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
+
+
+def _parts_schema() -> StructType:
+    return cast("StructType", StructType.fromDDL(_PART_SCHEMA))
 
 
 def read_table(
     spark: SparkSession, archive: Archive, folder: str, schema_ddl: str, digest: str | None = None
 ) -> DataFrame:
-    """Read columns of the table *folder*. Lazy: each action reads the files again.
+    """Read columns of the table *folder*. Lazy if it is large: each action reads the files again.
 
     Args:
         spark: the session.
@@ -87,21 +101,24 @@ def read_table(
 
     Raises:
         InputError: the table in that folder has another digest.
-        ArchiveError: there is no table, or its manifest cannot be read. An action on the result
-            raises it where a file is missing or was changed.
+        ArchiveError: there is no table, or its manifest cannot be read, or a file is missing or was
+            changed. For a large table an action on the result raises the latter.
     """
     parts = parts_of(archive, folder, digest)
     schema = cast("StructType", StructType.fromDDL(schema_ddl))
     if not parts:
         return spark.createDataFrame([], schema)
+    reader = PartReader(archive, folder, to_arrow_schema(schema))
+    rows_in_all = sum(one.rows for one in parts)
+    if rows_in_all <= _DRIVER_ROWS:
+        batches = [batch for part in parts for batch in reader.batches(part.name, part.sha256)]
+        return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
     listed = {"name": [one.name for one in parts], "sha256": [one.sha256 for one in parts]}
     tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
     spread = spark.createDataFrame(pa.table(listed)).repartition(min(tasks, len(parts)))
-    reader = PartReader(archive, folder, to_arrow_schema(schema))
     rows = spread.mapInArrow(reader.read, schema)
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
-    is_large = sum(one.rows for one in parts) > _MOST_BROADCAST_ROWS
-    return rows.hint("merge") if is_large else rows
+    return rows.hint("merge") if rows_in_all > _MOST_BROADCAST_ROWS else rows
 
 
 def table_digest(archive: Archive, folder: str) -> str | None:
@@ -212,9 +229,11 @@ class PartReader:
         """
         for batch in batches:
             for part in batch.to_pylist():
-                yield from self._rows(f"{self.folder}/{part['name']}", part["sha256"])
+                yield from self.batches(part["name"], part["sha256"])
 
-    def _rows(self, path: str, digest: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, name: str, digest: str) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one file. Raises as ``read`` does."""
+        path = f"{self.folder}/{name}"
         content = self.archive.read(path)
         if content is None:
             raise ArchiveError(

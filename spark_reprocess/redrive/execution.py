@@ -4,7 +4,7 @@ import heapq
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -90,13 +90,15 @@ def with_run_record(
     return replace(context, probe=record_run(archive, record))
 
 
-def write_dispositions(archive: Archive, dispositions: DataFrame, context: RunContext) -> DataFrame:
+def write_dispositions(
+    archive: Archive, dispositions: DataFrame, planned: Iterable[Tally], context: RunContext
+) -> DataFrame:
     """Write what the run does with each message, durably; return it as it is read from there.
 
     Spark computes a lost partition again. From the ledger alone it would then decide anew.
     """
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    write_table(dispositions, archive, folder)
+    write_table(dispositions, archive, folder, sum(tally.count for tally in planned))
     return read_table(dispositions.sparkSession, archive, folder, dispositions.schema.toDDL())
 
 

@@ -109,7 +109,7 @@ def redrive(
             with_run_record(archive, context, "redrive", spark, [*planned]), lock=lock.view()
         )
         record_edits(archive, context, time.time())
-        dispositions = write_dispositions(archive, resolved.dispositions, context)
+        dispositions = write_dispositions(archive, resolved.dispositions, resolved.planned, context)
         runner = TaskRunner(archive, resolved.messages, make_sender, progress, options.tasks)
         sender = Sender(runner, plan, options, dispositions, make_client)
         summary = _summary(plan, context, resolved, _send(sender, context, planned, preflights))

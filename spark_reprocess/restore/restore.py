@@ -149,7 +149,7 @@ def restore(
             context = replace(
                 with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
             )
-            fixed = write_dispositions(archive, dispositions, context)
+            fixed = write_dispositions(archive, dispositions, planned, context)
             runner = TaskRunner(archive, messages, make_sender, progress)
             executed = runner.execute(fixed, planned, context, context.run_id)
             with progress("compacting the ledger", str):

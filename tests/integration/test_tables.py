@@ -27,12 +27,15 @@ COLUMNS = (
 
 
 @pytest.fixture(params=["disk", "s3"])
-def archive(request: pytest.FixtureRequest, sqs_endpoint: str, tmp_path: Path) -> Archive:
+def archive(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Archive:
     """On S3, too: plain pyspark has no Hadoop file system for it."""
     if request.param == "disk":
         return open_archive(str(tmp_path))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("moto_endpoint"))
     region = os.environ["AWS_DEFAULT_REGION"]
-    boto3.client("s3", endpoint_url=sqs_endpoint, region_name=region).create_bucket(Bucket="tables")
+    boto3.client("s3", region_name=region).create_bucket(Bucket="tables")
     return open_archive(f"s3://tables/{tmp_path.name}")
 
 
