@@ -44,7 +44,8 @@ _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
 
 _REASON_FOREIGN = "foreign_source"
-_BLOCKS_GROUP = tuple(one for one in Disposition if one.blocks_group)
+_PASSES = tuple(one for one in Disposition if not one.blocks_group)
+"""Anything else blocks its message group, also what has no disposition: it is not in the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,7 @@ def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) ->
         .orderBy(order)
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    stays = F.when(F.col("disposition").isin(*_BLOCKS_GROUP), order)
+    stays = F.when(~F.col("disposition").isin(*_PASSES), order)
     first = F.min(stays).over(earlier)["message_id"]
     marked = rows.withColumn("_first", first)
     waits = (F.col("disposition") == Disposition.SEND) & F.col("_first").isNotNull()
