@@ -5,78 +5,50 @@ is quoted for the shell, and invisible characters are escaped: you copy exactly 
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from shlex import quote
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead
+from spark_reprocess.findings import Findings, Lead
 from spark_reprocess.plan.plan import Action
 
-_PROGRAM = "python -m spark_reprocess redrive"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SPECIAL = re.compile(r'[\\$"`]')
 _WITH_BACKSLASH = r"\\\g<0>"
 _CONDITION_CHARACTERS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A shell command.
-
-    Attributes:
-        before: the command, or its part before the destination.
-        after: the part after the destination; None if the command has no destination.
-    """
-
-    before: str
-    after: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCommands:
-    """The commands that redrive the plan.
-
-    Attributes:
-        dry_run: sends nothing.
-        execute: sends.
-    """
-
-    dry_run: Command
-    execute: Command
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCommands:
-    """The commands for one group.
-
-    Attributes:
-        decide: sets the group's action in the plan; None if the plan is not a local file, or the
-            group's id cannot occur in a plan.
-        lead: the lead whose messages *where* selects; None if no lead has a condition.
-        where: option to add to a command so that it acts on those messages only.
-    """
-
-    decide: Command | None
-    lead: Lead | None
-    where: Command | None
-
-
-def plan_commands(findings: Findings) -> PlanCommands:
-    """Format the commands that act on the whole plan."""
+def redrive_command(findings: Findings) -> str:
+    """Format the command that redrives the plan, up to the URL of the queue, which is missing."""
     places = f"--archive {quoted(findings.archive)} --plan {quoted(findings.plan_path)}"
-    redrive = f"{_PROGRAM} {places} --main-queue-url "
-    return PlanCommands(
-        dry_run=Command(redrive, ""), execute=Command(redrive, " --execute --reason 'WHY'")
-    )
+    return f"python -m spark_reprocess redrive {places} --main-queue-url "
 
 
-def group_commands(findings: Findings, group: GroupFinding) -> GroupCommands:
-    """Format the commands for *group*, without those that cannot be typed into a shell."""
-    lead = next((one for one in group.leads if _can_be_typed(one.condition)), None)
-    return GroupCommands(
-        decide=_decide(findings.plan_path, group.group_id),
-        lead=lead,
-        where=Command(f"--where {quoted(lead.condition)}") if lead else None,
-    )
+def action_command(plan_path: str, group_id: str) -> str | None:
+    """Format the command that sets the group's action in the plan to ``redrive``.
+
+    It replaces the action between the line of the group's id and the next action.
+
+    Returns:
+        None if the plan is not a local file, or if the id cannot occur in a plan.
+    """
+    if "://" in plan_path or not _ID.fullmatch(group_id):
+        return None
+    group = rf"^ *- id: [^A-Za-z0-9]?{group_id}([^A-Za-z0-9_-]|$)"
+    action = rf"s/^( *action:) [a-z]+/\1 {Action.REDRIVE}/"
+    script = f"/{group}/,/^ *action:/{action}"
+    return f"sed -E -i.bak {quoted(script)} {quoted(plan_path)}"
+
+
+def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
+    """Return the strongest lead with a condition, and the option that selects its messages.
+
+    A shell cannot pass a NUL, and a page of text is too long: such conditions are left out. Without
+    any other, the result is None and an empty text.
+    """
+    for lead in leads:
+        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and "\0" not in lead.condition:
+            return lead, f"--where {quoted(lead.condition)}"
+    return None, ""
 
 
 def quoted(text: str) -> str:
@@ -86,13 +58,11 @@ def quoted(text: str) -> str:
     with ``!``, which an interactive shell expands there). Other text is quoted as ``$'…'`` of bash,
     zsh and ksh, with its invisible characters as the bytes of their UTF-8.
     """
-    if text.isprintable():
-        return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"' if _reads_better(text) else quote(text)
-    return "$'" + "".join(_escaped(one) for one in text) + "'"
-
-
-def _reads_better(text: str) -> bool:
-    return "'" in text and "!" not in text
+    if not text.isprintable():
+        return "$'" + "".join(map(_escaped, text)) + "'"
+    if "'" in text and "!" not in text:
+        return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"'
+    return quote(text)
 
 
 def _escaped(one: str) -> str:
@@ -102,18 +72,3 @@ def _escaped(one: str) -> str:
         return one
     # Always three octal digits: a hex escape could absorb a digit that follows it.
     return "".join(f"\\{byte:03o}" for byte in one.encode("utf-8", "replace"))
-
-
-def _decide(plan_path: str, group_id: str) -> Command | None:
-    """Replace the action between the line of the group's id and the next action."""
-    if "://" in plan_path or not _ID.fullmatch(group_id):
-        return None
-    group = rf"^ *- id: [^A-Za-z0-9]?{group_id}([^A-Za-z0-9_-]|$)"
-    action = rf"s/^( *action:) [a-z]+/\1 {Action.REDRIVE}/"
-    script = f"/{group}/,/^ *action:/{action}"
-    return Command(f"sed -E -i.bak {quoted(script)} {quoted(plan_path)}")
-
-
-def _can_be_typed(condition: str) -> bool:
-    """A shell cannot pass a NUL, and a page of text is too long."""
-    return 0 < len(condition) <= _CONDITION_CHARACTERS and "\0" not in condition

@@ -9,7 +9,6 @@ policy forbids, too.
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -35,6 +34,8 @@ _SCRIPTS = (
     "start.js",
 )
 _EARLY = "early.js"
+"""Runs before the page is drawn."""
+
 _LIBRARY = "uplot/uPlot.iife.min.js"
 _STYLES = ("uplot/uPlot.min.css", "report.css")
 
@@ -44,24 +45,25 @@ def render_page(findings: Findings) -> str:
 
     The result has no surrogates, whatever the findings contain: it can be written as UTF-8.
     """
-    texts = {"early_script": early_script(), "script": script(), "style": style()}
-    parts = {name: Markup(text) for name, text in texts.items()}  # noqa: S704 - the package's own
-    policy = _policy((parts["early_script"], parts["script"]), parts["style"])
-    page = _environment().get_template("page.html.jinja")
-    return page.render(view=page_view(findings), policy=policy, **parts)
-
-
-def _policy(scripts: Iterable[str], styles: str) -> str:
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(csp_hash(one) for one in scripts)}",
-            f"style-src {csp_hash(styles)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
+    early = _read("assets", _EARLY)
+    policy = (
+        "default-src 'none'",
+        f"script-src {_csp_hash(early)} {_csp_hash(script())}",
+        f"style-src {_csp_hash(style())}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+    parts = {"early_script": early, "script": script(), "style": style()}
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            view=page_view(findings),
+            policy="; ".join(policy),
+            **{name: Markup(text) for name, text in parts.items()},  # noqa: S704 - the package's own
         )
     )
 
@@ -69,7 +71,7 @@ def _policy(scripts: Iterable[str], styles: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(template_source),
+        loader=FunctionLoader(_template_source),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -98,18 +100,13 @@ def _shown(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def template_source(name: str) -> str:
+def _template_source(name: str) -> str:
     """Read a template, without indentation and without line breaks between two tags.
 
     With them a page of 1,000 groups would have a hundred thousand empty text nodes.
     """
     unindented = re.sub(r"^[ \t]+", "", _read("templates", name), flags=re.MULTILINE)
     return re.sub(r">\n+<", "><", unindented)
-
-
-def early_script() -> str:
-    """Return the script that has to run before the page is drawn."""
-    return _read("assets", _EARLY)
 
 
 def script() -> str:
@@ -123,8 +120,7 @@ def style() -> str:
     return "\n".join(_read("assets", name) for name in _STYLES)
 
 
-def csp_hash(text: str) -> str:
-    """Return the Content Security Policy's source expression for an inline script or style."""
+def _csp_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

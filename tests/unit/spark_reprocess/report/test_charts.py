@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.findings import Findings
-from spark_reprocess.report import charts
+from spark_reprocess.report.views import (
+    COLOURS,
+    SPARK_HEIGHT,
+    arrivals_table,
+    chart_data,
+    outline,
+    peak,
+    without_time,
+)
 from tests.findings_builder import ANALYZED_AT, a_group, some_findings
 
 
@@ -26,35 +34,35 @@ def three_buckets(*arrivals: tuple[int, ...]) -> Findings:
     ],
 )
 def test_an_outline_steps_over_the_counts(arrivals: tuple[int, ...], path: str) -> None:
-    assert charts.outline(arrivals) == path
+    assert outline(arrivals) == path
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=80))
 def test_an_outline_stays_in_its_box(arrivals: list[int]) -> None:
-    path = charts.outline(arrivals).removeprefix("M0 24").removesuffix("z")
+    path = outline(arrivals).removeprefix("M0 24").removesuffix("z")
 
     for step in path.replace("H", " H").replace("V", " V").split():
-        limit = len(arrivals) if step[0] == "H" else charts.SPARK_HEIGHT
+        limit = len(arrivals) if step[0] == "H" else SPARK_HEIGHT
         assert 0 <= int(step[1:]) <= limit
 
 
 def test_the_table_has_the_coloured_groups_and_the_others_and_no_empty_bucket() -> None:
     others = ((1, 0, 2), (1, 0, 3))
-    coloured = ((7, 0, 0),) * charts.COLOURS
+    coloured = ((7, 0, 0),) * COLOURS
 
-    first, last = charts.arrivals_table(three_buckets(*coloured, *others))
+    first, last = arrivals_table(three_buckets(*coloured, *others))
 
-    assert (first.counts, first.others, first.total) == ((7,) * 6, 2, 44)
-    assert (last.start, last.counts, last.others) == ("2025-11-20 12:30", (0,) * 6, 5)
+    assert (first["counts"], first["others"], first["total"]) == ([7] * 6, 2, 44)
+    assert last == {"start": "2025-11-20 12:30", "counts": [0] * 6, "others": 5, "total": 5}
 
 
 def test_groups_without_times_have_no_bar_and_are_counted() -> None:
     findings = three_buckets((1, 2, 3), ())
 
-    assert charts.chart_data(findings)["arrivals"] == [[1, 2, 3], [0, 0, 0]]
-    assert charts.without_time(findings) == 14
-    assert charts.peak(findings, findings.groups[1]) == ""
-    assert charts.peak(findings, findings.groups[0]) == "3 in 1 h from 2025-11-20 12:30"
+    assert chart_data(findings)["arrivals"] == [[1, 2, 3], [0, 0, 0]]
+    assert without_time(findings) == 14
+    assert peak(findings, findings.groups[1]) == ""
+    assert peak(findings, findings.groups[0]) == "3 in 1 h from 2025-11-20 12:30"
 
 
 @given(st.sampled_from([1.0, 5.0, 30.0, 60.0, 3_600.0]))
@@ -62,6 +70,6 @@ def test_no_two_buckets_have_the_same_name(seconds: float) -> None:
     starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(60))
     group = a_group(arrivals=(1,) * 60)
 
-    rows = charts.arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
+    rows = arrivals_table(some_findings(group, bucket_starts=starts, bucket_seconds=seconds))
 
-    assert len({row.start for row in rows}) == 60
+    assert len({row["start"] for row in rows}) == 60

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.report.commands import group_commands, plan_commands, quoted
+from spark_reprocess.report.commands import (
+    action_command,
+    lead_with_option,
+    quoted,
+    redrive_command,
+)
 from spark_reprocess.report.texts import visible
 from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
 
@@ -59,32 +64,24 @@ def test_a_condition_reads_well_in_double_quotes_unless_a_shell_would_expand_it(
 def test_the_commands_name_archive_and_plan_and_stop_before_the_queue() -> None:
     findings = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
 
-    commands = plan_commands(findings)
-
-    assert commands.dry_run.before == (
+    assert redrive_command(findings) == (
         "python -m spark_reprocess redrive --archive 's3://b/my archive' --plan /r/plan.yaml "
         "--main-queue-url "
     )
-    assert commands.dry_run.after == ""
-    assert commands.execute.after == " --execute --reason 'WHY'"
 
 
 def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
     leads = (a_lead(), a_lead(value="second", condition="tenant = 'a'"), a_lead(condition="x"))
 
-    commands = group_commands(some_findings(), a_group(leads=leads))
+    lead, option = lead_with_option(leads)
 
-    assert commands.lead == leads[1]
-    assert commands.where is not None
-    assert shlex.split(commands.where.before) == ["--where", "tenant = 'a'"]
+    assert lead == leads[1]
+    assert shlex.split(option) == ["--where", "tenant = 'a'"]
 
 
 @pytest.mark.parametrize("condition", ["", "a = '\0'", "x" * 2_001])
 def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> None:
-    commands = group_commands(some_findings(), a_group(leads=(a_lead(condition=condition),)))
-
-    assert commands.where is None
-    assert commands.lead is None
+    assert lead_with_option([a_lead(condition=condition)]) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +91,7 @@ def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> N
 def test_where_the_plan_cannot_be_edited_in_place_there_is_no_command(
     path: str, group_id: str
 ) -> None:
-    commands = group_commands(some_findings(plan_path=path), a_group(group_id=group_id))
-
-    assert commands.decide is None
+    assert action_command(path, group_id) is None
 
 
 def test_the_decision_changes_exactly_one_group_of_the_plan(tmp_path: Path) -> None:
@@ -109,12 +104,10 @@ def test_the_decision_changes_exactly_one_group_of_the_plan(tmp_path: Path) -> N
     plan = Plan("p-1", "archive", Snapshot(("d-1",), 5, "0" * 64), planned)
     for chosen in ids:
         path.write_text(plan_text(plan), encoding="utf-8")
-        command = group_commands(
-            some_findings(plan_path=str(path)), a_group(group_id=chosen)
-        ).decide
+        command = action_command(str(path), chosen)
 
         assert command is not None
-        subprocess.run([BASH, "-c", command.before], check=True)
+        subprocess.run([BASH, "-c", command], check=True)
 
         decided = read_plan(path.read_text(encoding="utf-8"))
         redriven = {one for one, action in decided.actions.items() if action is Action.REDRIVE}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ import pytest
 import dlq_replay
 import spark_reprocess
 from spark_reprocess.findings import Findings, Synonym
-from spark_reprocess.report.charts import COLOURS
 from spark_reprocess.report.page import render_page
+from spark_reprocess.report.views import COLOURS
 from tests.findings_builder import (
     ANALYZED_AT,
     a_group,
@@ -182,6 +183,18 @@ def test_the_policy_names_the_hashes_of_what_the_page_holds() -> None:
     assert json.loads(data)["colours"] == COLOURS
     assert (policy or "").startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in (policy or "")
+
+
+def test_the_redrive_is_shown_as_a_dry_run_and_with_the_options_that_send() -> None:
+    page = render_page(some_findings(a_group()))
+
+    commands = [unescape(one) for one in re.findall(r"--main-queue-url <span.*?</code>", page)]
+
+    options = [re.sub("<.*?>", "", one) for one in commands]
+    assert options == [
+        "--main-queue-url URL",
+        "--main-queue-url URL --execute --reason 'WHY'",
+    ]
 
 
 def csp_hash(text: str) -> str:

@@ -1,7 +1,7 @@
-from spark_reprocess.report import samples
-from spark_reprocess.report.samples import (
-    PAGE_BYTES,
+from spark_reprocess.report.views import (
+    SAMPLE_BYTES,
     SAMPLE_CHARACTERS,
+    VALUE_CHARACTERS,
     shown_sample,
     shown_samples,
 )
@@ -29,7 +29,7 @@ def test_a_long_body_is_cut_and_says_so() -> None:
 def test_a_long_attribute_is_cut() -> None:
     ((name, value),) = shown_sample(a_sample(attributes=(("n" * 900, "v" * 900),))).attributes
 
-    assert len(name) == len(value) == samples.VALUE_CHARACTERS
+    assert len(name) == len(value) == VALUE_CHARACTERS
 
 
 def test_every_group_gets_a_sample_before_any_gets_a_second() -> None:
@@ -42,7 +42,7 @@ def test_every_group_gets_a_sample_before_any_gets_a_second() -> None:
     assert counts == sorted(counts, reverse=True)
     assert counts[0] - counts[-1] <= 1
     assert counts[-1] >= 1
-    assert sum(sample.page_bytes for kept in shown for sample in kept) <= PAGE_BYTES
+    assert sum(sample.page_bytes for kept in shown for sample in kept) <= SAMPLE_BYTES
 
 
 def test_a_sample_that_does_not_fit_keeps_no_smaller_one_out() -> None:
