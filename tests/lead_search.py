@@ -16,7 +16,7 @@ from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.predicates import feature_table
-from spark_reprocess.analysis.signature import has_error, shape_of, signature_of
+from spark_reprocess.analysis.signature import has_error, shape_of, short_title, signature_of
 from spark_reprocess.findings import Lead
 
 
@@ -85,7 +85,7 @@ def _row(place: int, letter: Letter) -> _Row:
         signature.group_id,
         hashlib.sha256(str(place).encode()).hexdigest(),
         place,
-        signature.title,
+        short_title(signature.text),
         shape_of(body).key,
         features_of(body, len(body.encode()), attributes, {}),
         not has_error(letter.error_type, None),

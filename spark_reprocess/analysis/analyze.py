@@ -13,8 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.feature_extraction import leads_among, with_features
-from spark_reprocess.analysis.finding import Buckets, buckets_between, group_finding, group_parts
-from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.analysis.group_findings import Buckets, buckets_between, group_findings
 from spark_reprocess.analysis.groups import (
     SLIM_COLUMNS,
     Totals,
@@ -24,13 +23,10 @@ from spark_reprocess.analysis.groups import (
     sampling_rates,
     tallies,
     totals_of,
+    with_groups,
 )
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.message_table import (
-    NUMBERING_COLUMNS,
-    REPORTS,
-    write_message_table,
-)
+from spark_reprocess.analysis.message_table import NUMBERING_COLUMNS, REPORTS, write_message_table
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
     groups_parquet,
@@ -39,7 +35,6 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
-from spark_reprocess.analysis.signature import PARKED_BY_SQS
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states
@@ -48,7 +43,8 @@ from spark_reprocess.archive.message_store import drain_ids, new_id, read_archiv
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.archive.reading import FILE
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.findings import Findings
+from spark_reprocess.figures import counted
+from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.plan.plan_text import plan_text
 from spark_reprocess.plan.policy import Policy, Rule
@@ -62,6 +58,7 @@ LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
 
 _GROUPS_WITH_ALL_SAMPLES = 100
+"""Of smaller groups one message is shown: a report must not grow without bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,10 @@ def analyze(
         ArchiveError: the archive cannot be read or written, or the report cannot be written.
     """
     archive = open_archive(options.archive)
-    masks = _compile(options)
+    try:
+        masks = compile_masks(options.masks, shows_values=options.has_samples)
+    except ValueError as error:
+        raise InputError(f"--mask {error}") from error
     plan_id = new_id(time.time())
     reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
@@ -124,22 +124,13 @@ def analyze(
         analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
         with explained(options.condition):
             findings, snapshot = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
-        rules = _rules(spark, options.policy, findings)
+        rules: Mapping[str, Rule] = {}
+        if options.policy:
+            rules = rules_by_group(spark, options.policy, groups_table(findings))
         if trouble := lock.trouble():
             raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
         _write(reports, findings, snapshot, rules)
     return findings
-
-
-def _rules(spark: SparkSession, policy: Policy | None, findings: Findings) -> dict[str, Rule]:
-    return {} if policy is None else rules_by_group(spark, policy, groups_table(findings))
-
-
-def _compile(options: AnalyzeOptions) -> Masks:
-    try:
-        return compile_masks(options.masks, shows_values=options.has_samples)
-    except ValueError as error:
-        raise InputError(f"--mask {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +143,27 @@ class _Analysis:
     progress: Progress
 
     def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, Snapshot]:
-        with self.progress("reading the archive", partial(_drains, len(drains))):
+        with self.progress("reading the archive", partial(counted, len(drains), "drain")):
             rows, known = read_archive_set(self.spark, self.archive, drains)
             if self.options.since is not None:
                 # On its own first: "a) OR (b" is a condition only within brackets.
                 matching(rows, self.options.where, hidden=[FILE])
             messages = matching(rows, self.options.condition, hidden=[FILE])
         slim = self._slim(messages).persist(StorageLevel.MEMORY_AND_DISK)
-        groups = group_rows(slim.where("NOT is_decided")).persist(StorageLevel.MEMORY_AND_DISK)
+        undecided = slim.where("NOT is_decided")
+        groups = group_rows(undecided).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("grouping", str):
                 known = known if self.options.condition is None else message_set(slim)
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
-            found = self._found(messages, slim.where("NOT is_decided"), listed, totals)
+            buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+            found, sampled = self._found(messages, undecided, listed, totals, buckets)
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
         finally:
             groups.unpersist()
             slim.unpersist()
-        groups_found, buckets, sampled = found
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
@@ -181,9 +173,9 @@ class _Analysis:
             decided=known.messages - totals.messages,
             bucket_starts=buckets.starts,
             bucket_seconds=float(buckets.width_seconds),
-            groups=groups_found,
-            unlisted_groups=totals.groups - len(groups_found),
-            unlisted_messages=totals.messages - sum(group.count for group in groups_found),
+            groups=found,
+            unlisted_groups=totals.groups - len(found),
+            unlisted_messages=totals.messages - sum(group.count for group in found),
             where=self.options.condition,
             sampled=sampled,
         )
@@ -210,71 +202,60 @@ class _Analysis:
         return grouped.join(decided, "message_id", "left").withColumn("is_decided", is_decided)
 
     def _found(
-        self, messages: DataFrame, slim: DataFrame, listed: list[dict[str, Any]], totals: Totals
-    ) -> tuple[tuple[Any, ...], Buckets, int]:
-        buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
+        self,
+        messages: DataFrame,
+        undecided: DataFrame,
+        listed: list[dict[str, Any]],
+        totals: Totals,
+        buckets: Buckets,
+    ) -> tuple[tuple[GroupFinding, ...], int]:
+        """Return the findings of the listed groups, and how many messages were sampled."""
         if not listed:
-            return (), buckets, 0
+            return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
         place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
         with self.progress("counting", str):
-            tallied = tallies(slim, list(counts), PARKED_BY_SQS, place).to_pylist()
+            tallied = tallies(undecided, list(counts), place).to_pylist()
         rates, other_rate = sampling_rates(counts, totals)
-        shown = [one for row in _with_fewer_shown(listed) for one in row["shown"]]
-        picks = picked(slim, rates, other_rate, shown)
-        looked_at = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
-        looked_at = looked_at.persist(StorageLevel.MEMORY_AND_DISK)
+        for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
+            row["shown"] = row["shown"][:1]
+        picks = picked(
+            undecided, rates, other_rate, [one for row in listed for one in row["shown"]]
+        )
+        extracted = with_features(picks, messages, self.masks, has_samples=self.options.has_samples)
+        extracted = extracted.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with self.progress("looking for leads", str):
-                leads = leads_among(looked_at, counts, other_rate).toArrow().to_pylist()
-                sampled = looked_at.where("features IS NOT NULL").count()
-                examples = looked_at.where("title IS NOT NULL").drop("features", "shape")
-                parts = group_parts(tallied, examples.toArrow().to_pylist(), leads, self.masks)
+                leads = leads_among(extracted, counts, other_rate, self.masks).toArrow()
+                sampled = extracted.where("features IS NOT NULL").count()
+                shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
         finally:
-            looked_at.unpersist()
-        findings = tuple(
-            group_finding(row, parts, totals.messages, buckets, self.now) for row in listed
+            extracted.unpersist()
+        found = group_findings(
+            listed,
+            tallied,
+            shown.to_pylist(),
+            leads.to_pylist(),
+            undecided=totals.messages,
+            buckets=buckets,
+            now=self.now,
         )
-        return findings, buckets, sampled
-
-
-def _drains(count: int) -> str:
-    return "1 drain" if count == 1 else f"{count:,} drains"
-
-
-def _with_fewer_shown(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of small groups one message shows enough: a report must not grow without bound."""
-    for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
-        row["shown"] = row["shown"][:1]
-    return listed
+        return found, sampled
 
 
 def _write(
     reports: Archive, findings: Findings, snapshot: Snapshot, rules: Mapping[str, Rule]
 ) -> None:
-    """Write the plan last: where it stands, the rest is there too."""
+    """Write the plan last: if it exists, the rest exists too."""
     reports.write("groups.parquet", groups_parquet(findings))
     reports.write("summary.json", summary_json(findings).encode())
     reports.write("report.html", render_page(findings).encode())
-    plan = Plan(
-        plan_id=findings.plan_id,
-        archive=findings.archive,
-        snapshot=snapshot,
-        groups=tuple(
-            PlannedGroup(g.group_id, g.title, g.count, _action(rules.get(g.group_id)))
-            for g in findings.groups
-        ),
-    )
-    notes = {
-        group_id: [*lines, *_rule_note(rules.get(group_id))]
-        for group_id, lines in plan_notes(findings).items()
-    }
+    notes, groups = plan_notes(findings), []
+    for group in findings.groups:
+        rule = rules.get(group.group_id)
+        if rule is not None:
+            notes[group.group_id].append(f"by the policy's rule: {rule.name}")
+        action = Action.LEAVE if rule is None else rule.action
+        groups.append(PlannedGroup(group.group_id, group.title, group.count, action))
+    plan = Plan(findings.plan_id, findings.archive, snapshot, tuple(groups))
     reports.write("plan.yaml", plan_text(plan, notes).encode())
-
-
-def _action(rule: Rule | None) -> Action:
-    return Action.LEAVE if rule is None else rule.action
-
-
-def _rule_note(rule: Rule | None) -> list[str]:
-    return [] if rule is None else [f"by the policy's rule: {rule.name}"]

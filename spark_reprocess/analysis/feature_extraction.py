@@ -5,8 +5,9 @@ features of the whole sample, whose size is limited, then go to one task, becaus
 compared with all others.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
@@ -14,14 +15,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.masks import mask_start
 from spark_reprocess.analysis.comparison import Sample, SampledGroup
 from spark_reprocess.analysis.excerpt import excerpt
 from spark_reprocess.analysis.features import COLUMNS, OUR_ATTRIBUTES, features_of
+from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import find_leads
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.predicates import Predicate, feature_table
+from spark_reprocess.analysis.outputs import LEAD_FIELDS
+from spark_reprocess.analysis.predicates import feature_table
 from spark_reprocess.analysis.signature import (
     TITLE_CHARACTERS,
     has_error,
@@ -43,7 +47,7 @@ INPUT_COLUMNS = (
 )
 
 _ATTRIBUTE_CHARACTERS = 200
-_REST = ""
+_UNLISTED = ""
 """The id of one group that holds all messages of groups that are not listed."""
 
 _EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
@@ -59,27 +63,7 @@ _EXTRACTED_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("attributes", pa.list_(pa.struct([("name", pa.string()), ("text", pa.string())]))),
 ]
 _EXTRACTED = pa.schema(_EXTRACTED_FIELDS)
-_EXTRACTED_DDL = (
-    "group_id string, chance double, is_by_shape boolean, features string, shape string, "
-    "title string, message_id string, sent_at timestamp, body string, "
-    "attributes array<struct<name: string, text: string>>"
-)
-_PREDICATE = pa.struct([(name, pa.string()) for name in Predicate._fields])
-_LEAD_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("group_id", pa.string()),
-    pa.field("predicate", _PREDICATE),
-    pa.field("group_share", pa.float64()),
-    pa.field("other_share", pa.float64()),
-    pa.field("score", pa.float64()),
-    pa.field("others_alike", pa.bool_()),
-    pa.field("correlated", pa.list_(_PREDICATE)),
-]
-_LEADS = pa.schema(_LEAD_FIELDS)
-_PREDICATE_DDL = "struct<kind: string, path: string, tag: string>"
-_LEADS_DDL = (
-    f"group_id string, predicate {_PREDICATE_DDL}, group_share double, other_share double, "
-    f"score double, others_alike boolean, correlated array<{_PREDICATE_DDL}>"
-)
+_LEADS = pa.schema([pa.field("group_id", pa.string()), *LEAD_FIELDS])
 
 
 def with_features(
@@ -88,13 +72,13 @@ def with_features(
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
     Args:
-        picks: what ``sampling.picked`` returned.
+        picks: what ``groups.picked`` returned.
         messages: the archive's rows.
         masks: what must not be shown.
         has_samples: whether bodies and attributes may be shown.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
-    return rows.mapInArrow(_Extractor(masks, has_samples).read, _EXTRACTED_DDL)
+    return rows.mapInArrow(_Extractor(masks, has_samples).read, from_arrow_schema(_EXTRACTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,64 +139,57 @@ def _hash(shape: str) -> str:
     return sha256(shape.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _row_of(predicate: Predicate) -> dict[str, str]:
-    return {**predicate._asdict(), "kind": predicate.kind.name}
-
-
-def leads_among(extracted: DataFrame, counts: dict[str, int], other_rate: float) -> DataFrame:
+def leads_among(
+    extracted: DataFrame, counts: Mapping[str, int], other_rate: float, masks: Masks
+) -> DataFrame:
     """Find the leads of the groups in *counts*, in one task.
 
     Args:
         extracted: what ``with_features`` returned.
         counts: messages by group.
         other_rate: the sampling rate of all other groups.
+        masks: what must not be shown.
+
+    Returns:
+        The group id and the fields of ``findings.Lead``; of each group the strongest lead first.
     """
     sampled = extracted.where("features IS NOT NULL").select(
         "group_id", "chance", "is_by_shape", "features", "shape"
     )
-    return sampled.repartition(1).mapInArrow(_LeadFinder(counts, other_rate).find, _LEADS_DDL)
+    find = partial(_leads, dict(counts), other_rate, masks)
+    return sampled.repartition(1).mapInArrow(find, from_arrow_schema(_LEADS))
 
 
-@dataclass(frozen=True, slots=True)
-class _LeadFinder:
-    """State that is sent to the task; Spark calls ``find``."""
+def _leads(
+    counts: dict[str, int], other_rate: float, masks: Masks, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    arrived = list(batches)
+    if not arrived:
+        return
+    rows = pa.Table.from_batches(arrived).sort_by(
+        [("group_id", "ascending"), ("chance", "ascending")]
+    )
+    shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
+    lines = cast("pa.StringArray", rows.column("features").combine_chunks())
+    groups = _sampled_groups(rows, counts, other_rate)
+    found = find_leads(Sample(feature_table(lines), groups, shapes.astype(np.int64)), counts)
+    leads = [
+        {"group_id": group_id, **asdict(lead_of(lead, masks))}
+        for group_id, leads in found.items()
+        for lead in leads
+    ]
+    yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
 
-    counts: dict[str, int]
-    other_rate: float
 
-    def find(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrived = list(batches)
-        if not arrived:
-            return
-        rows = pa.Table.from_batches(arrived).sort_by(
-            [("group_id", "ascending"), ("chance", "ascending")]
-        )
-        shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
-        lines = cast("pa.StringArray", rows.column("features").combine_chunks())
-        sample = Sample(feature_table(lines), self._groups(rows), shapes.astype(np.int64))
-        found = find_leads(sample, self.counts)
-        leads = [
-            {
-                "group_id": group_id,
-                **asdict(lead),
-                "predicate": _row_of(lead.predicate),
-                "correlated": [_row_of(one) for one in lead.correlated],
-            }
-            for group_id, leads in found.items()
-            for lead in leads
-        ]
-        yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
-
-    def _groups(self, rows: pa.Table) -> list[SampledGroup]:
-        ids = np.array(
-            [i if i in self.counts else _REST for i in rows.column("group_id").to_pylist()]
-        )
-        is_by_shape = rows.column("is_by_shape").to_numpy()
-        groups = []
-        for group_id in np.unique(ids):
-            messages = np.flatnonzero(ids == group_id)
-            population = self.counts.get(group_id) or round(len(messages) / self.other_rate)
-            groups.append(
-                SampledGroup(str(group_id), messages, population, bool(is_by_shape[messages[0]]))
-            )
-        return groups
+def _sampled_groups(
+    rows: pa.Table, counts: dict[str, int], other_rate: float
+) -> list[SampledGroup]:
+    ids = rows.column("group_id").to_pylist()
+    listed = np.array([one if one in counts else _UNLISTED for one in ids])
+    is_by_shape = rows.column("is_by_shape").to_numpy()
+    groups = []
+    for group_id in map(str, np.unique(listed)):
+        messages = np.flatnonzero(listed == group_id)
+        population = counts.get(group_id) or round(len(messages) / other_rate)
+        groups.append(SampledGroup(group_id, messages, population, bool(is_by_shape[messages[0]])))
+    return groups

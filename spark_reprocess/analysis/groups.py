@@ -1,6 +1,4 @@
-"""Aggregate groups of failures, and sample their messages for the search for leads. Pure.
-
-The input has one slim row per undecided message, without bodies.
+"""Group messages by failure, aggregate the groups, and sample them for the search for leads.
 
 The sample is limited in messages and bytes, and the same in each run: a message is in it if the
 number that its id decides (``chance``) is below the rate of its group. Half of the sample is split
@@ -8,14 +6,20 @@ evenly among the largest groups; the other half is drawn from all messages at th
 sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import StringType, StructType
+
+from spark_reprocess.analysis.signature import PARKED_BY_SQS, signature_of
+
+_SIGNATURE_INPUTS = ("body", "parked_reason", "error_type", "error_message")
 
 SLIM_COLUMNS = (
     "message_id",
@@ -34,6 +38,39 @@ _MOST_OF_A_GROUP = 2000
 _ACCURACY = 500
 _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
+
+
+def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
+    """Return the columns *kept* of each message, and its ``group_id``.
+
+    Args:
+        messages: rows of the archive.
+        kept: what to keep. What is not kept (bodies, say) does not come back from the workers.
+    """
+    schema = StructType([messages.schema[name] for name in kept]).add("group_id", StringType())
+    # Where an error is recorded the body does not matter, and need not travel.
+    no_error = (F.coalesce("error_type", F.lit("")) == "") & (
+        F.coalesce("error_message", F.lit("")) == ""
+    )
+    body = F.col("body") if "body" in kept else F.when(no_error, F.col("body")).alias("body")
+    names = dict.fromkeys([*_SIGNATURE_INPUTS, *kept])
+    columns = [body if name == "body" else F.col(name) for name in names]
+    return messages.select(*columns).mapInArrow(partial(_add_group_ids, tuple(kept)), schema)
+
+
+def _add_group_ids(
+    kept: tuple[str, ...], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in _SIGNATURE_INPUTS)
+        ids = [
+            signature_of(body or "", reason, error_type, error_message).group_id
+            for body, reason, error_type, error_message in zip(*columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(
+            [*(batch.column(name) for name in kept), pa.array(ids, pa.string())],
+            names=[*kept, "group_id"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +149,12 @@ def largest(groups: DataFrame, most: int) -> list[dict[str, Any]]:
     return groups.orderBy(F.desc("count"), "group_id").limit(most).toArrow().to_pylist()
 
 
-def tallies(
-    slim: DataFrame, group_ids: Sequence[str], unnamed_reason: str, bucket: Column
-) -> pa.Table:
+def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Table:
     """Count the messages of some groups by several columns in one pass.
 
     Args:
         slim: as for ``group_rows``.
         group_ids: the groups.
-        unnamed_reason: what to call the reason of a message that has none.
         bucket: of each message the number of the time bucket that it was sent in.
 
     Returns:
@@ -129,7 +163,7 @@ def tallies(
         ``replay_count`` and ``bucket``.
     """
     values = {
-        "reason": F.coalesce("parked_reason", F.lit(unnamed_reason)),
+        "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
         "source": F.coalesce("source_queue", "source_arn"),
         "replay_count": F.col("replay_count"),
         "bucket": bucket,

@@ -13,7 +13,7 @@ another name.
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import read_archive_set, require_drains
 from spark_reprocess.archive.reading import FILE, arrival_order

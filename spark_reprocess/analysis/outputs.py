@@ -17,18 +17,18 @@ SUMMARY_VERSION = 1
 
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
-_LEAD = pa.struct(
-    [
-        ("field", pa.string()),
-        ("value", pa.string()),
-        ("group_share", pa.float64()),
-        ("other_share", pa.float64()),
-        ("score", pa.float64()),
-        ("condition", pa.string()),
-        ("compared_with", pa.string()),
-        ("synonyms", pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))),
-    ]
-)
+LEAD_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("field", pa.string()),
+    pa.field("value", pa.string()),
+    pa.field("group_share", pa.float64()),
+    pa.field("other_share", pa.float64()),
+    pa.field("score", pa.float64()),
+    pa.field("condition", pa.string()),
+    pa.field("compared_with", pa.string()),
+    pa.field("synonyms", pa.list_(pa.struct([("field", pa.string()), ("value", pa.string())]))),
+]
+"""The fields of ``findings.Lead``."""
+
 _SAMPLE = pa.struct(
     [
         ("message_id", pa.string()),
@@ -54,7 +54,7 @@ _FIELDS: "list[pa.Field[Any]]" = [
     ),
     pa.field("body_bytes", _SPREAD),
     pa.field("age_seconds", _SPREAD),
-    pa.field("leads", pa.list_(_LEAD)),
+    pa.field("leads", pa.list_(pa.struct(LEAD_FIELDS))),
     pa.field("samples", pa.list_(_SAMPLE)),
 ]
 GROUPS_SCHEMA = pa.schema(_FIELDS)

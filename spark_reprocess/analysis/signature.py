@@ -119,11 +119,11 @@ Kind = type | str
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The identity of a failure, and its title.
+    """The identity of a failure, or of the shape of a payload.
 
     Attributes:
-        key: all that identifies the failure, on one line.
-        text: the part of it that people need to see.
+        key: all that identifies it, on one line.
+        text: the part of it that people need to see; nothing in it is masked.
         textless: the same without the words of a text body, for ``--no-samples``.
     """
 
@@ -135,11 +135,6 @@ class Signature:
     def group_id(self) -> str:
         """``g-`` and ten hex digits, the same in every run for the same key."""
         return _group_id(self.key)
-
-    @property
-    def title(self) -> str:
-        """The text as a title; nothing in it is masked."""
-        return short_title(self.text)
 
 
 def signature_of(
@@ -154,7 +149,7 @@ def signature_of(
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     return Signature(
-        f"shape|{reason}|{shape.key}", f"{reason}: {shape.title}", f"{reason}: {shape.textless}"
+        f"shape|{reason}|{shape.key}", f"{reason}: {shape.text}", f"{reason}: {shape.textless}"
     )
 
 
@@ -175,32 +170,15 @@ def _group_id(key: str) -> str:
     return f"g-{digest.hexdigest()[:10]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The shape of a payload.
-
-    Attributes:
-        key: all that identifies the shape, on one line.
-        title: the part of it that people need to see.
-        textless: the title without the words of a text body.
-    """
-
-    key: str
-    title: str
-    textless: str
-
-
-def shape_of(body: str) -> Shape:
-    """Return the shape of a body. Never raises, whatever it contains."""
+def shape_of(body: str) -> Signature:
+    """Return the signature of a body's shape. Never raises, whatever the body contains."""
     payload = unwrap(body)
     shape = _shape(payload)
-    if not payload.wrappings:
-        return shape
-    words = " ".join(payload.wrappings)
-    return Shape(f"{words} {shape.key}", f"{words} {shape.title}", f"{words} {shape.textless}")
+    words = "".join(f"{word} " for word in payload.wrappings)
+    return Signature(f"{words}{shape.key}", f"{words}{shape.text}", f"{words}{shape.textless}")
 
 
-def _shape(payload: Payload) -> Shape:
+def _shape(payload: Payload) -> Signature:
     value = payload.value
     if type(value) is dict:
         return _object_shape(value)
@@ -212,16 +190,16 @@ def _shape(payload: Payload) -> Shape:
     return _alike(f"JSON {json_type(value)}")
 
 
-def _alike(text: str) -> Shape:
-    return Shape(text, text, text)
+def _alike(text: str) -> Signature:
+    return Signature(text, text, text)
 
 
-def _object_shape(value: Mapping[str, Any]) -> Shape:
+def _object_shape(value: Mapping[str, Any]) -> Signature:
     kinds = tuple([_kind_inside(key, field, _LEVELS) for key, field in value.items()])
     fields, shown = _describe(tuple(value), kinds)
     words = "".join([f" {word}" for word in _kind_words(value)])
     title = f"JSON{words} {{{shown}}}"
-    return Shape(f"JSON{words} {{{fields}}}", title, title)
+    return Signature(f"JSON{words} {{{fields}}}", title, title)
 
 
 def _kind_words(value: Mapping[str, Any]) -> list[str]:
@@ -297,7 +275,7 @@ def _cut(fields: list[str], most: int) -> str:
     return ", ".join(fields[:most]) + (", …" if len(fields) > most else "")
 
 
-def _text_shape(payload: Payload) -> Shape:
+def _text_shape(payload: Payload) -> Signature:
     text = payload.text
     if not text:
         return _alike(f"bytes, {_size_class(payload.size)}" if payload.size else "empty body")
@@ -311,7 +289,7 @@ def _text_shape(payload: Payload) -> Shape:
     if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
         return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
     key = f"{_TEXT}{_without_numbers(head[:_TEXT_CHARACTERS])}"
-    return Shape(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _TEXTLESS)
+    return Signature(key, f"{_TEXT}{_without_numbers(_whole_words(head))}", _TEXTLESS)
 
 
 def _without_numbers(text: str) -> str:

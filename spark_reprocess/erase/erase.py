@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, caller
-from spark_reprocess.analysis.grouping import with_groups
+from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.analysis.message_table import REPORTS, message_table
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive

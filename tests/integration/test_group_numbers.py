@@ -18,7 +18,7 @@ _COLUMNS = (
 def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     arn = F.lit(None).cast("string")
     slim = spark.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
-    found = tallies(slim, ["g1", "g2"], "by SQS", F.col("sent")).to_pylist()
+    found = tallies(slim, ["g1", "g2"], F.col("sent")).to_pylist()
     assert len({(row["group_id"], row["column"], row["value"]) for row in found}) == len(found)
     return {(row["group_id"], row["column"], row["value"], row["count"]) for row in found}
 
@@ -35,7 +35,7 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(
     ]
 
     assert tallied(spark, rows) == {
-        ("g1", "reason", "by SQS", 1),
+        ("g1", "reason", "parked_by_sqs", 1),
         ("g1", "reason", "too_old", 2),
         ("g1", "source", "orders", 1),
         ("g1", "source", None, 2),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.signature import SIGNATURE_VERSION, signature_of
+from spark_reprocess.analysis.signature import SIGNATURE_VERSION, short_title, signature_of
 
 ORDER = {
     "type": "OrderPlaced",
@@ -36,7 +36,7 @@ def in_base64(content: bytes) -> str:
 
 def group_of(body: str, reason: str | None = "attempts_exhausted") -> tuple[str, str]:
     signature = signature_of(body, reason, None, None)
-    return signature.group_id, signature.title.removeprefix(f"{reason}: ")
+    return signature.group_id, short_title(signature.text).removeprefix(f"{reason}: ")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_error_keeps_its_group(
 ) -> None:
     signature = signature_of("any body", "any reason", error_type, message)
 
-    assert (signature.group_id, signature.title) == (group_id, title)
+    assert (signature.group_id, short_title(signature.text)) == (group_id, title)
 
 
 def varied(value: Any, chance: random.Random) -> Any:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.finding import MOST_BUCKETS, Buckets, buckets_between, trend_of
+from spark_reprocess.analysis.group_findings import MOST_BUCKETS, Buckets, buckets_between, trend_of
 
 MOMENTS = st.integers(86_400, 4_000_000_000).map(lambda one: datetime.fromtimestamp(one, UTC))
 

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_reprocess.analysis.lead_format import lead_of
-from spark_reprocess.analysis.leads import FoundLead
-from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.predicates import Kind, Predicate
-from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread
+from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
 
 Row = dict[str, Any]
 
@@ -85,93 +81,63 @@ def trend_of(arrivals: Sequence[int]) -> str:
     return "rising" if late > early else "falling"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupParts:
-    """What is known about the groups: one table for each kind of fact, by group id.
-
-    Attributes:
-        tallies: group id, column, value and count, as ``groups.tallies`` returns them.
-        shown: messages to show, each with its group's title.
-        leads: the strongest first.
-    """
-
-    tallies: Mapping[str, Mapping[str, Mapping[str | None, int]]]
-    shown: Mapping[str, Sequence[Row]]
-    leads: Mapping[str, Sequence[Lead]]
-
-
-def group_parts(
-    tallies: Iterable[Row], shown: Iterable[Row], leads: Iterable[Row], masks: Masks
-) -> GroupParts:
-    """Sort what Spark returned by group."""
-    by_column: defaultdict[str, defaultdict[str, dict[str | None, int]]]
-    by_column = defaultdict(lambda: defaultdict(dict))
-    for row in tallies:
-        by_column[row["group_id"]][row["column"]][row["value"]] = row["count"]
-    by_group: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in shown:
-        by_group[row["group_id"]].append(row)
-    found: defaultdict[str, list[Lead]] = defaultdict(list)
-    for row in leads:
-        found[row["group_id"]].append(lead_of(_found(row), masks))
-    return GroupParts(by_column, by_group, found)
-
-
-def _found(row: Row) -> FoundLead:
-    return FoundLead(
-        predicate=_predicate(row["predicate"]),
-        group_share=row["group_share"],
-        other_share=row["other_share"],
-        score=row["score"],
-        others_alike=row["others_alike"],
-        correlated=tuple(map(_predicate, row["correlated"])),
-    )
-
-
-def _predicate(fields: Row) -> Predicate:
-    return Predicate(Kind[fields["kind"]], fields["path"], fields["tag"])
-
-
-def group_finding(
-    row: Row, parts: GroupParts, undecided: int, buckets: Buckets, now: datetime
-) -> GroupFinding:
-    """Build the finding of a group.
+def group_findings(
+    rows: Sequence[Row],
+    tallies: Iterable[Row],
+    shown: Iterable[Row],
+    leads: Iterable[Row],
+    *,
+    undecided: int,
+    buckets: Buckets,
+    now: datetime,
+) -> tuple[GroupFinding, ...]:
+    """Build the finding of each group.
 
     Args:
-        row: its numbers, as ``groups.group_rows`` returns them.
-        parts: the other tables.
+        rows: of each group its numbers, as ``groups.group_rows`` returns them.
+        tallies: as ``groups.tallies`` returns them.
+        shown: the messages to show, each with its group's title.
+        leads: as ``feature_extraction.leads_among`` returns them.
         undecided: number of messages in all groups.
         buckets: what ``arrivals`` counts by.
         now: what ages are counted to.
     """
-    group_id = row["group_id"]
-    tallies, shown = parts.tallies[group_id], parts.shown[group_id]
-    by_id = {one["message_id"]: one for one in shown}
-    in_order = [
-        by_id[one] for one in row["shown"] if one in by_id and by_id[one]["body"] is not None
-    ]
-    arrivals = _arrivals(tallies.get("bucket", {}), buckets)
-    return GroupFinding(
-        group_id=group_id,
-        title=shown[0]["title"] if shown else group_id,
-        count=row["count"],
-        share=row["count"] / undecided,
-        first_sent_at=row["first_sent_at"],
-        last_sent_at=row["last_sent_at"],
-        arrivals=arrivals,
-        trend=trend_of(arrivals),
-        reasons=_by_count(tallies.get("reason", {})),
-        sources=_by_count(tallies.get("source", {})),
-        replay_counts=_replay_counts(tallies.get("replay_count", {})),
-        body_bytes=_spread(row, "body_bytes"),
-        age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
-        leads=tuple(parts.leads.get(group_id, ())),
-        samples=tuple(_sample(one) for one in in_order),
-    )
+    counts: defaultdict[str, defaultdict[str, dict[str | None, int]]]
+    counts = defaultdict(lambda: defaultdict(dict))
+    for row in tallies:
+        counts[row["group_id"]][row["column"]][row["value"]] = row["count"]
+    shown_of, leads_of = _by_group(shown), _by_group(leads)
+    findings = []
+    for row in rows:
+        group_id = row["group_id"]
+        tally, messages = counts[group_id], shown_of[group_id]
+        arrivals = tuple(tally["bucket"].get(str(place), 0) for place in range(buckets.number))
+        finding = GroupFinding(
+            group_id=group_id,
+            title=messages[0]["title"] if messages else group_id,
+            count=row["count"],
+            share=row["count"] / undecided,
+            first_sent_at=row["first_sent_at"],
+            last_sent_at=row["last_sent_at"],
+            arrivals=arrivals,
+            trend=trend_of(arrivals),
+            reasons=_by_count(tally["reason"]),
+            sources=_by_count(tally["source"]),
+            replay_counts=_replay_counts(tally["replay_count"]),
+            body_bytes=_spread(row, "body_bytes"),
+            age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
+            leads=tuple(map(_lead, leads_of[group_id])),
+            samples=_samples(row["shown"], messages),
+        )
+        findings.append(finding)
+    return tuple(findings)
 
 
-def _arrivals(counts: Mapping[str | None, int], buckets: Buckets) -> tuple[int, ...]:
-    return tuple(counts.get(str(place), 0) for place in range(buckets.number))
+def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
+    of_group: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        of_group[row["group_id"]].append(row)
+    return of_group
 
 
 def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
@@ -196,6 +162,21 @@ def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -
     return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
 
 
-def _sample(row: Row) -> Sample:
-    attributes = tuple((one["name"], one["text"]) for one in row["attributes"] or ())
-    return Sample(row["message_id"], row["sent_at"], row["body"], attributes)
+def _lead(row: Row) -> Lead:
+    fields = {name: value for name, value in row.items() if name != "group_id"}
+    return Lead(**{**fields, "synonyms": tuple(Synonym(**one) for one in row["synonyms"])})
+
+
+def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
+    """Return the messages whose bodies may be shown, in the order in which they were chosen."""
+    by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
+    rows = (by_id[one] for one in chosen if one in by_id)
+    return tuple(
+        Sample(
+            row["message_id"],
+            row["sent_at"],
+            row["body"],
+            tuple((one["name"], one["text"]) for one in row["attributes"] or ()),
+        )
+        for row in rows
+    )

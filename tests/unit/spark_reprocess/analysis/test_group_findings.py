@@ -1,12 +1,10 @@
 """A group put together from what Spark's tasks return."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
-from spark_reprocess.analysis.finding import Buckets, group_finding, group_parts
-from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.group_findings import Buckets, group_findings
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -58,35 +56,24 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def predicate(kind: str, path: str, tag: str = "") -> dict[str, str]:
-    return {"kind": kind, "path": path, "tag": tag}
-
-
-def lead(said: dict[str, str], *same: dict[str, str], alike: bool = False) -> dict[str, Any]:
-    return {
-        "group_id": "g-1",
-        "predicate": said,
-        "group_share": 0.9,
-        "other_share": 0.1,
-        "score": 2.5,
-        "others_alike": alike,
-        "correlated": list(same),
-    }
-
-
 def found(
-    *leads: dict[str, Any],
-    samples: tuple[dict[str, Any], ...] = (),
-    masks: Masks | None = None,
-    **changes: Any,
+    *leads: dict[str, Any], samples: tuple[dict[str, Any], ...] = (), **changes: Any
 ) -> GroupFinding:
     tallies = [
         {"group_id": "g-1", "column": column, "value": value, "count": count}
         for column, value, count in TALLIES
     ]
     another = {"group_id": "g-2", "column": "reason", "value": "x", "count": 99}
-    parts = group_parts([*tallies, another], samples, leads, masks or Masks())
-    return group_finding({**ROW, **changes}, parts, 120, BUCKETS, NOW)
+    (finding,) = group_findings(
+        [{**ROW, **changes}],
+        [*tallies, another],
+        samples,
+        leads,
+        undecided=120,
+        buckets=BUCKETS,
+        now=NOW,
+    )
+    return finding
 
 
 def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
@@ -143,43 +130,9 @@ def test_a_group_of_which_nothing_is_shown_is_called_by_its_id() -> None:
     assert found().title == "g-1"
 
 
-def test_leads_are_worded_in_their_order_with_what_holds_for_the_same_messages() -> None:
-    tenant = predicate("TAG", "body\x1ftenant", "=acme")
-    account = predicate("TAG", "body\x1faccount\x1fid", "=17")
+def test_leads_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
+    first = Lead("body.n", "1", 0.9, 0.1, 0.8, synonyms=(Synonym("body.account.id", "17"),))
+    second = Lead("body.n", "(missing)", 0.9, 0.1, 0.7, compared_with="others like these")
+    rows = [{"group_id": "g-1", **asdict(lead)} for lead in (first, second)]
 
-    group = found(lead(tenant, account), lead(predicate("MISSING", "body\x1fn"), alike=True))
-
-    assert group.leads == (
-        Lead(
-            "body.tenant",
-            "acme",
-            0.9,
-            0.1,
-            2.5,
-            condition="get_json_object(body, '$.tenant') = 'acme'",
-            synonyms=(Synonym("body.account.id", "17"),),
-        ),
-        Lead(
-            "body.n",
-            "(missing)",
-            0.9,
-            0.1,
-            2.5,
-            condition="NOT array_contains(json_object_keys(body), 'n')",
-            compared_with="others like these",
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    "masks", [compile_masks(["body.tenant", "body.account"]), Masks(shows_values=False)]
-)
-def test_what_is_masked_is_in_no_lead_no_condition_and_no_synonym(masks: Masks) -> None:
-    secret = predicate("TAG", "body\x1ftenant", "=acme")
-    also = predicate("TAG", "body\x1faccount", "=acme-17")
-
-    (one,) = found(lead(secret, also), masks=masks).leads
-
-    assert "acme" not in repr(one)
-    assert (one.value, one.condition) == ("***", "")
-    assert one.synonyms == (Synonym("body.account", "***"),)
+    assert found(*rows, {**rows[0], "group_id": "g-2"}).leads == (first, second)
