@@ -1,17 +1,15 @@
 """The verb ``show``: the history of one dead letter, read from the archive without Spark."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    states_of,
-)
+from spark_reprocess.archive.ledger import states_of
 from spark_reprocess.archive.lookup import (
     FoundAttempt,
     FoundRow,
@@ -52,7 +50,7 @@ class LedgerEntry:
     Attributes:
         claimed_at: when the run claimed it; ISO 8601, UTC, like *settled_at*.
         edit: digest of the edit with which it was sent, empty without an edit.
-        outcome: an ``Disposition``; None while no result is written.
+        outcome: a ``Disposition``; None while no result is written.
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
         is_canary: whether it was sent as a canary.
@@ -87,7 +85,7 @@ class ArchivedCopy:
     """One copy that was parked and drained.
 
     Attributes:
-        state: a ``State`` of the ledgers, or ``undecided``.
+        state: a ``Disposition`` of the ledgers, or ``undecided``.
         drain_ids: every drain with a row of it; more than one if a drain was interrupted.
         redriven_by: the plan that redrove the dead letter before this copy was parked, or None.
         attributes: data type by name.
@@ -145,12 +143,22 @@ def show(options: ShowOptions) -> DeadLetterHistory:
     rows = _rows_of_dead_letter(archive, options.message_id)
     attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
     runs = run_records(archive, {(one.name.plan_id, one.attempt.claim.run_id) for one in attempts})
-    now, ttl = time.time(), options.claim_ttl_seconds
-    history = _history_of(options.message_id, rows, attempts, runs, now, ttl)
-    mask = str if options.is_unmasked else compile_masks(()).text
-    shows_body = options.has_body or options.is_unmasked
-    copies = tuple(_shown(copy, mask, shows_body) for copy in history.copies)
-    return replace(history, copies=copies)
+    states = states_of((one.attempt for one in attempts), time.time(), options.claim_ttl_seconds)
+    by_id: dict[str, list[FoundRow]] = {}
+    for found in rows:
+        by_id.setdefault(found.row["message_id"], []).append(found)
+    copies = [
+        _copy(
+            of_one,
+            options,
+            state=str(states.get(message_id, UNDECIDED)),
+            entries=tuple(_entries(message_id, attempts, runs)),
+        )
+        for message_id, of_one in by_id.items()
+    ]
+    copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
+    first_ids = tuple(sorted({copy.first_id for copy in copies}))
+    return DeadLetterHistory(options.message_id, first_ids, tuple(copies))
 
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
@@ -168,45 +176,14 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
     return find_rows(archive, first_ids | {found.row["message_id"] for found in rows})
 
 
-def _shown(copy: ArchivedCopy, mask: Callable[[str], str], shows_body: bool) -> ArchivedCopy:
-    error = copy.error_message
-    return replace(
-        copy,
-        error_message=None if error is None else mask(error),
-        body=mask(copy.body or "") if shows_body else None,
-        values={name: mask(value) for name, value in (copy.values or {}).items()}
-        if shows_body
-        else None,
-    )
-
-
-def _history_of(
-    asked_id: str,
-    rows: Sequence[FoundRow],
-    attempts: Sequence[FoundAttempt],
-    runs: Mapping[tuple[str, str], RunRecord],
-    now_seconds: float,
-    claim_ttl_seconds: float,
-) -> DeadLetterHistory:
-    """Combine rows, attempts and runs. The result has bodies and attribute values."""
-    by_id: dict[str, list[FoundRow]] = {}
-    for found in rows:
-        by_id.setdefault(found.row["message_id"], []).append(found)
-    states = states_of((one.attempt for one in attempts), now_seconds, claim_ttl_seconds)
-    copies = [
-        _copy(of_one, _entries(message_id, attempts, runs), str(states.get(message_id, UNDECIDED)))
-        for message_id, of_one in by_id.items()
-    ]
-    copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
-    return DeadLetterHistory(
-        asked_id, tuple(sorted({copy.first_id for copy in copies})), tuple(copies)
-    )
-
-
-def _copy(rows: Sequence[FoundRow], entries: tuple[LedgerEntry, ...], state: str) -> ArchivedCopy:
+def _copy(
+    rows: Sequence[FoundRow], options: ShowOptions, *, state: str, entries: tuple[LedgerEntry, ...]
+) -> ArchivedCopy:
     row = min(rows, key=lambda found: (found.row["drained_at"], found.drain_id)).row
-    attributes = dict(row["attributes"] or ())
-    texts = ("source_arn", "message_group_id", "parked_reason", "error_type", "error_message")
+    mask = str if options.is_unmasked else compile_masks(()).text
+    shows_body = options.has_body or options.is_unmasked
+    attributes, error = dict(row["attributes"] or ()), row["error_message"]
+    texts = ("source_arn", "message_group_id", "parked_reason", "error_type")
     numbers = ("receive_count", "replay_count", "body_bytes")
     times = ("drained_at", "sent_at", "first_seen_at")
     return ArchivedCopy(
@@ -216,10 +193,11 @@ def _copy(rows: Sequence[FoundRow], entries: tuple[LedgerEntry, ...], state: str
         drain_ids=tuple(sorted({found.drain_id for found in rows})),
         queue_url=row["queue_url"],
         redriven_by=row["plan_id"],
+        error_message=None if error is None else mask(error),
         attributes={name: value["data_type"] for name, value in attributes.items()},
         entries=entries,
-        body=row["body"],
-        values={name: _value(value) for name, value in attributes.items()},
+        body=mask(row["body"] or "") if shows_body else None,
+        values={n: mask(_value(v)) for n, v in attributes.items()} if shows_body else None,
         **{name: row[name] for name in (*texts, *numbers, *times)},
     )
 
@@ -231,33 +209,27 @@ def _value(value: Mapping[str, str | bytes | None]) -> str:
 
 def _entries(
     message_id: str, attempts: Sequence[FoundAttempt], runs: Mapping[tuple[str, str], RunRecord]
-) -> tuple[LedgerEntry, ...]:
-    return tuple(
-        _entry(message_id, found, runs.get((found.name.plan_id, found.attempt.claim.run_id)))
-        for found in attempts
-        if message_id in found.attempt.claim.message_ids
-    )
-
-
-def _entry(message_id: str, found: FoundAttempt, run: RunRecord | None) -> LedgerEntry:
-    name, attempt = found.name, found.attempt
-    claim = attempt.claim
-    result = next((one for one in attempt.results or () if one.message_id == message_id), None)
-    is_settled = attempt.results is not None
-    # A result without the message leaves open whether it was sent.
-    outcome = result.outcome if result else Disposition.IN_DOUBT if is_settled else None
-    return LedgerEntry(
-        plan_id=name.plan_id,
-        run_id=claim.run_id,
-        who=claim.who,
-        reason=claim.reason,
-        destination=claim.destination,
-        claimed_at=claim.time,
-        edit=claim.edits.get(name.unit, ""),
-        outcome=None if outcome is None else str(outcome),
-        settled_at=result.time if result else "",
-        new_message_id=result.new_message_id if result else "",
-        detail=result.detail if result else "",
-        is_canary=claim.is_canary,
-        **asdict(run.caller if run else Caller()),
-    )
+) -> Iterator[LedgerEntry]:
+    for found in attempts:
+        claim, results = found.attempt.claim, found.attempt.results
+        if message_id not in claim.message_ids:
+            continue
+        result = next((one for one in results or () if one.message_id == message_id), None)
+        # A result without the message leaves open whether it was sent.
+        outcome = result.outcome if result else None if results is None else Disposition.IN_DOUBT
+        run = runs.get((found.name.plan_id, claim.run_id))
+        yield LedgerEntry(
+            plan_id=found.name.plan_id,
+            run_id=claim.run_id,
+            who=claim.who,
+            reason=claim.reason,
+            destination=claim.destination,
+            claimed_at=claim.time,
+            edit=claim.edits.get(found.name.unit, ""),
+            outcome=None if outcome is None else str(outcome),
+            settled_at=result.time if result else "",
+            new_message_id=result.new_message_id if result else "",
+            detail=result.detail if result else "",
+            is_canary=claim.is_canary,
+            **asdict(run.caller if run else Caller()),
+        )

@@ -11,9 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    attempt_names,
-)
+from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.reading import archive_rows, arrival_order
@@ -132,13 +130,17 @@ def status(
             examples = _examples(claimed, plans)
         finally:
             claimed.unpersist()
-    undecided = [one for one in tallies if one.is_undecided]
+    undecided = [one for one in tallies if one.state not in DECIDED]
+    counts = Counter({UNDECIDED: sum(one.count for one in undecided)})
+    for one in tallies:
+        if one.state is not None:
+            counts[one.state] += one.count
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now, UTC),
         queue=queue,
         messages=sum(one.count for one in tallies),
-        counts={UNDECIDED: sum(one.count for one in undecided), **_by_state(tallies)},
+        counts=dict(counts),
         oldest_undecided_at=min((one.oldest_at for one in undecided), default=None),
         drains=_drains(tallies),
         plans=plans,
@@ -156,10 +158,6 @@ class _Tally:
     state: str | None
     count: int
     oldest_at: datetime
-
-    @property
-    def is_undecided(self) -> bool:
-        return self.state not in DECIDED
 
 
 def _counted(
@@ -209,20 +207,12 @@ def _waiting(messages: DataFrame) -> tuple[int, tuple[Blocker, ...]]:
     return total, tuple(Blocker(row["message_id"], row["waiting"]) for row in rows)
 
 
-def _by_state(tallies: Sequence[_Tally]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for one in tallies:
-        if one.state is not None:
-            counts[one.state] += one.count
-    return dict(counts)
-
-
 def _drains(tallies: Sequence[_Tally]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
     for one in tallies:
         messages[one.drain_id] += one.count
-        undecided[one.drain_id] += one.count if one.is_undecided else 0
+        undecided[one.drain_id] += 0 if one.state in DECIDED else one.count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
