@@ -10,7 +10,7 @@ from demo.audit import read_archive
 from demo.context import RunContext
 from demo.screen import Screen
 from demo.spark import Spark
-from spark_reprocess.findings import Synonym, claim_words
+from spark_reprocess.findings import Synonym, format_predicate
 from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars
 
 _TITLE_CHARACTERS = 50
@@ -180,7 +180,7 @@ def _words_of(summary: Path) -> Iterator[str]:
     for group in json.loads(summary.read_text(encoding="utf-8"))["groups"]:
         yield f"{group['group_id']}  {group['title']}"
         for lead in group["leads"][:1]:
-            yield f"  ↳ {claim_words(Synonym(lead['field'], lead['value']))}"
+            yield f"  ↳ {format_predicate(Synonym(lead['field'], lead['value']))}"
 
 
 def _till_hints(take: Take) -> Take:

@@ -10,7 +10,7 @@ from spark_reprocess.figures import percent
 
 
 def state_of(value: str) -> str:
-    """Return what stands in a lead's place of a value: ``missing``; empty where it has a value."""
+    """Return what a lead has instead of a value, such as ``missing``; empty if it has a value."""
     return value[1:-1] if value.startswith("(") and value.endswith(")") else ""
 
 
@@ -151,15 +151,15 @@ class Findings:
         return self.messages - self.decided
 
 
-def lead_words(lead: Lead) -> str:
-    """Say a lead in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
+def format_lead(lead: Lead) -> str:
+    """Format a lead in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
     return (
-        f"{claim_words(lead)}: {percent(lead.group_share)} here, "
+        f"{format_predicate(lead)}: {percent(lead.group_share)} here, "
         f"{percent(lead.other_share)} of {lead.compared_with}"
     )
 
 
-def claim_words(lead: Lead | Synonym) -> str:
-    """Say what a lead claims: ``body.tenant = acme``, ``body.customer is missing``."""
+def format_predicate(lead: Lead | Synonym) -> str:
+    """Format what a lead says: ``body.tenant = acme``, ``body.customer is missing``."""
     state = state_of(lead.value)
     return f"{lead.field} is {state}" if state else f"{lead.field} = {lead.value}"

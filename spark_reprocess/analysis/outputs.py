@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.signature import SIGNATURE_VERSION
 from spark_reprocess.figures import percent
-from spark_reprocess.findings import Findings, GroupFinding, lead_words
+from spark_reprocess.findings import Findings, GroupFinding, format_lead
 
 SUMMARY_VERSION = 1
 
@@ -116,7 +116,7 @@ def _notes(group: GroupFinding, undecided: int) -> list[str]:
     notes = [f"{share}, {group.trend}" if group.trend else share]
     if group.leads:
         best = group.leads[0]
-        notes.append(f"lead: {lead_words(best)}")
+        notes.append(f"lead: {format_lead(best)}")
         if best.condition:
             notes.append(f"--where {quote(best.condition)}")
     return notes

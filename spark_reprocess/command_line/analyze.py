@@ -15,7 +15,7 @@ from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
-from spark_reprocess.findings import Findings, GroupFinding, claim_words, lead_words
+from spark_reprocess.findings import Findings, GroupFinding, format_lead, format_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,11 +145,11 @@ def _lead_lines(group: GroupFinding) -> list[str]:
     if not group.leads:
         return []
     lead, *_ = group.leads
-    lines = [f"↳ {lead_words(lead)}"]
+    lines = [f"↳ {format_lead(lead)}"]
     if lead.synonyms:
         first, *more = lead.synonyms
         rest = f" and {len(more)} more" if more else ""
-        lines.append(f"  same messages: {claim_words(first)}{rest}")
+        lines.append(f"  same messages: {format_predicate(first)}{rest}")
     return lines
 
 

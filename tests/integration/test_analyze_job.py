@@ -13,7 +13,7 @@ from dlq_replay.context import FailureError
 from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.findings import claim_words
+from spark_reprocess.findings import format_predicate
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.conditions import matching
 from tests.builders import context, message, text
@@ -168,7 +168,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
 
     first, second = analyzed(spark, archive).groups[:2]
 
-    claims = {claim_words(group.leads[0]): group.leads[0] for group in (first, second)}
+    claims = {format_predicate(group.leads[0]): group.leads[0] for group in (first, second)}
     assert set(claims) == {"body.pull_request.head.sha is missing", "body.region = ap"}
     missing = claims["body.pull_request.head.sha is missing"]
     rows = matching(read_archive(spark, archive, drain_ids(archive)), missing.condition)

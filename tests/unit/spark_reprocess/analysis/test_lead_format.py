@@ -6,12 +6,12 @@ from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import FoundLead
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.predicates import Kind, Predicate
-from spark_reprocess.findings import claim_words
+from spark_reprocess.findings import format_predicate
 
 
 def worded(kind: Kind, path: str, tag: str = "", masks: Masks | None = None) -> str:
     found = FoundLead(Predicate(kind, path, tag), 1.0, 0.0, 1.0, others_alike=False)
-    return claim_words(lead_of(found, masks or Masks()))
+    return format_predicate(lead_of(found, masks or Masks()))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_that_a_secret_is_missing_may_be_said() -> None:
 
     lead = lead_of(found, Masks())
 
-    assert claim_words(lead) == "body.password is missing"
+    assert format_predicate(lead) == "body.password is missing"
     assert lead.condition
     assert lead.compared_with == "others like these"
 

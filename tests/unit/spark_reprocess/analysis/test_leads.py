@@ -7,7 +7,7 @@ import pytest
 
 from spark_reprocess.analysis.leads import CORRELATED, LEAST_GROUP
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.findings import Lead, claim_words, lead_words
+from spark_reprocess.findings import Lead, format_lead, format_predicate
 from tests.lead_search import Letter, searched
 
 
@@ -27,13 +27,13 @@ def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]
 def first_claims(letters: list[Letter], masks: Masks | None = None) -> dict[str, str]:
     """By the title of each group its first lead."""
     return {
-        group.title: claim_words(group.leads[0]) if group.leads else ""
+        group.title: format_predicate(group.leads[0]) if group.leads else ""
         for group in searched(letters, masks)
     }
 
 
-def synonym_words(lead: Lead) -> str:
-    return ", ".join(map(claim_words, lead.synonyms))
+def format_synonyms(lead: Lead) -> str:
+    return ", ".join(map(format_predicate, lead.synonyms))
 
 
 def failed(orders_failed: list[dict[str, Any]], error: str | None = "A") -> list[Letter]:
@@ -133,7 +133,7 @@ def test_a_present_field_is_not_a_lead_of_a_group_whose_title_lists_its_fields()
     letters = [Letter(one) for one in lacking + orders(100, chance)]
     letters += [Letter({**one, "gift": True}) for one in orders(100, chance)]
 
-    found = [claim_words(lead) for group in searched(letters) for lead in group.leads]
+    found = [format_predicate(lead) for group in searched(letters) for lead in group.leads]
 
     assert "body.tenant is missing" in found
     assert not any("present" in one for one in found)
@@ -150,9 +150,9 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
     groups = searched(bad + failed([*owned(150, "acme", 12), *owned(15, "hooli", 4711)], "B"))
 
     (group,) = [one for one in groups if one.title == "A"]
-    assert claim_words(group.leads[0]) == "body.owner.login = hooli"
+    assert format_predicate(group.leads[0]) == "body.owner.login = hooli"
     assert not any("number" in lead.field or "link" in lead.field for lead in group.leads)
-    assert synonym_words(group.leads[0]) == (
+    assert format_synonyms(group.leads[0]) == (
         "body.number = 4711, body.owner.number = 4711, body.owner.link = https://x.test/hooli"
     )
 
@@ -173,8 +173,8 @@ def test_what_holds_for_the_same_messages_stands_beside_a_lead() -> None:
 
     (lead,) = [group.leads[0] for group in searched(letters) if group.title == "A"]
 
-    assert claim_words(lead) == "body.tenant = hooli"
-    assert synonym_words(lead) == "attribute.account = a-hooli"
+    assert format_predicate(lead) == "body.tenant = hooli"
+    assert format_synonyms(lead) == "attribute.account = a-hooli"
 
 
 def test_what_holds_for_more_messages_is_no_synonym() -> None:
@@ -189,7 +189,7 @@ def test_what_holds_for_more_messages_is_no_synonym() -> None:
         group.leads[0] for group in searched(failed(bad) + failed(fine, "B")) if group.title == "A"
     ]
 
-    assert claim_words(lead) == "body.tenant = hooli"
+    assert format_predicate(lead) == "body.tenant = hooli"
     assert lead.synonyms == ()
 
 
@@ -224,7 +224,7 @@ def test_what_the_shape_may_have_brought_along_comes_after_what_varies() -> None
 
     groups = searched([*bad, *kinds(300, "z"), *others])
 
-    assert claim_words(groups[1].leads[0]) == "body.tenant = hooli"
+    assert format_predicate(groups[1].leads[0]) == "body.tenant = hooli"
 
 
 def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
@@ -234,14 +234,14 @@ def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
 
     for masks in (compile_masks(["body.coupon", "body.campaign"]), Masks(shows_values=False)):
         (group,) = [one for one in searched(letters, masks) if one.title == "A"]
-        assert claim_words(group.leads[0]) == "body.coupon = ***"
+        assert format_predicate(group.leads[0]) == "body.coupon = ***"
         assert group.leads[0].condition == ""
-        assert "body.campaign = ***" in synonym_words(group.leads[0])
+        assert "body.campaign = ***" in format_synonyms(group.leads[0])
         assert "bundle" not in str(group.leads)
 
 
 def test_a_lead_is_a_sentence() -> None:
     lead = Lead("body.tenant", "acme", 0.871, 0.002, 3.0)
 
-    assert lead_words(lead) == "body.tenant = acme: 87% here, 0.2% of all others"
-    assert claim_words(Lead("body.x", "(missing)", 1, 0, 1)) == "body.x is missing"
+    assert format_lead(lead) == "body.tenant = acme: 87% here, 0.2% of all others"
+    assert format_predicate(Lead("body.x", "(missing)", 1, 0, 1)) == "body.x is missing"

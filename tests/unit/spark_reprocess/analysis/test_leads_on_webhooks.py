@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from spark_reprocess.findings import claim_words
+from spark_reprocess.findings import format_predicate
 from tests.lead_search import Letter, SearchedGroup, searched
 from tests.needs import needs_webhooks
 from tests.webhook_faults import FAULTS, Delivery, dead_letters
@@ -30,7 +30,7 @@ def assert_causes_come_first(seed: int) -> None:
     for found in searched([Letter(one.body, one.attributes) for one in letters]):
         if fault := struck_most(found, letters):
             seen.add(fault)
-            first = claim_words(found.leads[0]) if found.leads else "nothing"
+            first = format_predicate(found.leads[0]) if found.leads else "nothing"
             assert first in CLAIMS[fault], (fault, found.title)
     assert len(seen) >= len(CLAIMS) - 1
 
