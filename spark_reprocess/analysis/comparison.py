@@ -1,4 +1,4 @@
-"""Choose the messages that a group is compared with. Pure; numpy.
+"""Choose what a group is compared with: messages, and which of their values count. Pure; numpy.
 
 A group is compared with messages that are otherwise like its own, so that what distinguishes one
 kind of message from another is not mistaken for a cause.
@@ -8,6 +8,11 @@ kind of message from another is not mistaken for a cause.
   several shapes is compared shape by shape, in the proportions that it has itself (direct
   standardization).
 - *All* are all other messages of the sample.
+
+A group that is known by its shape has all values that belong to this shape: the type of an event,
+or the status that goes with it. Such a value does not explain a failure. A field counts as constant
+if enough of the other shapes have one value each in it. A field whose values vary within the other
+shapes (a tenant, a region) is not constant, even if one group has a single value in it.
 """
 
 from collections.abc import Sequence
@@ -17,6 +22,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from spark_reprocess.analysis.features import ARRAY, MAGNITUDE, NULL, OBJECT, VALUE
 from spark_reprocess.analysis.predicates import FeatureTable, Flags, Floats, Ints
 
 _SIMILAR = 0.5
@@ -36,6 +42,16 @@ _COVERED = 0.5
 """There must be messages alike for at least this share of the group."""
 
 _MOST = 4000
+
+_ONE_VALUE = 0.9
+"""A field has one value in a shape if so many of the messages that have it agree."""
+
+_LEAST_MESSAGES = 5
+"""Shapes with fewer messages that have a field do not count for whether it is constant."""
+
+_ENOUGH_SHAPES = 0.3
+_VALUES = (VALUE, MAGNITUDE, NULL, OBJECT, ARRAY)
+"""Null and containers count as values: messages that have them agree with each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +225,53 @@ def _some(messages: Ints) -> Ints:
 
 def _effective(weights: Floats) -> float:
     return float(weights.sum() ** 2 / max(float((weights**2).sum()), 1e-300))
+
+
+class ConstantFields:
+    """For each shape, the features that are values of constant fields.
+
+    Values and magnitudes are counted apart: field *f* has the columns *2 f* and *2 f + 1*.
+    """
+
+    def __init__(self, table: FeatureTable, shapes: Ints) -> None:
+        """Count the values in each shape; *shapes* has the number of each message's shape."""
+        is_magnitude = np.array([tag[0] == MAGNITUDE for tag in table.tags], bool)
+        self._is_value = np.array([tag[0] in _VALUES for tag in table.tags], bool)
+        self._column: Ints = 2 * table.field + is_magnitude
+        self._columns = max(2 * len(table.paths), 1)
+        message = np.repeat(np.arange(table.messages), np.diff(table.features.starts))
+        pairs, counts = np.unique(
+            shapes[message] * len(table.tags) + table.features.columns, return_counts=True
+        )
+        shape, feature = np.divmod(pairs, max(len(table.tags), 1))
+        # Each message has one type for each field: values too rare to be features count as well.
+        is_type, is_value = table.is_type[feature], self._is_value[feature]
+        first = (shape * self._columns + 2 * table.field[feature])[is_type]
+        cells, cell = np.unique(np.concatenate([first, first + 1]), return_inverse=True)
+        have = np.bincount(cell, np.tile(counts[is_type], 2), minlength=len(cells))
+        most = np.zeros(len(cells), np.int64)
+        cell = np.searchsorted(cells, (shape * self._columns + self._column[feature])[is_value])
+        np.maximum.at(most, cell, counts[is_value])
+        self._shape, self._place = np.divmod(cells, self._columns)
+        self._have: Ints = have.astype(np.int64)
+        self._is_constant = most >= _ONE_VALUE * self._have
+        self._all = self._sums(np.ones(len(cells), bool))
+
+    def of(self, shape: int) -> Flags:
+        """Return for each feature whether it is a value of a field that is constant elsewhere."""
+        own = self._sums(self._shape == shape)
+        messages, counted, constant = (a - b for a, b in zip(self._all, own, strict=True))
+        is_constant = np.where(
+            counted > 0, constant >= _ENOUGH_SHAPES * counted, messages < _LEAST_MESSAGES
+        )
+        return np.asarray(self._is_value & is_constant[self._column])
+
+    def _sums(self, chosen: Flags) -> tuple[Ints, Ints, Ints]:
+        """Of each column: messages, shapes with enough messages, shapes with one value."""
+        column, have = self._place[chosen], self._have[chosen]
+        is_counted = have >= _LEAST_MESSAGES
+        return (
+            np.bincount(column, have, minlength=self._columns).astype(np.int64),
+            np.bincount(column, is_counted, minlength=self._columns),
+            np.bincount(column, is_counted & self._is_constant[chosen], minlength=self._columns),
+        )

@@ -10,6 +10,7 @@ text that holds JSON, and where no object has a key twice.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from spark_reprocess.analysis.features import (
     ARRAY,
@@ -127,7 +128,7 @@ def condition(kind: Kind, path: str, tag: str) -> str:
 
     Args:
         kind: what the predicate says.
-        path: of its field, as ``traits`` builds it.
+        path: of its field, as ``features`` builds it.
         tag: of its feature; used if *kind* is TAG.
     """
     if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
@@ -170,13 +171,13 @@ def _attribute(kind: Kind, name: str, tag: str) -> str:
     return f"{attribute}.{held} IS NOT NULL" if held else ""
 
 
+@dataclass(frozen=True, slots=True)
 class _Place:
     """A place in a body: the JSON that the SQL expression *text* yields, then *path* inside it."""
 
-    def __init__(self, text: str, path: str = "$", arrays: int = 0) -> None:
-        self.text = text
-        self.path = path
-        self.arrays = arrays
+    text: str
+    path: str = "$"
+    arrays: int = 0
 
     @property
     def value(self) -> str:
@@ -192,10 +193,10 @@ class _Place:
 
     def key(self, name: str) -> "_Place | None":
         if _PLAIN_KEY.fullmatch(name):
-            return _Place(self.text, f"{self.path}.{name}", self.arrays)
+            return replace(self, path=f"{self.path}.{name}")
         if "'" in name or name in ("*", ""):
             return None
-        return _Place(self.text, f"{self.path}['{name}']", self.arrays)
+        return replace(self, path=f"{self.path}['{name}']")
 
     def is_of(self, kind: str) -> str | None:
         """SQL for: what is here is of this type; None within an array."""
@@ -288,9 +289,9 @@ def _tagged(place: _Place, tag: str) -> str | None:
 def _value(place: _Place, text: str) -> str:
     """Return SQL for a value. A text that looks like a number needs a check of its type."""
     is_equal = f"{place.value} = {quoted(text)}"
-    is_text = place.is_of(TEXT)
-    is_told_apart = _NUMBER.fullmatch(text) and not _COUNTED.fullmatch(text)
-    return f"{is_text} AND {is_equal}" if is_told_apart and is_text else is_equal
+    if _NUMBER.fullmatch(text) and not _COUNTED.fullmatch(text) and (is_text := place.is_of(TEXT)):
+        return f"{is_text} AND {is_equal}"
+    return is_equal
 
 
 def _magnitude(number: str, digits: str) -> str:

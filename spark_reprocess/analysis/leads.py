@@ -18,8 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_reprocess.analysis.comparison import Comparisons, Others, Sample, SampledGroup
-from spark_reprocess.analysis.constant_fields import ConstantFields
+from spark_reprocess.analysis.comparison import (
+    Comparisons,
+    ConstantFields,
+    Others,
+    Sample,
+    SampledGroup,
+)
 from spark_reprocess.analysis.features import ELEMENT, INNER_JSON, STEP, VALUE, path_text
 from spark_reprocess.analysis.predicates import (
     Counts,
@@ -109,21 +114,6 @@ class _Context:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
-    """Whom to compare a group with.
-
-    Attributes:
-        others: the other messages.
-        compared: the predicates to compare.
-        may_be_implied: the predicates that the shape of the group's messages may imply.
-    """
-
-    others: Others
-    compared: Flags
-    may_be_implied: Flags
-
-
-@dataclass(frozen=True, slots=True)
 class _Candidate:
     """A significant predicate.
 
@@ -160,7 +150,7 @@ class _Search:
     def leads(self) -> Iterator[FoundLead]:
         candidates: dict[int, _Candidate] = {}
         for comparison in self._comparisons():
-            for one in self._candidates(comparison):
+            for one in self._candidates(*comparison):
                 candidates.setdefault(one.number, one)
         left = sorted(candidates.values(), key=lambda one: -one.score)
         left, chosen = left[:_CANDIDATES], list[_Candidate]()
@@ -172,8 +162,11 @@ class _Search:
                 chosen.append(lead)
                 yield self._found(lead, same)
 
-    def _comparisons(self) -> Iterator[_Comparison]:
+    def _comparisons(self) -> Iterator[tuple[Others, Flags, Flags]]:
         """Compare with messages alike, and with all others as far as this makes sense.
+
+        Each comparison has the other messages, the predicates to compare, and those that the shape
+        of the group's messages may imply.
 
         The shape of a group that is known by its shape implies its *bound* predicates: which
         fields are present, their types, and the values of constant fields. Against all others
@@ -187,20 +180,18 @@ class _Search:
         may_be_implied = bound & (self._own.shares >= _ALL)
         if not self._group.is_by_shape:
             if alike:
-                yield _Comparison(alike, everything, ~everything)
+                yield alike, everything, ~everything
             if everybody:
-                yield _Comparison(everybody, everything, bound)
+                yield everybody, everything, bound
         elif alike and alike.have_same_shape:
-            yield _Comparison(alike, everything, may_be_implied)
+            yield alike, everything, may_be_implied
         else:
             compared = everything & ~self._predicates.is_present
             if alike:
-                yield _Comparison(alike, compared & bound, may_be_implied)
+                yield alike, compared & bound, may_be_implied
                 compared = compared & ~bound
             if everybody:
-                yield _Comparison(
-                    everybody, compared, may_be_implied | self._is_exclusive(everybody)
-                )
+                yield everybody, compared, may_be_implied | self._is_exclusive(everybody)
 
     def _bound(self) -> Flags:
         shapes = self._context.sample.shapes[self._group.messages]
@@ -213,18 +204,20 @@ class _Search:
         is_in_all = self._own.holds >= _ALL * self._size
         return np.asarray(is_in_all & (theirs.holds <= (1 - _ALL) * others.weight))
 
-    def _candidates(self, comparison: _Comparison) -> Iterator[_Candidate]:
+    def _candidates(
+        self, others: Others, compared: Flags, may_be_implied: Flags
+    ) -> Iterator[_Candidate]:
         """Yield the significant predicates; of those with the same counts, the plainest."""
-        own, others = self._own, comparison.others
+        own = self._own
         theirs = self._predicates.counts(others.counts, others.weight)
         score = (own.shares - theirs.shares) * own.applies / self._size
-        enough = np.flatnonzero(comparison.compared & (score >= _LEAST_SCORE))
+        enough = np.flatnonzero(compared & (score >= _LEAST_SCORE))
         effective = theirs.applies * (others.effective / others.weight)
         found = evidence(
             own.shares[enough], own.applies[enough], theirs.shares[enough], effective[enough]
         )
         enough = enough[found >= self._context.needed]
-        score = np.where(comparison.may_be_implied, score * _MAY_BE_IMPLIED, score)
+        score = np.where(may_be_implied, score * _MAY_BE_IMPLIED, score)
         ranked = enough[np.argsort(-score[enough], kind="stable")]
         for same in self._with_same_counts(ranked, theirs):
             number = same[0]
@@ -236,7 +229,7 @@ class _Search:
                 group_share=float(own.holds[number] / self._size),
                 other_share=float(theirs.holds[number] / others.weight),
                 score=float(score[number]),
-                may_be_implied=bool(comparison.may_be_implied[number]),
+                may_be_implied=bool(may_be_implied[number]),
                 same_counts=tuple(same[1:_SAME_COUNTS]),
             )
 
@@ -291,7 +284,7 @@ class _Search:
         return bool(one.own_share - median >= (one.own_share - one.pooled_share) / 2)
 
     def _adds_to(self, one: _Candidate, leads: Sequence[_Candidate]) -> bool:
-        """Return whether the predicate says more than each of these leads."""
+        """Return whether the predicate adds something to each of these leads."""
         return all(
             self._overlap(one, lead) < _OVERLAP and self._is_significant_given(lead, one)
             for lead in leads
@@ -316,8 +309,9 @@ class _Search:
                 share = holds[mine].mean()
                 other_share = weight[holds[others[chosen]]].sum() / weight.sum()
                 effective = weight.sum() ** 2 / (weight**2).sum()
-                look = (np.array([x]) for x in (share, len(mine), other_share, effective))
-                total += float(evidence(*look)[0]) if share > other_share else 0.0
+                if share > other_share:
+                    arrays = (np.array([x]) for x in (share, len(mine), other_share, effective))
+                    total += float(evidence(*arrays)[0])
         return alone > self._size / 2 or total >= self._context.needed
 
     def _found(self, lead: _Candidate, same: Sequence[_Candidate]) -> FoundLead:

@@ -19,7 +19,7 @@ from spark_reprocess.archive.message_store import read_archive_set, require_drai
 from spark_reprocess.archive.reading import FILE, arrival_order
 from spark_reprocess.archive.tables import read_table, table_digest, write_table
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan, Snapshot
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import matching
 
@@ -80,7 +80,9 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: b
             "removed it, or this is another archive: analyze again"
         )
     if saved is None:
-        grouped = _grouped(spark, archive, plan.snapshot)
+        rows, _ = read_archive_set(spark, archive, plan.snapshot.drain_ids)
+        frozen = matching(rows, plan.snapshot.where, Place.PLAN_WHERE, hidden=[FILE])
+        grouped = with_groups(frozen, NUMBERING_COLUMNS)
         if not saves:
             return numbered(grouped, plan.snapshot.messages)
         digest = write_message_table(grouped, archive, plan.plan_id, plan.snapshot.messages)
@@ -115,10 +117,3 @@ def in_order_unit(units: int) -> Column:
     """Which of so many units a message group is in."""
     group = F.coalesce("message_group_id", F.lit("")).cast("binary")
     return F.format_string("in-order-%02d", F.crc32(group) % units)
-
-
-def _grouped(spark: SparkSession, archive: Archive, snapshot: Snapshot) -> DataFrame:
-    """Group what is left in the archive of the messages that a version-1 plan froze."""
-    rows, _ = read_archive_set(spark, archive, snapshot.drain_ids)
-    frozen = matching(rows, snapshot.where, Place.PLAN_WHERE, hidden=[FILE])
-    return with_groups(frozen, NUMBERING_COLUMNS)

@@ -91,7 +91,16 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     The lead's lines begin as ``erase.reports`` knows them: to erase a message is to take them away
     too.
     """
-    return {group.group_id: _notes(group, findings.undecided) for group in findings.groups}
+    notes = {}
+    for group in findings.groups:
+        share = f"{percent(group.share)} of {findings.undecided:,} undecided messages"
+        notes[group.group_id] = [f"{share}, {group.trend}" if group.trend else share]
+        if group.leads:
+            best = group.leads[0]
+            notes[group.group_id].append(f"lead: {format_lead(best)}")
+            if best.condition:
+                notes[group.group_id].append(f"--where {quote(best.condition)}")
+    return notes
 
 
 def _json_group(group: GroupFinding) -> dict[str, Any]:
@@ -109,14 +118,3 @@ def _row(group: GroupFinding) -> dict[str, Any]:
     names = ("replay_count", "messages")
     counts = [dict(zip(names, pair, strict=True)) for pair in group.replay_counts]
     return {**asdict(group), "replay_counts": counts}
-
-
-def _notes(group: GroupFinding, undecided: int) -> list[str]:
-    share = f"{percent(group.share)} of {undecided:,} undecided messages"
-    notes = [f"{share}, {group.trend}" if group.trend else share]
-    if group.leads:
-        best = group.leads[0]
-        notes.append(f"lead: {format_lead(best)}")
-        if best.condition:
-            notes.append(f"--where {quote(best.condition)}")
-    return notes

@@ -48,45 +48,42 @@ class Payload:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """The content of a wrapping: a text to unwrap again, or a value."""
-
-    word: str
-    content: str | bytes | Mapping[str, Any]
+Content = str | bytes | Mapping[str, Any]
+Unwrapped = tuple[str, Content]
+"""The words that name a wrapping, and its content: a text to unwrap again, bytes, or a value."""
 
 
 def unwrap(body: str) -> Payload:
     """Remove the wrappings of *body*. Never raises; takes linear time."""
-    wrappings: list[str] = []
-    content: str | bytes | Mapping[str, Any] = body
+    wrappings: tuple[str, ...] = ()
+    content: Content = body
     while True:
         payload = _payload(wrappings, content)
-        inside = _inside(payload) if len(wrappings) < _WRAPPINGS else None
-        if inside is None:
+        unwrapped = _unwrapped(payload) if len(wrappings) < _WRAPPINGS else None
+        if unwrapped is None:
             return payload
-        wrappings.append(inside.word)
-        content = inside.content
+        word, content = unwrapped
+        wrappings += (word,)
 
 
-def _payload(wrappings: list[str], content: str | bytes | Mapping[str, Any]) -> Payload:
+def _payload(wrappings: tuple[str, ...], content: Content) -> Payload:
     match content:
         case str():
-            return Payload(tuple(wrappings), parse_json(content), content, len(content))
+            return Payload(wrappings, parse_json(content), content, len(content))
         case bytes():
-            return Payload(tuple(wrappings), NOT_JSON, "", len(content))
+            return Payload(wrappings, NOT_JSON, "", len(content))
         case _:
-            return Payload(tuple(wrappings), content, "", 0)
+            return Payload(wrappings, content, "", 0)
 
 
-def _inside(payload: Payload) -> _Inside | None:
+def _unwrapped(payload: Payload) -> Unwrapped | None:
     value = payload.value
     if type(value) is dict:
-        return _in_envelope(value)
+        found = (read(value) for key, read in _ENVELOPES if key in value)
+        return next((one for one in found if one is not None), None)
     if type(value) is str:
-        return _Inside("JSON string of", value)
-    packed = in_base64(payload.text) if value is NOT_JSON and payload.text else None
-    return _Inside(*packed) if packed else None
+        return "JSON string of", value
+    return in_base64(payload.text) if value is NOT_JSON and payload.text else None
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:
@@ -129,43 +126,35 @@ def _is_legible(text: str) -> bool:
     return all(c.isprintable() or c.isspace() for c in head)
 
 
-def _in_envelope(value: Mapping[str, Any]) -> _Inside | None:
-    for key, look in _ENVELOPES:
-        if key in value:
-            found = look(value)
-            if found is not None:
-                return found
-    return None
-
-
-def _sns(value: Mapping[str, Any]) -> _Inside | None:
+def _sns(value: Mapping[str, Any]) -> Unwrapped | None:
     message = value.get("Message")
     if not isinstance(message, str) or value.get("Type", "Notification") != "Notification":
         return None
-    return _Inside(_word("SNS", str(value["TopicArn"]).rpartition(":")[2]), message)
+    return _word("SNS", str(value["TopicArn"]).rpartition(":")[2]), message
 
 
-def _event_bridge(value: Mapping[str, Any]) -> _Inside | None:
+def _event_bridge(value: Mapping[str, Any]) -> Unwrapped | None:
     detail = value.get("detail")
     if not isinstance(detail, dict):
         return None
-    return _Inside(_word("EventBridge", value.get("source"), value["detail-type"]), detail)
+    return _word("EventBridge", value.get("source"), value["detail-type"]), detail
 
 
-def _cloud_event(value: Mapping[str, Any]) -> _Inside | None:
+def _cloud_event(value: Mapping[str, Any]) -> Unwrapped | None:
     data = value.get("data")
     if not isinstance(data, dict | str):
         return None
-    return _Inside(_word("CloudEvent", value.get("type")), data)
+    return _word("CloudEvent", value.get("type")), data
 
 
-def _api_gateway(value: Mapping[str, Any]) -> _Inside | None:
+def _api_gateway(value: Mapping[str, Any]) -> Unwrapped | None:
     route = value.get("routeKey")
     words = (route,) if route else (value.get("httpMethod"), value.get("resource", "path"))
-    return _Inside(_word("API Gateway", *words), _text_or_nothing(value.get("body")))
+    body = value.get("body")
+    return _word("API Gateway", *words), body if isinstance(body, str) else ""
 
 
-def _records(value: Mapping[str, Any]) -> _Inside | None:
+def _records(value: Mapping[str, Any]) -> Unwrapped | None:
     records = value["Records"]
     if not isinstance(records, list) or not records or not isinstance(records[0], dict):
         return None
@@ -176,29 +165,29 @@ def _records(value: Mapping[str, Any]) -> _Inside | None:
     word = _word(source, record.get("eventName"))
     match record:
         case {"body": str() as text} | {"Sns": {"Message": str() as text}}:
-            return _Inside(word, text)
+            return word, text
         case {"kinesis": {"data": str() as text}}:
-            return _Inside(word, text)
+            return word, text
         case {"dynamodb": {"NewImage": dict() as image}}:
-            return _Inside(word, image)
-    return _Inside(word, record)
+            return word, image
+    return word, record
 
 
-def _sqs_message(value: Mapping[str, Any]) -> _Inside | None:
+def _sqs_message(value: Mapping[str, Any]) -> Unwrapped | None:
     body = value.get("body", value.get("Body"))
-    return _Inside("SQS message of", body) if isinstance(body, str) else None
+    return ("SQS message of", body) if isinstance(body, str) else None
 
 
-def _lambda_destination(value: Mapping[str, Any]) -> _Inside | None:
+def _lambda_destination(value: Mapping[str, Any]) -> Unwrapped | None:
     context = value.get("requestContext")
     condition = context.get("condition") if isinstance(context, dict) else None
     payload = value["requestPayload"]
     if condition is None or not isinstance(payload, dict):
         return None
-    return _Inside(_word("Lambda destination", condition), payload)
+    return _word("Lambda destination", condition), payload
 
 
-_ENVELOPES: tuple[tuple[str, Callable[[Mapping[str, Any]], _Inside | None]], ...] = (
+_ENVELOPES: tuple[tuple[str, Callable[[Mapping[str, Any]], Unwrapped | None]], ...] = (
     ("TopicArn", _sns),
     ("detail-type", _event_bridge),
     ("specversion", _cloud_event),
@@ -209,10 +198,6 @@ _ENVELOPES: tuple[tuple[str, Callable[[Mapping[str, Any]], _Inside | None]], ...
     ("routeKey", _api_gateway),
     ("httpMethod", _api_gateway),
 )
-
-
-def _text_or_nothing(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _word(*parts: object) -> str:

@@ -1,7 +1,7 @@
 """Apply a policy to the groups of an analysis: the first rule that matches decides."""
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
@@ -14,7 +14,7 @@ from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 def load_policy(
     spark: SparkSession, location: str, schema: pa.Schema, sha256: str | None = None
 ) -> Policy:
-    """Read a policy's file, on disk or on S3, and check it whole.
+    """Read a policy's file, on disk or on S3, and check all of it.
 
     Args:
         spark: checks its conditions.
@@ -43,7 +43,12 @@ def check_conditions(spark: SparkSession, policy: Policy, schema: pa.Schema) -> 
         InputError: some are no SQL or name columns that there are not; all are named by line.
     """
     empty = spark.createDataFrame(schema.empty_table())
-    faults = [fault for rule in policy.rules for fault in _faults(empty, rule)]
+    faults = []
+    for rule in policy.rules:
+        try:
+            matching(empty, rule.when, Place.POLICY_WHEN)
+        except InputError as error:
+            faults.append((rule.line, f"rule {rule.name!r}: {error}"))
     if faults:
         raise policy_faults(faults)
 
@@ -70,17 +75,10 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
             f"a condition of the policy fails on a group: {condition_of(error)}; "
             "use forms that give null instead, e.g. try_cast"
         ) from error
-    decided: dict[str, Rule] = {}
-    for row in rows:
-        matched = (rule for n, rule in enumerate(policy.rules) if row[f"rule_{n}"])
-        if (first := next(matched, None)) is not None:
-            decided[row["group_id"]] = first
-    return decided
-
-
-def _faults(empty: DataFrame, rule: Rule) -> list[tuple[int, str]]:
-    try:
-        matching(empty, rule.when, Place.POLICY_WHEN)
-    except InputError as error:
-        return [(rule.line, f"rule {rule.name!r}: {error}")]
-    return []
+    # The first rule that matches comes last, and replaces the others.
+    return {
+        row["group_id"]: rule
+        for row in rows
+        for n, rule in reversed([*enumerate(policy.rules)])
+        if row[f"rule_{n}"]
+    }

@@ -46,19 +46,8 @@ TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
 
 KIND_KEYS = (
-    "type",
-    "@type",
-    "kind",
-    "event",
-    "eventType",
-    "event_type",
-    "eventName",
-    "event_name",
-    "messageType",
-    "message_type",
-    "detail-type",
-    "action",
-    "operation",
+    *("type", "@type", "kind", "event", "eventType", "event_type", "eventName", "event_name"),
+    *("messageType", "message_type", "detail-type", "action", "operation"),
 )
 """Keys whose value names the kind of message."""
 
@@ -67,28 +56,13 @@ _CARRIERS = frozenset(
 )
 _OPEN = frozenset(
     (
-        "headers",
-        "metadata",
-        "meta",
-        "tags",
-        "labels",
-        "annotations",
-        "attributes",
-        "properties",
-        "extra",
-        "extras",
-        "custom",
-        "context",
-        "params",
-        "parameters",
-        "query",
-        "options",
-        "config",
-        "settings",
-        "env",
-        "variables",
+        *("headers", "metadata", "meta", "tags", "labels", "annotations", "attributes"),
+        *("properties", "extra", "extras", "custom", "context", "params", "parameters", "query"),
+        *("options", "config", "settings", "env", "variables"),
     )
 )
+"""Keys of objects with arbitrary keys."""
+
 _LEVELS = 3
 _KIND_CHARACTERS = 64
 _KEYS = 200
@@ -221,7 +195,9 @@ def _kind_inside(key: str, field: object, levels: int) -> Kind:
         return f"{_STRING_OF}{_carried(inside, levels)}"
     if type(field) is not dict or key in _OPEN:
         return type(field)
-    return _carried(field, levels) if key in _CARRIERS else _names(*_flat(field))
+    if key in _CARRIERS:
+        return _carried(field, levels)
+    return _names(tuple(field), tuple(map(type, field.values())))
 
 
 def _carried(value: Mapping[str, Any], levels: int) -> str:
@@ -231,10 +207,6 @@ def _carried(value: Mapping[str, Any], levels: int) -> str:
     fields, _ = _describe(tuple(value), kinds)
     words = "".join([f"{word} " for word in _kind_words(value)])
     return f"{words}{{{fields}}}"
-
-
-def _flat(value: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[type, ...]]:
-    return tuple(value), tuple(map(type, value.values()))
 
 
 # Thousands of messages share a few layouts, so the results are cached.

@@ -116,7 +116,7 @@ def export(
 
 
 def json_line(row: Mapping[str, Any], group_id: str) -> str:
-    """Format one row of the archive, as Arrow spells it, as a JSON object without line breaks.
+    """Format one row of the archive, as Arrow represents it, as a JSON object without line breaks.
 
     The keys are ``group_id`` and the columns of the archive, always all of them. Attributes have
     the shape of SQS's API, with bytes in base64. Times are ISO 8601 in UTC. All characters are

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.constant_fields import ConstantFields
+from spark_reprocess.analysis.comparison import ConstantFields
 from spark_reprocess.analysis.features import features_of, path_text
 from spark_reprocess.analysis.predicates import feature_table
 
