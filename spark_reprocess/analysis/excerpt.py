@@ -21,26 +21,18 @@ _HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 """JSON can contain half of a surrogate pair (``\\ud83d``), which UTF-8 cannot encode."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """How much of a value is shown."""
-
-    levels: int
-    fields: int
-    elements: int
-    characters: int
-
-
 _CUTS = (
-    _Cut(12, 200, 20, 400),
-    _Cut(6, 60, 5, 200),
-    _Cut(4, 30, 3, 100),
-    _Cut(3, 15, 2, 60),
-    _Cut(2, 12, 2, 60),
-    _Cut(2, 6, 1, 40),
-    _Cut(1, 30, 1, 40),
-    _Cut(1, 8, 1, 40),
+    (12, 200, 20, 400),
+    (6, 60, 5, 200),
+    (4, 30, 3, 100),
+    (3, 15, 2, 60),
+    (2, 12, 2, 60),
+    (2, 6, 1, 40),
+    (1, 30, 1, 40),
+    (1, 8, 1, 40),
 )
+"""How much of a body is shown: levels, fields of an object, elements, characters of a text."""
+
 _SHRINKS = 4
 """Each cut leaves about a fourth of what the previous one leaves of a large body."""
 
@@ -62,7 +54,7 @@ def excerpt(body: str, masks: Masks, characters: int = SAMPLE_CHARACTERS) -> str
 def _json_excerpt(value: object, masks: Masks, characters: int, size: int) -> str:
     first = sum(size > characters * _SHRINKS**power for power in range(1, 4))
     for cut in _CUTS[first:]:
-        shown = _Shortener(masks, cut).value(value, "body", 0)
+        shown = _Shortener(masks, *cut).value(value, "body", 0)
         text = _HALF_PAIR.sub(_escaped, json.dumps(shown, ensure_ascii=False))
         if len(text) <= characters:
             return text
@@ -76,7 +68,10 @@ def _escaped(half: re.Match[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Shortener:
     masks: Masks
-    cut: _Cut
+    levels: int
+    fields: int
+    elements: int
+    characters: int
 
     def value(self, value: object, field: str, level: int) -> object:
         if field and self.masks.hides(field):
@@ -98,7 +93,7 @@ class _Shortener:
             return json.dumps(self.value(container, field, level), ensure_ascii=False)
         if (secret := self._secret_inside(text, field, level)) is not None:
             return secret
-        most = self.cut.characters
+        most = self.characters
         masked, is_cut = mask_start(text, most, self.masks.text)
         return f"{masked[: most - 1]}…" if is_cut or len(masked) > most else masked
 
@@ -111,20 +106,20 @@ class _Shortener:
         return None if shown == held else f"{word} {shown}"
 
     def _object(self, value: Mapping[str, Any], field: str, level: int) -> object:
-        if value and level >= self.cut.levels:
+        if value and level >= self.levels:
             return "{…}"
         shown: dict[str, object] = {}
-        for name, inside in list(value.items())[: self.cut.fields]:
+        for name, inside in list(value.items())[: self.fields]:
             key = self.masks.start(name, 80)
             shown[key] = self.value(inside, f"{field}.{name}", level + 1)
-        if len(value) > self.cut.fields:
-            shown["…"] = f"{len(value) - self.cut.fields} more"
+        if len(value) > self.fields:
+            shown["…"] = f"{len(value) - self.fields} more"
         return shown
 
     def _array(self, value: list[Any], field: str, level: int) -> object:
-        if value and level >= self.cut.levels:
+        if value and level >= self.levels:
             return "[…]"
-        shown = [self.value(one, f"{field}[]", level + 1) for one in value[: self.cut.elements]]
-        if len(value) > self.cut.elements:
-            shown.append(f"… {len(value) - self.cut.elements} more")
+        shown = [self.value(one, f"{field}[]", level + 1) for one in value[: self.elements]]
+        if len(value) > self.elements:
+            shown.append(f"… {len(value) - self.elements} more")
         return shown

@@ -104,20 +104,18 @@ class _Extractor:
         if row["is_sampled"]:
             columns = {name: row[name] for name in COLUMNS}
             extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
-            extracted["shape"] = _hash(shape_of(body).key)
+            shape = shape_of(body).key.encode("utf-8", "replace")
+            extracted["shape"] = sha256(shape).hexdigest()[:16]
         if row["is_shown"]:
             signature = signature_of(body, row["parked_reason"], *error)
-            title = signature.text if self.has_samples else signature.textless
-            extracted["title"] = self._title(title)
+            text = signature.text if self.has_samples else signature.textless
+            masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
+            extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
             extracted["body"] = excerpt(body, self.masks) if self.has_samples else None
             extracted["attributes"] = self._attributes(attributes)
         return extracted
-
-    def _title(self, text: str) -> str:
-        masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
-        return short_title(f"{masked}…" if is_cut else masked)
 
     def _attributes(self, attributes: Iterable[tuple[str, Any]]) -> list[dict[str, str]]:
         if not self.has_samples:
@@ -133,10 +131,6 @@ class _Extractor:
         if text is None:
             return f"{len(value['binary_value'] or b''):,} bytes"
         return self.masks.value(f"attribute.{name}", text, _ATTRIBUTE_CHARACTERS)
-
-
-def _hash(shape: str) -> str:
-    return sha256(shape.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def leads_among(

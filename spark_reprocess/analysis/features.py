@@ -75,8 +75,12 @@ def features_of(
     found.add(SIZE, NUMBER)
     found.add(SIZE, f"{MAGNITUDE}{body_bytes.bit_length()}")
     for name, attribute in attributes:
-        if name not in OUR_ATTRIBUTES:
-            _read_attribute(found, _child(ATTRIBUTE, name), attribute)
+        if name in OUR_ATTRIBUTES:
+            continue
+        if attribute["string_value"] is None:
+            found.add_type(_child(ATTRIBUTE, name), BINARY)
+        else:
+            found.text(_child(ATTRIBUTE, name), attribute["string_value"])
     _read_body(found, body)
     return NEWLINE.join(found.features)
 
@@ -116,14 +120,6 @@ class _Found:
         if abs(number) < 10.0**15:
             digits = len(str(int(abs(number)))) if abs(number) >= 1 else 0
             self.add(path, f"{MAGNITUDE}{'-' if digits and number < 0 else ''}{digits}")
-
-
-def _read_attribute(found: _Found, path: str, attribute: Mapping[str, Any]) -> None:
-    text = attribute["string_value"]
-    if text is None:
-        found.add_type(path, BINARY)
-    else:
-        found.text(path, text)
 
 
 def _read_body(found: _Found, body: str) -> None:

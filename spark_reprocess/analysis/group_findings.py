@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from spark_reprocess.findings import GroupFinding, Lead, Sample, Spread, Synonym
@@ -44,9 +44,8 @@ class Buckets:
     @property
     def starts(self) -> tuple[datetime, ...]:
         """When each begins."""
-        epoch = datetime(1970, 1, 1, tzinfo=UTC)
         seconds = (self.first + place * self.width_seconds for place in range(self.number))
-        return tuple(epoch + timedelta(seconds=one) for one in seconds)
+        return tuple(datetime.fromtimestamp(one, UTC) for one in seconds)
 
 
 def buckets_between(first: datetime | None, last: datetime | None) -> Buckets:
