@@ -1,4 +1,4 @@
-"""What an analysis found: frozen values, ready to be shown. Pure.
+"""The result of an analysis: frozen values, and how a lead is formatted. Pure.
 
 Every text in here has been masked; none is safe to put into a page unescaped.
 """
@@ -16,7 +16,7 @@ def state_of(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """What holds for the same messages as a lead: its field and value, as a lead's read."""
+    """A predicate that holds for the same messages as a lead; see ``Lead`` for its fields."""
 
     field: str
     value: str
@@ -27,21 +27,20 @@ class Lead:
     """A field's value that sets a group apart from other undecided messages.
 
     Attributes:
-        field: the way to it: ``body.customer.region``, ``attribute.tenant``; an array's elements
-            are ``[]``. ``message_group_id``, ``sender_id``, ``source_arn`` and ``body_bytes`` are
-            the archive's columns.
-        value: how it reads, masked and shortened; in round brackets where it is no value:
-            ``(missing)`` where the group's messages lack a field that others have, ``(present)``
-            where they have one that others lack, ``(text)``, ``(number)``, … where its type
-            differs. A text that stands in brackets itself is quoted.
-        group_share: how many of the group's messages have it, 0 to 1.
-        other_share: how many of the messages that it is compared with have it, 0 to 1.
-        score: by how much the share is higher in the group, up to 1, related to all of its
-            messages; a third of it where the shape of the messages may imply the lead.
-        condition: Spark SQL that selects such messages, for ``--where``; empty where SQL cannot
-            say it, or must not because the value is masked.
-        compared_with: whose share *other_share* is, to be read after "of".
-        synonyms: what holds for nearly the same messages (95 % or more of them), at most three.
+        field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
+            ``[]``. ``message_group_id``, ``sender_id``, ``source_arn`` and ``body_bytes`` are the
+            archive's columns.
+        value: the value, masked and shortened. In round brackets if the lead is not a value:
+            ``(missing)`` or ``(present)``, if other messages differ in that, or a type, such as
+            ``(text)``. A text that has such brackets itself is quoted.
+        group_share: share of the group's messages that have it, 0 to 1.
+        other_share: share of the messages that the group is compared with, 0 to 1.
+        score: difference of the shares, related to all messages of the group, at most 1; a third of
+            it if the shape of the messages may imply the lead.
+        condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
+            express it, or if the value is masked.
+        compared_with: the messages of *other_share*, to be read after "of".
+        synonyms: predicates that hold for nearly the same messages (95 % or more), at most three.
     """
 
     field: str

@@ -150,13 +150,14 @@ def leads_among(
     sampled = extracted.where("features IS NOT NULL").select(
         "group_id", "chance", "is_by_shape", "features", "shape"
     )
-    find = partial(_leads, dict(counts), other_rate, masks)
+    find = partial(find_leads_in, dict(counts), other_rate, masks)
     return sampled.repartition(1).mapInArrow(find, from_arrow_schema(_LEADS))
 
 
-def _leads(
-    counts: dict[str, int], other_rate: float, masks: Masks, batches: Iterable[pa.RecordBatch]
+def find_leads_in(
+    counts: Mapping[str, int], other_rate: float, masks: Masks, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Find the leads in all *batches* together; see ``leads_among``."""
     arrived = list(batches)
     if not arrived:
         return
@@ -176,7 +177,7 @@ def _leads(
 
 
 def _sampled_groups(
-    rows: pa.Table, counts: dict[str, int], other_rate: float
+    rows: pa.Table, counts: Mapping[str, int], other_rate: float
 ) -> list[SampledGroup]:
     ids = rows.column("group_id").to_pylist()
     listed = np.array([one if one in counts else _UNLISTED for one in ids])

@@ -125,7 +125,7 @@ def group_findings(
             replay_counts=_replay_counts(tally["replay_count"]),
             body_bytes=_spread(row, "body_bytes"),
             age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
-            leads=tuple(map(_lead, leads_of[group_id])),
+            leads=tuple(map(lead_from_row, leads_of[group_id])),
             samples=_samples(row["shown"], messages),
         )
         findings.append(finding)
@@ -161,7 +161,8 @@ def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -
     return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
 
 
-def _lead(row: Row) -> Lead:
+def lead_from_row(row: Row) -> Lead:
+    """Build a lead from a row of ``feature_extraction.leads_among``."""
     fields = {name: value for name, value in row.items() if name != "group_id"}
     return Lead(**{**fields, "synonyms": tuple(Synonym(**one) for one in row["synonyms"])})
 
