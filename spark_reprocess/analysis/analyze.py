@@ -28,7 +28,6 @@ from spark_reprocess.analysis.groups import (
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import NUMBERING_COLUMNS, REPORTS, write_message_table
 from spark_reprocess.analysis.outputs import (
-    GROUPS_SCHEMA,
     groups_parquet,
     groups_table,
     plan_notes,
@@ -51,8 +50,6 @@ from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.conditions import explained, matching
-
-__all__ = ["GROUPS_SCHEMA", "AnalyzeOptions", "analyze"]
 
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""

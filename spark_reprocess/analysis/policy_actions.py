@@ -3,6 +3,7 @@
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.policy import Policy, Rule, policy_faults, read_policy
@@ -11,15 +12,12 @@ from spark_reprocess.spark.conditions import condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 
 
-def load_policy(
-    spark: SparkSession, location: str, schema: pa.Schema, sha256: str | None = None
-) -> Policy:
+def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it.
 
     Args:
         spark: checks its conditions.
         location: of the file.
-        schema: the columns of groups.
         sha256: the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
@@ -32,17 +30,17 @@ def load_policy(
     except InputError as error:
         raise InputError(f"--policy {error}") from error
     policy = read_policy(text, sha256)
-    check_conditions(spark, policy, schema)
+    check_conditions(spark, policy)
     return policy
 
 
-def check_conditions(spark: SparkSession, policy: Policy, schema: pa.Schema) -> None:
+def check_conditions(spark: SparkSession, policy: Policy) -> None:
     """Check every rule's condition against the columns of groups, before anything is done.
 
     Raises:
         InputError: some are no SQL or name columns that there are not; all are named by line.
     """
-    empty = spark.createDataFrame(schema.empty_table())
+    empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
     faults = []
     for rule in policy.rules:
         try:

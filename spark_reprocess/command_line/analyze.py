@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
@@ -81,7 +81,7 @@ def _make_options(*, masks: list[str], **values: object) -> _Request:
 def _run(request: _Request) -> int:
     spark, options = start_spark(), request.options
     if request.policy:
-        policy = load_policy(spark, request.policy, GROUPS_SCHEMA, request.policy_sha256)
+        policy = load_policy(spark, request.policy, request.policy_sha256)
         options = replace(options, policy=policy)
     print_analysis(analyze(spark, options, progress=progress_here()))
     return DONE

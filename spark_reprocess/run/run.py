@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.analysis.analyze import GROUPS_SCHEMA, AnalyzeOptions, analyze
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
@@ -179,7 +179,7 @@ def run(
 def _policy(spark: SparkSession, options: RunOptions) -> Policy | None:
     if options.policy is None:
         return None
-    return load_policy(spark, options.policy, GROUPS_SCHEMA, options.policy_sha256)
+    return load_policy(spark, options.policy, options.policy_sha256)
 
 
 def _drain_options(options: RunOptions) -> DrainOptions:

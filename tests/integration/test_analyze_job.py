@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlq_replay.context import FailureError
-from spark_reprocess.analysis.analyze import GROUPS_SCHEMA
+from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.message_store import drain_ids, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.findings import format_predicate

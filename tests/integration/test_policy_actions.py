@@ -64,7 +64,7 @@ rules:
 """
 
     with pytest.raises(InputError) as raised:
-        check_conditions(spark, read_policy(text), GROUPS.schema)
+        check_conditions(spark, read_policy(text))
 
     faults = str(raised.value).splitlines()[1:]
     assert [fault.split(":")[0].strip() for fault in faults] == ["line 3", "line 5", "line 8"]
@@ -72,7 +72,7 @@ rules:
 
 
 def test_sound_conditions_pass(spark: "SparkSession") -> None:
-    check_conditions(spark, read_policy(POLICY), GROUPS.schema)
+    check_conditions(spark, read_policy(POLICY))
 
 
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
@@ -85,7 +85,7 @@ def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     columns = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
 
     policy = read_policy(example)
-    check_conditions(spark, policy, GROUPS_SCHEMA)
+    check_conditions(spark, policy)
 
     assert [rule.action for rule in policy.rules] == ["leave", "redrive", "discard"]
     assert columns == set(GROUPS_SCHEMA.names)
@@ -96,7 +96,7 @@ def test_the_shop_window_shows_a_policy_that_is_sound(spark: "SparkSession") -> 
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     [named] = re.findall(r"Spark SQL over (.*?) of a group", text, re.DOTALL)
 
-    check_conditions(spark, read_policy(example), GROUPS_SCHEMA)
+    check_conditions(spark, read_policy(example))
 
     assert set(re.findall(r"`(\w+)`", named)) < set(GROUPS_SCHEMA.names)
 
