@@ -158,9 +158,9 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
         bucket: of each message the number of the time bucket that it was sent in.
 
     Returns:
-        ``group_id, column, value`` (as text, null where a message has none) and ``count``, at most
-        100 values of a column in each group; the columns are ``reason``, ``source``,
-        ``replay_count`` and ``bucket``.
+        ``group_id, column, value, count``, at most 100 values of a column in each group. The
+        columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The value is a text,
+        null for messages that have none.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
@@ -199,9 +199,7 @@ def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 def sampling_rates(counts: Mapping[str, int], totals: Totals) -> tuple[dict[str, float], float]:
     """Return the rate of each of the largest groups, and that of all others.
 
-    Args:
-        counts: messages by group, of the largest groups.
-        totals: of all groups.
+    *counts* has the messages of each of the largest groups.
     """
     mean_bytes = totals.body_bytes / max(totals.messages, 1)
     size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(mean_bytes, 1.0))

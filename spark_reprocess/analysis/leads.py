@@ -88,27 +88,22 @@ class FoundLead:
 def find_leads(sample: Sample, wanted: Iterable[str]) -> dict[str, tuple[FoundLead, ...]]:
     """Return the leads of the groups with ids *wanted*: at most five each, the strongest first.
 
-    Groups with fewer than ``LEAST_GROUP`` messages in the sample have none.
+    Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out.
     """
     groups = {one.group_id: one for one in sample.groups if len(one.messages) >= LEAST_GROUP}
     context = _Context(sample, len(groups))
-    return {
-        one: tuple(_Search(context, groups[one]).leads()) if one in groups else () for one in wanted
-    }
+    return {one: tuple(_Search(context, groups[one]).leads()) for one in wanted if one in groups}
 
 
 class _Context:
-    """What the searches of all groups share.
-
-    Attributes:
-        needed: the evidence, in nats, from which on a difference is significant.
-    """
+    """What the searches of all groups share."""
 
     def __init__(self, sample: Sample, groups: int) -> None:
         self.sample = sample
         self.predicates = Predicates(sample.table)
         self.constant = ConstantFields(sample.table, sample.shapes)
         self.comparisons = Comparisons(sample)
+        # The evidence, in nats, from which on a difference is significant.
         tests = 2 * groups * int(self.predicates.is_predicate.sum())
         self.needed = math.log(max(tests, 1) / ALPHA)
 
@@ -160,7 +155,14 @@ class _Search:
             lead = min(same, key=lambda one: self._plainness(one.number))
             if self._is_unusual(lead) and self._adds_to(lead, chosen):
                 chosen.append(lead)
-                yield self._found(lead, same)
+                yield FoundLead(
+                    self._predicates.predicate(lead.number),
+                    lead.group_share,
+                    lead.other_share,
+                    lead.score,
+                    lead.others.are_alike,
+                    tuple(map(self._predicates.predicate, self._correlated(lead, same))),
+                )
 
     def _comparisons(self) -> Iterator[tuple[Others, Flags, Flags]]:
         """Compare with messages alike, and with all others as far as this makes sense.
@@ -236,8 +238,7 @@ class _Search:
     def _with_same_counts(self, ranked: Ints, theirs: Counts) -> Iterable[list[int]]:
         """Put predicates together that hold for as many messages in the group and elsewhere.
 
-        They nearly always hold for the same messages: an id and a name, or a hundred fields of one
-        object.
+        They nearly always hold for the same messages: an id and a name, or the fields of an object.
         """
         together: dict[tuple[float, float], list[int]] = {}
         for number in map(int, ranked):
@@ -294,8 +295,8 @@ class _Search:
     def _is_significant_given(self, lead: _Candidate, one: _Candidate) -> bool:
         """Return whether the predicate is significant among messages that are alike in the lead.
 
-        Messages with and without the lead are compared apart. If too few others are like most of
-        the group, nothing can be held against the predicate.
+        Messages with and without the lead are compared apart. If there are too few others to
+        compare most of the group with, the predicate counts as significant.
         """
         own, others, weights = self._group.messages, one.others.messages, one.others.weights
         holds, with_lead = self._predicates.holds(one.number), self._predicates.holds(lead.number)
@@ -313,16 +314,6 @@ class _Search:
                     arrays = (np.array([x]) for x in (share, len(mine), other_share, effective))
                     total += float(evidence(*arrays)[0])
         return alone > self._size / 2 or total >= self._context.needed
-
-    def _found(self, lead: _Candidate, same: Sequence[_Candidate]) -> FoundLead:
-        return FoundLead(
-            self._predicates.predicate(lead.number),
-            lead.group_share,
-            lead.other_share,
-            lead.score,
-            lead.others.are_alike,
-            tuple(map(self._predicates.predicate, self._correlated(lead, same))),
-        )
 
     def _correlated(self, lead: _Candidate, same: Sequence[_Candidate]) -> list[int]:
         """Return predicates that hold for nearly the same messages, each about another field."""

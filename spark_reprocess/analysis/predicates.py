@@ -193,9 +193,6 @@ class Predicates:
         self.is_present: Flags = np.concatenate([np.zeros(self._tags, bool), ~nothing, nothing])
         self._magnitudes, self._numbers = _magnitudes(table)
 
-    def __len__(self) -> int:
-        return self._tags + 2 * self._fields
-
     def counts(self, features: Floats, weight: float) -> Counts:
         """Count what holds for messages with these counts of features and this total weight."""
         table = self._table

@@ -36,6 +36,11 @@ def format_synonyms(lead: Lead) -> str:
     return ", ".join(map(format_predicate, lead.synonyms))
 
 
+def first_lead(letters: list[Letter], masks: Masks | None = None) -> Lead:
+    """The first lead of the group with the error A."""
+    return next(group.leads[0] for group in searched(letters, masks) if group.title == "A")
+
+
 def failed(orders_failed: list[dict[str, Any]], error: str | None = "A") -> list[Letter]:
     return [Letter(one, error_type=error) for one in orders_failed]
 
@@ -171,7 +176,7 @@ def test_what_holds_for_the_same_messages_stands_beside_a_lead() -> None:
         of_tenant(60, "hooli", "A") + of_tenant(25, "hooli", "B") + of_tenant(300, "acme", "B")
     )
 
-    (lead,) = [group.leads[0] for group in searched(letters) if group.title == "A"]
+    lead = first_lead(letters)
 
     assert format_predicate(lead) == "body.tenant = hooli"
     assert format_synonyms(lead) == "attribute.account = a-hooli"
@@ -185,9 +190,7 @@ def test_what_holds_for_more_messages_is_no_synonym() -> None:
         for n, one in enumerate(orders(300, chance))
     ]
 
-    (lead,) = [
-        group.leads[0] for group in searched(failed(bad) + failed(fine, "B")) if group.title == "A"
-    ]
+    lead = first_lead(failed(bad) + failed(fine, "B"))
 
     assert format_predicate(lead) == "body.tenant = hooli"
     assert lead.synonyms == ()
@@ -198,11 +201,7 @@ def test_synonyms_are_few_and_none_is_inside_another() -> None:
     extra = {"refund": {f"part_{n}": {"cents": n, "of": [n]} for n in range(40)}, "a": 1, "b": 2}
     bad = [{**one, **extra, "c": {"d": 3}} for one in orders(60, chance)]
 
-    (lead,) = [
-        group.leads[0]
-        for group in searched(failed(bad) + failed(orders(300, chance), "B"))
-        if group.title == "A"
-    ]
+    lead = first_lead(failed(bad) + failed(orders(300, chance), "B"))
 
     fields = [lead.field, *(one.field for one in lead.synonyms)]
     assert len(fields) == 1 + CORRELATED
@@ -233,7 +232,7 @@ def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
     letters += failed(orders(200, chance, coupon="none", campaign="none"), "B")
 
     for masks in (compile_masks(["body.coupon", "body.campaign"]), Masks(shows_values=False)):
-        (group,) = [one for one in searched(letters, masks) if one.title == "A"]
+        group = next(one for one in searched(letters, masks) if one.title == "A")
         assert format_predicate(group.leads[0]) == "body.coupon = ***"
         assert group.leads[0].condition == ""
         assert "body.campaign = ***" in format_synonyms(group.leads[0])

@@ -100,7 +100,7 @@ JSON = st.recursive(
 def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> None:
     predicates, held, messages = predicates_of(bodies)
 
-    assert len(held.holds) == len(held.applies) == len(predicates)
+    assert len(held.holds) == len(held.applies) == len(predicates.is_predicate)
     for predicate in np.flatnonzero(predicates.is_predicate):
         said = predicates.predicate(int(predicate))
         holders = predicates.holds(int(predicate))
