@@ -1,4 +1,4 @@
-"""Formats numbers, shares, durations and times for people. No I/O; all times in UTC."""
+"""Formats numbers, shares, durations and times for people; cuts texts. No I/O; times are UTC."""
 
 from datetime import UTC, datetime
 
@@ -16,6 +16,11 @@ _SIZES = ((1, "B"), (_KIB, "KiB"), (_KIB**2, "MiB"), (_KIB**3, "GiB"))
 def counted(number: int, thing: str) -> str:
     """Format a count: ``1 message``, ``12,480 messages``."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def cut(text: str, characters: int) -> str:
+    """Return at most so many characters of *text*; the last one is an ellipsis if it was cut."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def percent(share: float) -> str:

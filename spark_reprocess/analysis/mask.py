@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from dlq_replay.masks import MASKED, mask_start, mask_text
+from spark_reprocess.figures import cut
 
 __all__ = ["MASKED", "Masks", "compile_masks", "is_secret_key", "shorten"]
 
@@ -127,5 +128,4 @@ _SECRET = frozenset(
 
 def shorten(text: str, characters: int) -> str:
     """Cut *text* to so many characters, on one line, marked where it was cut."""
-    line = " ".join(text.split())
-    return line if len(line) <= characters else f"{line[: characters - 1]}…"
+    return cut(" ".join(text.split()), characters)

@@ -37,6 +37,7 @@ from spark_reprocess.analysis.payload import (
     parse_container,
     unwrap,
 )
+from spark_reprocess.figures import cut
 
 SIGNATURE_VERSION = "v1"
 PARKED_BY_SQS = "parked_by_sqs"
@@ -129,8 +130,7 @@ def signature_of(
 
 def short_title(text: str) -> str:
     """Return *text* on one line, at most 160 printable characters."""
-    line = one_line(text)
-    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
+    return cut(one_line(text), TITLE_CHARACTERS)
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:
@@ -273,7 +273,8 @@ def _whole_words(head: str) -> str:
     shown = head[:_TEXT_CHARACTERS]
     if not _WORD.match(head, _TEXT_CHARACTERS):
         return shown
-    return f"{shown[: -len(cut[0])]}…" if (cut := _LAST_WORD.search(shown)) else shown
+    last = _LAST_WORD.search(shown)
+    return f"{shown[: -len(last[0])]}…" if last else shown
 
 
 def _looks_encoded(head: str) -> bool:

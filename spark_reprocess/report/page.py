@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from spark_reprocess import figures
 from spark_reprocess.findings import Findings, state_of
-from spark_reprocess.report.texts import cut, visible
+from spark_reprocess.report.texts import visible
 from spark_reprocess.report.views import page_view
 
 _HERE = files("spark_reprocess.report")
@@ -80,7 +80,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         counted=figures.counted,
-        cut=cut,
+        cut=figures.cut,
         duration=figures.duration,
         epoch=figures.epoch,
         iso=figures.iso,

@@ -1,4 +1,4 @@
-"""Texts of messages made readable: every character visible, cut to a length, JSON indented. No I/O.
+"""Texts of messages made readable: every character visible, JSON indented. No I/O.
 
 No escaping for HTML: the template engine does that.
 """
@@ -34,11 +34,6 @@ def visible(text: str) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return "".join(_visible(one, before) for before, one in zip(f" {text}", text, strict=False))
-
-
-def cut(text: str, characters: int) -> str:
-    """Return at most so many characters of *text*; the last one is an ellipsis if it was cut."""
-    return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def _visible(one: str, before: str) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 from markupsafe import escape
 
-from spark_reprocess.figures import duration, epoch, moment
+from spark_reprocess.figures import cut, duration, epoch, moment
 from spark_reprocess.findings import Findings, GroupFinding, Sample
 from spark_reprocess.report.commands import action_command, lead_with_option, redrive_command
-from spark_reprocess.report.texts import cut, indented_json, looks_like_json, visible
+from spark_reprocess.report.texts import indented_json, looks_like_json, visible
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.report.texts import cut, visible
+from spark_reprocess.figures import cut
+from spark_reprocess.report.texts import visible
 from tests.findings_builder import HOSTILE_TEXTS
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
