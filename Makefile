@@ -12,8 +12,8 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
-.PHONY: help setup setup-test setup-demo setup-python java chromium demo test test-all lint format types build validate sam-local \
-	doctor pause resume spark-package check bench soak lock clean
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
+	wheel spark-package check bench soak lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +57,10 @@ sam-local: setup build ## Invoke the built function with events/ in a container 
 	@$(if $(ENGINE),,scripts/ensure-docker.sh)
 	@$(BIN)/python -m demo.sam_local $(if $(ENGINE),--engine $(ENGINE)) $(EVENT)
 
-doctor pause resume: setup-python ## Check a deployed stack, or turn its replay off and on [STACK=name]
-	@$(BIN)/python -m dlq_cli.stack $@ $(STACK)
+wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
+	@rm -f dist/sqs_dlq_replay-*.whl
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@echo "pip install 'dist/$$(cd dist && echo sqs_dlq_replay-*.whl)[spark]'"
 
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist
@@ -71,8 +73,6 @@ setup: setup-test chromium ## Make .venv with everything that tests need; find o
 setup-test: $(VENV)/.dev java
 
 setup-demo: $(VENV)/.demo java
-
-setup-python: $(VENV)/.demo
 
 java:
 	@scripts/ensure-java.sh

@@ -1,9 +1,11 @@
-"""Programs for operators. They run on an operator's machine, never in a Lambda or on Spark.
+"""The ``dlq`` command.
 
-============  ==================================================================
-``simulate``  what a policy does in an outage: ``python -m dlq_cli.simulate``
-``stack``     check, pause or resume a deployed stack: ``python -m dlq_cli.stack``
-============  ==================================================================
-
-No function, layer or Spark job imports this package.
+=================  ==========================================================================
+``__main__``       the entry: chooses the verb, fills in the stack's values, runs it
+``catalogue``      all verbs, in the groups of ``dlq --help``, and what they need
+``stack_values``   queue URLs, archive, table and job from a stack's outputs
+``verbs/``         a module for each verb that is not the Spark job's
+``stack/``         what ``doctor`` examines and ``pause`` switches
+``simulate/``      what ``simulate`` computes
+=================  ==========================================================================
 """

@@ -1,4 +1,4 @@
-"""What a policy does in an outage: ``python -m dlq_cli.simulate --help``.
+"""What a policy does in an outage: ``dlq simulate --help``.
 
 ``dlq_replay.decision`` makes the decisions on copies that ``dlq_replay.outgoing`` writes, so the
 simulation cannot disagree with the Lambda. It needs the standard library and the core alone.

@@ -1,7 +1,7 @@
-"""The command line's arguments, turned into a scenario and a form of answer."""
+"""The arguments of ``simulate``, and the scenario and form of answer that they ask for."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,28 +18,28 @@ from dlq_cli.simulate.scenario import (
 )
 from dlq_replay.settings import BACKOFF_CAP_RANGE, BACKOFF_RATE_RANGE, MAX_ATTEMPTS_RANGE
 
-_ABOUT = """\
+ABOUT = """\
 What would this policy do in an outage? Tells how many messages recover by themselves, how many are
 parked, when the last one is through, what the consumer has to bear meanwhile, and what it costs.
 The answer is computed with the rules of the replay function itself."""
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
 
   the template's defaults, in an outage of an hour:
-    python -m dlq_cli.simulate --outage 1h --rate 50
+    dlq simulate --outage 1h --rate 50
 
   how many replays an outage of four hours needs:
-    python -m dlq_cli.simulate --outage 4h --rate 50 --find
+    dlq simulate --outage 4h --rate 50 --find
 
   why jitter: 10,000 messages that failed together come back together, or spread out
-    python -m dlq_cli.simulate --outage 10m --rate 1 --burst 10000
+    dlq simulate --outage 10m --rate 1 --burst 10000
 
   a consumer that can do little more than its daily work:
-    python -m dlq_cli.simulate --outage 1h --rate 50 --capacity 60
+    dlq simulate --outage 1h --rate 50 --capacity 60
 
   a consumer that fails at once and for good with each copy (worst case for the waits):
-    python -m dlq_cli.simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
+    dlq simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
 
 what is assumed: all tries fail during the outage and none after it. Numbers are averages; a run of
 few messages varies around them. Time passes in steps of 1 s, of more for outages above an hour and
@@ -47,7 +47,7 @@ a half; each wait is off by half a step at most. The time that a try takes, and 
 which Lambda collects a batch, are left out. A queue hides 120,000 copies at most: beyond that the
 consumer gets no more, as with SQS.
 
-durations: 90, 30s, 15m, 1h30m, 2d. exit codes: 0 done; 2 bad arguments"""
+durations: 90, 30s, 15m, 1h30m, 2d"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +64,27 @@ class Arguments:
     is_search: bool
 
 
-def parse(argv: Sequence[str] | None) -> Arguments:
-    """Read *argv*; like argparse, exit with 2 on a fault and 0 after help."""
-    parser = _parser()
-    values = parser.parse_args(argv)
-    try:
-        scenario = Scenario(
-            outage_seconds=values.outage,
-            arrivals_per_second=values.rate,
-            burst_count=values.burst,
-            policy=policy_of(values.max_attempts, values.backoff_rate, values.cap),
-            visibility_timeout_seconds=values.visibility_timeout,
-            max_receive_count=values.max_receive_count,
-            capacity_per_second=values.capacity,
-            message_bytes=values.message_bytes,
-        )
-    except ValueError as error:
-        parser.error(str(error))
+def arguments_of(values: argparse.Namespace) -> Arguments:
+    """Return what the *values* of ``add_arguments`` ask for.
+
+    Raises:
+        ValueError: they do not go together; the message names the rule.
+    """
+    scenario = Scenario(
+        outage_seconds=values.outage,
+        arrivals_per_second=values.rate,
+        burst_count=values.burst,
+        policy=policy_of(values.max_attempts, values.backoff_rate, values.cap),
+        visibility_timeout_seconds=values.visibility_timeout,
+        max_receive_count=values.max_receive_count,
+        capacity_per_second=values.capacity,
+        message_bytes=values.message_bytes,
+    )
     return Arguments(scenario, values.form, values.find)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m dlq_cli.simulate",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the simulation."""
     _add_outage(parser.add_argument_group("the outage"))
     _add_policy(parser.add_argument_group("the policy, by the template's parameters"))
     _add_main(parser.add_argument_group("the main queue and its consumer"))
@@ -113,7 +106,6 @@ def _parser() -> argparse.ArgumentParser:
         help="tables of cost and quotas",
     )
     parser.set_defaults(form="text")
-    return parser
 
 
 def _add_outage(group: argparse._ArgumentGroup) -> None:

@@ -1,6 +1,6 @@
 """A live installation from the outside: examine it, pause it, resume it.
 
-``python -m dlq_cli.stack doctor|pause|resume STACK``.
+``dlq doctor``, ``dlq pause`` and ``dlq resume``.
 
 ==============  ==================================================================
 ``facts``       what was found, as values; a fact that could not be had is None

@@ -124,8 +124,8 @@ class Installation:
         triggers: the function's event source mappings and pipes.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        most_attributes: the most attributes of the producer's own that a message of the look had,
-            None where nobody looked or nothing was there.
+        most_attributes: the most attributes of the producer's own that a message of the peek had,
+            None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
     """
 

@@ -178,7 +178,7 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
         yield _risk(
             of.function_name,
             f"replay is paused: {states}",
-            "python -m dlq_cli.stack resume STACK",
+            "dlq resume --stack NAME",
         )
     for trigger in of.triggers:
         if trigger.source_arn != of.dlq.arn:

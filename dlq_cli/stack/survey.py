@@ -1,4 +1,4 @@
-"""Asks AWS for the facts of an installation. Reads only, but for a look at parked messages."""
+"""Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,43 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack_values import read_stack
 from dlq_replay.context import CONTEXT_ATTRIBUTE
-from dlq_replay.errors import DlqReplayError, QueueError, SettingsError
+from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, describe
+from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_FUNCTION_OUTPUT = "ReplayFunctionArn"
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
-LOOK_MESSAGES = 10
+PEEK_MESSAGES = 10
 _NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
 
 Fact = TypeVar("Fact")
-
-
-class SurveyError(DlqReplayError):
-    """The stack or its function cannot be found, so there is nothing to examine."""
-
-
-def function_arn(session: "Session", stack: str) -> str:
-    """Return the ARN of the stack's replay function.
-
-    Raises:
-        SurveyError: there is no such stack, or it may not be asked, or it has no such function.
-    """
-    try:
-        answer = session.client("cloudformation").describe_stacks(StackName=stack)
-    except (ClientError, BotoCoreError) as error:
-        raise SurveyError(f"stack {stack}: {describe(error)}; check name and Region") from error
-    outputs = answer["Stacks"][0].get("Outputs", [])
-    found = [one["OutputValue"] for one in outputs if one.get("OutputKey") == _FUNCTION_OUTPUT]
-    if not found:
-        raise SurveyError(f"stack {stack}: has no output {_FUNCTION_OUTPUT}; is it this product's?")
-    return str(found[0])
 
 
 def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
@@ -54,19 +34,19 @@ def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
         yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
 
 
-def survey(session: "Session", stack: str, *, look: bool) -> Installation:
+def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
     """Gather what can be had; what cannot is in ``unknown``.
 
     Args:
         session: whose credentials and Region are used.
         stack: the stack's name.
-        look: whether to receive up to 10 messages of the parked queue, and give them back at once,
+        peek: whether to receive up to 10 messages of the parked queue, and give them back at once,
             to see how many attributes they have.
 
     Raises:
-        SurveyError: the stack, its function, its settings or one of its queues cannot be read.
+        InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
-    return _Survey(session, function_arn(session, stack)).installation(look=look)
+    return _Survey(session, read_stack(session, stack).function_arn).installation(peek=peek)
 
 
 @dataclass(slots=True)
@@ -75,7 +55,7 @@ class _Survey:
     function: str
     unknown: list[str] = field(default_factory=list)
 
-    def installation(self, *, look: bool) -> Installation:
+    def installation(self, *, peek: bool) -> Installation:
         configuration = self._configuration()
         settings = self._settings(configuration)
         main, dlq, parked = (
@@ -106,7 +86,7 @@ class _Survey:
                 "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
             ),
             has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
-            most_attributes=self._try("a look", lambda: self._look(parked), None) if look else None,
+            most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
             unknown=tuple(self.unknown),
         )
 
@@ -128,13 +108,13 @@ class _Survey:
         try:
             return ReplaySettings.from_env(variables)
         except SettingsError as error:
-            raise SurveyError(f"function {self.function}: {error}") from error
+            raise InputError(f"function {self.function}: {error}") from error
 
     def _queue(self, role: str, url: str) -> QueueFacts:
         try:
             return QueueFacts(role, url, SqsQueue(self.session.client("sqs"), url).describe())
         except QueueError as error:
-            raise SurveyError(f"{role} queue: {error}") from error
+            raise InputError(f"{role} queue: {error}") from error
 
     def _mappings(self) -> tuple[TriggerFacts, ...]:
         pages = self.session.client("lambda").get_paginator("list_event_source_mappings")
@@ -211,10 +191,10 @@ class _Survey:
             return False
         return True
 
-    def _look(self, parked: QueueFacts) -> int | None:
+    def _peek(self, parked: QueueFacts) -> int | None:
         queue = SqsQueue(self.session.client("sqs"), parked.url)
         received = queue.receive(
-            max_messages=LOOK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
+            max_messages=PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
         )
         messages = [one for one in received if isinstance(one, Message)]
         queue.change_visibility([(one, 0) for one in messages])
@@ -233,4 +213,4 @@ def _required(what: str) -> Iterator[None]:
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise SurveyError(f"{what}: {describe(error)}") from error
+        raise InputError(f"{what}: {describe(error)}") from error

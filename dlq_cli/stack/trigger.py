@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.stack.survey import SurveyError, function_arn, pipes_to
+from dlq_cli.stack.survey import pipes_to
+from dlq_cli.stack_values import read_stack
 from dlq_replay.sqs import describe
+from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_LOOKS = 60
-_LOOK_EVERY_SECONDS = 2.0
+_CHECKS = 60
+_CHECK_EVERY_SECONDS = 2.0
 _ON = {"Enabled", "RUNNING"}
 _OFF = {"Disabled", "STOPPED"}
 
@@ -67,7 +69,7 @@ class _Pipe:
 
 def switch(
     session: "Session", stack: str, *, on: bool, sleep: Callable[[float], object] = time.sleep
-) -> list[str]:
+) -> dict[str, str]:
     """Turn off all that feeds the stack's function, or turn on what should; wait until it is so.
 
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
@@ -76,23 +78,23 @@ def switch(
     changes a trigger turns it as its parameters say.
 
     Returns:
-        A line for each trigger with its state.
+        The state of each trigger, as AWS writes it, by the trigger's name.
 
     Raises:
-        SurveyError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
+        InputError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
             longer than two minutes; then a repeat waits on.
     """
-    arn = function_arn(session, stack)
+    arn = read_stack(session, stack).function_arn
     try:
         mappings, pipes = list(_mappings(session, arn)), list(_pipes(session, arn))
         triggers = (pipes or mappings) if on else [*mappings, *pipes]
         if not triggers:
-            raise SurveyError(f"stack {stack}: nothing feeds its function; deploy it again")
+            raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
         for trigger in triggers:
             trigger.turn(on=on)
-        return [f"{one.name}: {_settled(one, _ON if on else _OFF, sleep)}" for one in triggers]
+        return {one.name: _settled(one, _ON if on else _OFF, sleep) for one in triggers}
     except (ClientError, BotoCoreError) as error:
-        raise SurveyError(f"stack {stack}: {describe(error)}") from error
+        raise InputError(f"stack {stack}: {describe(error)}") from error
 
 
 def _mappings(session: "Session", arn: str) -> Iterator[Trigger]:
@@ -108,8 +110,8 @@ def _pipes(session: "Session", arn: str) -> Iterator[Trigger]:
 
 
 def _settled(trigger: Trigger, wanted: set[str], sleep: Callable[[float], object]) -> str:
-    for _ in range(_LOOKS):
+    for _ in range(_CHECKS):
         if (state := trigger.state()) in wanted:
             return state
-        sleep(_LOOK_EVERY_SECONDS)
-    raise SurveyError(f"{trigger.name} is still {state}; run the same command again to wait on")
+        sleep(_CHECK_EVERY_SECONDS)
+    raise InputError(f"{trigger.name} is still {state}; run the same command again to wait on")

@@ -46,6 +46,15 @@ class Archive(Protocol):
             ArchiveError: it cannot be written.
         """
 
+    def replace(self, path: str, old: bytes, new: bytes) -> bool:
+        """Write *new* durably in place of *old*; return whether the file was still *old*.
+
+        Of several callers at once that know the same *old*, exactly one gets True.
+
+        Raises:
+            ArchiveError: it cannot be written, or S3 does not say whether it was.
+        """
+
     def read(self, path: str) -> bytes | None:
         """Return a file's content, None where there is none.
 

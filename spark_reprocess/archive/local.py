@@ -1,6 +1,7 @@
 """An archive in a folder on local disk."""
 
 import errno
+import fcntl
 import os
 import tempfile
 import time
@@ -55,6 +56,20 @@ class LocalArchive:
             temporary = _write_temporary(target.parent, content)
             temporary.replace(target)
             _sync_folder(target.parent)
+
+    def replace(self, path: str, old: bytes, new: bytes) -> bool:
+        """See ``Archive``. The kernel releases the folder's lock when a holder dies."""
+        target = self._path(path)
+        with _explained(self.root, f"cannot write {path}"):
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if self.read(path) != old:
+                    return False
+                self.write(path, new)
+            finally:
+                os.close(descriptor)
+            return True
 
     def read(self, path: str) -> bytes | None:
         """See ``Archive``."""

@@ -123,6 +123,30 @@ class S3Archive:
                 ) from error
             return True
 
+    def replace(self, path: str, old: bytes, new: bytes) -> bool:
+        """See ``Archive``. A PUT on condition that the object is still the version that was read.
+
+        botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
+        """
+        mark = secrets.token_hex(16)
+        with self._explained("write", path):
+            found = self._get_with_tag(path)
+            if found is None or found[0] != old:
+                return False
+            try:
+                self._s3().put_object(
+                    Bucket=self.bucket,
+                    Key=self._key(path),
+                    Body=new,
+                    IfMatch=found[1],
+                    Metadata={_WRITER: mark},
+                )
+            except ClientError as error:
+                if _is_conflict(error) or _status(error) == HTTPStatus.PRECONDITION_FAILED:
+                    return self._mark_at(path) == mark
+                raise
+            return True
+
     def write(self, path: str, content: bytes) -> None:
         """See ``Archive``. One PUT."""
         with self._explained("write", path):
@@ -208,12 +232,16 @@ class S3Archive:
         )
 
     def _get(self, path: str) -> bytes | None:
+        found = self._get_with_tag(path)
+        return None if found is None else found[0]
+
+    def _get_with_tag(self, path: str) -> tuple[bytes, str] | None:
         client = self._s3()
         try:
             answer = client.get_object(Bucket=self.bucket, Key=self._key(path))
         except client.exceptions.NoSuchKey:
             return None
-        return answer["Body"].read()
+        return answer["Body"].read(), answer["ETag"]
 
     def _mark_at(self, path: str) -> str | None:
         answer = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))

@@ -1,7 +1,6 @@
 """``analyze``: archive to report and plan."""
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,9 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_line, print_table
-from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.findings import Findings, GroupFinding, format_lead, format_predicate
@@ -124,11 +124,7 @@ def print_analysis(findings: Findings) -> None:
         more = counted(groups - len(shown), "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; {where}")
     print_line(f"report: {folder}/report.html")
-    print_line(f"next: edit the actions in {findings.plan_path}, then make a dry run:")
-    print_line(
-        f"  {PROGRAM} redrive --archive {shlex.quote(findings.archive)} "
-        f"--plan {shlex.quote(findings.plan_path)} --main-queue-url URL"
-    )
+    print_line(f"next: {suggestion('groups', findings.archive)}, which says how to go on")
 
 
 def _counts(group: GroupFinding) -> tuple[object, ...]:
@@ -163,4 +159,4 @@ def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> 
     return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
 
 
-VERB = Verb("analyze", "archive to report and plan", _ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -122,6 +122,16 @@ def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str)
     )
 
 
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add ``--plan``."""
+    parser.add_argument(
+        "--plan",
+        metavar="FILE|ID",
+        help="the plan.yaml that analyze wrote, or the id of its report (default: that of the "
+        "archive's newest report)",
+    )
+
+
 def add_policy_sha256(parser: argparse.ArgumentParser) -> None:
     """Add ``--policy-sha256``."""
     parser.add_argument(

@@ -1,71 +1,62 @@
-"""The command line: reads a verb and its options, runs it, and returns the exit code."""
+"""The command line of the job: reads a verb and its options, runs it, returns the exit code.
+
+``python -m spark_reprocess VERB`` and ``spark-submit`` call ``main``. The ``dlq`` command uses the
+parts: it adds verbs of its own, and values from a stack's outputs.
+"""
 
 import argparse
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from pyspark.errors import PythonException
-
-from spark_reprocess.command_line import (
-    analyze,
-    drain,
-    erase,
-    export,
-    redrive,
-    restore,
-    run,
-    show,
-    status,
-)
 from spark_reprocess.command_line.terminal import print_error
-from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, PROGRAM, SPARK_FAILED, Verb
+from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Verb
 from spark_reprocess.errors import JobError
-from spark_reprocess.spark.failures import (
-    SPARK_FAILURES,
-    archive_fault_of,
-    condition_of,
-    sentence_of,
-)
-from spark_reprocess.spark.interrupts import CANCELLED
 
-VERBS = (
-    drain.VERB,
-    analyze.VERB,
-    redrive.VERB,
-    run.VERB,
-    restore.VERB,
-    erase.VERB,
-    status.VERB,
-    show.VERB,
-    export.VERB,
-)
-"""In the order of ``--help``."""
+VERBS = {
+    "drain": "parked queue to archive",
+    "analyze": "archive to report and plan",
+    "groups": "groups of the newest report, and what is decided about each",
+    "decide": "set the action of a group in the plan",
+    "redrive": "plan to queue (dry run by default)",
+    "run": "drain, analyze, apply a policy, redrive",
+    "restore": "archive to parked queue (dry run by default)",
+    "erase": "messages out of the archive (dry run by default)",
+    "status": "counts of messages, by state",
+    "show": "what happened to one message",
+    "export": "the messages of a group as JSON lines, unmasked",
+}
+"""Every verb, in the order of ``--help``, and its line there."""
 
 _ABOUT = """\
 Archives the messages of a parked queue, groups them by failure, and sends the right ones back.
-The first three verbs are the steps, in this order."""
+The first verbs are the steps, in this order."""
 
 _PLACE = "the archive: s3://BUCKET/PREFIX, or a folder, which on a cluster all machines must share"
 
-_EXAMPLES = """\
+SETTINGS = """\
+Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
+
+exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by
+the canary; 4 some messages could not be sent; 130 interrupted"""
+
+_EXAMPLES = f"""\
 example, from a full parked queue to messages that are back in the main queue:
 
   python -m spark_reprocess drain --archive ./archive \\
       --parked-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders-parked
   python -m spark_reprocess analyze --archive ./archive
-  # edit the actions in the plan.yaml that it names, then make a dry run:
-  python -m spark_reprocess redrive --archive ./archive --plan ./archive/reports/ID/plan.yaml \\
+  python -m spark_reprocess decide --archive ./archive g-53cb1ad25b redrive
+  python -m spark_reprocess redrive --archive ./archive \\
       --main-queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/orders
   # and send:
   python -m spark_reprocess redrive ... --execute --reason "address service is back"
 
 The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ... VERB.
-Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
-
-exit codes: 0 done; 1 Spark failed; 2 bad arguments or input; 3 stopped by the canary; 4 some
-messages could not be sent; 130 interrupted"""
+{SETTINGS}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,74 +80,91 @@ def main(argv: Sequence[str]) -> int:
         The exit code: 0 done; 2 bad arguments or input, or a drain that an error stopped; 3 stopped
         by the canary; 4 some messages could not be sent; 1 Spark itself failed; 130 interrupted.
     """
+    return exit_code_of(lambda: parse(list(argv)).run())
+
+
+def exit_code_of(call: Callable[[], int]) -> int:
+    """Return what *call* returns; print an error that ends it, and return its exit code instead."""
     # boto's debug lines hold whole requests, bodies included.
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        return parse(list(argv)).run()
+        return _with_spark_failures(call)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
         print_error(str(error))
         return BAD_INPUT
-    except PythonException as error:
-        fault = archive_fault_of(error)
-        if fault is None:
-            # A bug in code that runs on a worker: the traceback is needed to find it.
-            raise
-        print_error(str(fault))
-        return BAD_INPUT
-    except SPARK_FAILURES as error:
-        return _report_spark_failure(error)
     except KeyboardInterrupt:
-        return _report_interrupt()
+        print_error("interrupted; nothing is lost, run the same command again")
+        return INTERRUPTED
+
+
+def _with_spark_failures(call: Callable[[], int]) -> int:
+    try:
+        return call()
+    except JobError:
+        raise
+    except Exception as error:
+        # Some verbs need no Spark, and it may not be installed.
+        if "pyspark" not in sys.modules:
+            raise
+        from spark_reprocess.command_line.spark_session import report_failure  # noqa: PLC0415
+
+        return report_failure(error)
 
 
 def parse(argv: list[str]) -> Command:
     """Read *argv*. As argparse does, exit with 2 on a fault and with 0 after help."""
-    values = vars(_parser().parse_args(argv))
-    verb: Verb = values.pop("verb")
-    return Command(verb, verb.make_options(**values))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=PROGRAM,
+        prog="python -m spark_reprocess",
         description=_ABOUT,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in VERBS:
-        _add_verb(verbs, verb)
-    return parser
+    for name, line in VERBS.items():
+        one = verbs.add_parser(
+            name,
+            help=line,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if argv[:1] == [name]:
+            fill(one, load(name))
+    return command_of(parser.parse_args(argv))
 
 
-def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", verb: Verb) -> None:
-    parser = verbs.add_parser(
-        verb.name,
-        help=verb.line,
-        description=verb.about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
+def load(name: str) -> Verb:
+    """Return a verb of ``VERBS``. Imports its module, and with it pyspark if the verb needs it.
+
+    Raises:
+        ModuleNotFoundError: pyspark is not installed, and the verb needs it.
+    """
+    verb: Verb = import_module(f"spark_reprocess.command_line.{name}").VERB
+    return verb
+
+
+def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    """Give *parser* the description and the arguments of *verb*."""
+    parser.description = verb.about
+    add_archive(parser)
     verb.add_arguments(parser)
     parser.set_defaults(verb=verb)
 
 
-def _report_spark_failure(error: BaseException) -> int:
-    condition = condition_of(error)
-    if condition == CANCELLED:
-        return _report_interrupt()
-    print_error(
-        f"Spark failed: {condition or sentence_of(error)}; nothing is lost, run the same command "
-        "again"
-    )
-    return SPARK_FAILED
+def add_archive(parser: argparse.ArgumentParser) -> None:
+    """Add ``--archive``, which every verb of the job has."""
+    parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
 
 
-def _report_interrupt() -> int:
-    print_error("interrupted; nothing is lost, run the same command again")
-    return INTERRUPTED
+def command_of(arguments: argparse.Namespace) -> Command:
+    """Return the command in the *arguments* that a parser has read which ``fill`` has filled.
+
+    Raises:
+        JobError: they do not go together.
+    """
+    values = vars(arguments)
+    verb: Verb = values.pop("verb")
+    return Command(verb, verb.make_options(**values))

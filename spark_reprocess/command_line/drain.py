@@ -1,19 +1,12 @@
 """``drain``: parked queue to archive."""
 
 import argparse
-import shlex
 
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.arguments import positive_number, whole_number
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_error, print_line, print_table
-from spark_reprocess.command_line.verb import (
-    BAD_INPUT,
-    DONE,
-    PROGRAM,
-    Verb,
-    progress_here,
-    start_spark,
-)
+from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.figures import counted, duration, rate
 
@@ -81,7 +74,7 @@ def print_drain(summary: DrainSummary) -> None:
     if summary.rest and summary.rest.total:
         print_line(_format_rest(summary.rest))
     if summary.archived:
-        print_line(f"next: {PROGRAM} analyze --archive {shlex.quote(summary.archive)}")
+        print_line(f"next: {suggestion('analyze', summary.archive)}")
 
 
 def _format_rest(rest: QueueCounts) -> str:
@@ -93,4 +86,4 @@ def _format_rest(rest: QueueCounts) -> str:
     )
 
 
-VERB = Verb("drain", "parked queue to archive", _ABOUT, _add_arguments, DrainOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, DrainOptions, _run)

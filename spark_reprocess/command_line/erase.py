@@ -4,8 +4,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from spark_reprocess.command_line.arguments import WHERE, add_execution
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_line, print_table
-from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.figures import counted
 
@@ -96,11 +97,4 @@ def print_erase(summary: EraseSummary) -> None:
     )
 
 
-VERB = Verb(
-    "erase",
-    "messages out of the archive (dry run by default)",
-    _ABOUT,
-    _add_arguments,
-    _make_options,
-    _run,
-)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

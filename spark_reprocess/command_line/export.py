@@ -5,8 +5,9 @@ import os
 import sys
 
 from spark_reprocess.command_line.arguments import whole_number
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_error, print_line
-from spark_reprocess.command_line.verb import DONE, Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.figures import counted
 from spark_reprocess.inspect.export import STANDARD_OUTPUT, ExportOptions, ExportSummary, export
 from spark_reprocess.progress import silent
@@ -64,11 +65,4 @@ def print_export(summary: ExportSummary) -> None:
         show(f"{counted(summary.missing, 'message')} not in the archive any more, e.g. erased")
 
 
-VERB = Verb(
-    "export",
-    "the messages of a group as JSON lines, unmasked",
-    _ABOUT,
-    _add_arguments,
-    ExportOptions,
-    _run,
-)
+VERB = Verb(_ABOUT, _add_arguments, ExportOptions, _run)

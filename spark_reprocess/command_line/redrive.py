@@ -23,6 +23,7 @@ from spark_reprocess.command_line.canary import (
     stopped_sentence,
     take_canary,
 )
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_diff, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import (
     DONE,
@@ -31,7 +32,6 @@ from spark_reprocess.command_line.verb import (
     STOPPED_BY_CANARY,
     Verb,
     progress_here,
-    start_spark,
 )
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
@@ -279,11 +279,4 @@ def problem_sentence(problem: Problem, sentences: Mapping[str, str] | None = Non
     return f"{problem.count:,} {sentence}{detail}{ids}"
 
 
-VERB = Verb(
-    "redrive",
-    "plan to queue (dry run by default)",
-    _ABOUT,
-    _add_arguments,
-    _make_options,
-    _run,
-)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -12,8 +12,9 @@ from spark_reprocess.command_line.arguments import (
     whole_number,
 )
 from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_line, print_table
-from spark_reprocess.command_line.verb import Verb, progress_here, start_spark
+from spark_reprocess.command_line.verb import Verb, progress_here
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.restore.restore import RestoreOptions, restore
 
@@ -103,11 +104,4 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
     return {**work, **{name: words for name, words in others.items() if summary.count(*words)}}
 
 
-VERB = Verb(
-    "restore",
-    "archive to parked queue (dry run by default)",
-    _ABOUT,
-    _add_arguments,
-    _make_options,
-    _run,
-)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

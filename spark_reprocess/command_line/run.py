@@ -28,6 +28,7 @@ from spark_reprocess.command_line.arguments import (
 from spark_reprocess.command_line.canary import add_canary, take_canary
 from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
+from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -36,7 +37,6 @@ from spark_reprocess.command_line.verb import (
     STOPPED_BY_CANARY,
     Verb,
     progress_here,
-    start_spark,
 )
 from spark_reprocess.run.run import RunOptions, RunSummary, Undecided, run
 
@@ -220,6 +220,4 @@ def _format_undecided(undecided: Undecided) -> str:
     return f"{undecided.messages:,} are undecided, the oldest for {hours:,.1f} h"
 
 
-VERB = Verb(
-    "run", "drain, analyze, apply a policy, redrive", _ABOUT, _add_arguments, _make_options, _run
-)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -1,7 +1,6 @@
 """``show``: what happened to one message. Bodies are printed only where the user asks for them."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -9,7 +8,12 @@ from datetime import datetime
 
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
-from spark_reprocess.command_line.terminal import print_fields, print_heading, print_line
+from spark_reprocess.command_line.terminal import (
+    print_fields,
+    print_heading,
+    print_json,
+    print_line,
+)
 from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.figures import counted, second
 from spark_reprocess.inspect.show import (
@@ -51,7 +55,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: ShowOptions) -> int:
     history = show(options)
     if options.as_json:
-        print_line(history_json(history))
+        print_json(asdict(history))
     else:
         print_history(history)
     return DONE
@@ -78,11 +82,6 @@ def print_history(history: DeadLetterHistory) -> None:
         for entry in copy.entries:
             print_heading(f"  {_format_time(entry.claimed_at)}  {_format_outcome(entry)}")
             print_fields([*_entry_fields(entry)], indent="    ")
-
-
-def history_json(history: DeadLetterHistory) -> str:
-    """Format a history as JSON: the fields of ``DeadLetterHistory``, times in ISO 8601."""
-    return json.dumps({"version": 1, **asdict(history)}, indent=1, default=datetime.isoformat)
 
 
 def _fields(copy: ArchivedCopy) -> Fields:
@@ -141,4 +140,4 @@ def _format_time(time: str) -> str:
     return second(datetime.fromisoformat(time)) if time else ""
 
 
-VERB = Verb("show", "what happened to one message", _ABOUT, _add_arguments, ShowOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, ShowOptions, _run)

@@ -1,16 +1,14 @@
 """``status``: counts of messages in the archive and in the parked queue."""
 
 import argparse
-import json
-import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
-from spark_reprocess.command_line.terminal import print_line, print_table
-from spark_reprocess.command_line.verb import DONE, PROGRAM, Verb, progress_here, start_spark
+from spark_reprocess.command_line.spark_session import start_spark
+from spark_reprocess.command_line.terminal import print_json, print_line, print_table
+from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.figures import duration, minute
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
@@ -31,7 +29,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: StatusOptions) -> int:
     found = status(start_spark(), options, progress=progress_here())
     if options.as_json:
-        print_line(status_json(found))
+        print_json(asdict(found))
     else:
         print_status(found)
     return DONE
@@ -73,11 +71,6 @@ def print_status(status: ArchiveStatus) -> None:
         print_line(line)
 
 
-def status_json(status: ArchiveStatus) -> str:
-    """Format a status as JSON: the fields of ``ArchiveStatus``, times in ISO 8601."""
-    return json.dumps({"version": 1, **asdict(status)}, indent=1, default=datetime.isoformat)
-
-
 def _print_drains(status: ArchiveStatus) -> None:
     if status.drains:
         print_table(
@@ -105,7 +98,6 @@ def _print_left_out(count: int, what: str) -> None:
 
 
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:
-    place = shlex.quote(status.archive)
     for state, advice in (
         (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
         (Disposition.BUSY, "a run claimed them and may still be sending"),
@@ -114,11 +106,12 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
         if examples:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
-            yield f"  details of one: {PROGRAM} show --archive {place} {examples[0]}"
+            yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
     if status.queue and status.queue.visible:
-        yield f"next: {PROGRAM} drain --archive {place} --parked-queue-url URL"
+        url = () if STACK.get() else ("--parked-queue-url", "URL")
+        yield f"next: {suggestion('drain', status.archive, *url)}"
     elif status.count(UNDECIDED):
-        yield f"next: {PROGRAM} analyze --archive {place}"
+        yield f"next: {suggestion('analyze', status.archive)}"
 
 
-VERB = Verb("status", "counts of messages, by state", _ABOUT, _add_arguments, StatusOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)

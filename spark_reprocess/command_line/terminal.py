@@ -3,8 +3,10 @@
 On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 """
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TextIO
 
 from rich import box
@@ -22,7 +24,7 @@ def print_line(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print a line to standard error."""
-    _print_to(f"spark_reprocess: {text}", sys.stderr)
+    _print_to(f"dlq: {text}", sys.stderr)
 
 
 def escape_unprintable(text: str) -> str:
@@ -35,12 +37,31 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
+def print_json(answer: Mapping[str, object]) -> None:
+    """Print an answer as one JSON object; times in ISO 8601.
+
+    Its ``version`` is 1. It grows only when a field goes or changes its meaning, so a program that
+    ignores unknown fields can rely on it.
+    """
+    print_line(json.dumps({"version": 1, **answer}, indent=1, default=_json_value))
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def print_parts(*parts: tuple[str, str]) -> None:
+    """Print texts in one line, each in its rich style on a terminal."""
+    if sys.stdout.isatty():
+        line = Text.assemble(*((escape_unprintable(text), style) for text, style in parts))
+        Console(file=sys.stdout).print(line, soft_wrap=True)
+    else:
+        print_line("".join(text for text, _ in parts))
+
+
 def print_heading(text: str) -> None:
     """Print the heading of a part of the answer."""
-    if sys.stdout.isatty():
-        Console(file=sys.stdout).print(Text(escape_unprintable(text), style="bold"), soft_wrap=True)
-    else:
-        print_line(text)
+    print_parts((text, "bold"))
 
 
 def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:

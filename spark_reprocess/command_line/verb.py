@@ -1,25 +1,26 @@
-"""What a verb of the command line consists of, its exit codes, and how it starts Spark.
+"""What a verb of the command line consists of, and its exit codes.
 
 Each verb has a module beside this one, which defines it as ``VERB``; ``cli`` lists them.
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from spark_reprocess.progress import Progress, in_lines, on_terminal
 
-from spark_reprocess.progress import Progress, in_lines, on_terminal, silent
-from spark_reprocess.spark.interrupts import cancel_jobs_on_interrupt
-from spark_reprocess.spark.session import get_session
-
-PROGRAM = "python -m spark_reprocess"
+PROGRAM = "dlq"
 """What a user types before the verb."""
 
+STACK: ContextVar[str | None] = ContextVar("stack", default=None)
+"""The stack whose values the command was given, for the commands that an answer suggests."""
+
 DONE = 0
-SPARK_FAILED = 1
+CHECK_FAILED = SPARK_FAILED = 1
 BAD_INPUT = 2
 STOPPED_BY_CANARY = 3
 NOT_ALL_SENT = 4
@@ -32,31 +33,34 @@ class Verb:
     """One verb.
 
     Attributes:
-        line: one line for the list of verbs.
         about: what it does and guarantees, for its ``--help``.
-        add_arguments: adds its arguments; every verb has ``--archive`` already.
+        add_arguments: adds its arguments, but for ``--archive``.
         make_options: makes its options of the arguments' values, by name.
         run: runs it with these options, prints the answer and returns the exit code; raises
             JobError with a sentence.
+        examples: what its ``--help`` ends with.
     """
 
-    name: str
-    line: str
     about: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     make_options: Callable[..., Any]
     run: Callable[[Any], int]
+    examples: str = ""
+
+
+def suggestion(verb: str, archive: str, *words: str) -> str:
+    """Format a command for the reader to copy.
+
+    Args:
+        verb: its name.
+        archive: where the archive is; left out where a stack of ``--stack`` says so.
+        words: further words; those that are not plain are quoted for a shell.
+    """
+    stack = STACK.get()
+    place = ("--stack", stack) if stack else ("--archive", archive)
+    return " ".join([PROGRAM, verb, *map(shlex.quote, (*place, *words))])
 
 
 def progress_here() -> Progress:
     """Return how progress is shown: one line on a terminal, lines of a log elsewhere."""
     return on_terminal if sys.stderr.isatty() else in_lines
-
-
-def start_spark() -> SparkSession:
-    """Return the process's Spark session, started if need be; Ctrl-C cancels its jobs."""
-    progress = on_terminal if sys.stderr.isatty() else silent
-    with progress("starting Spark", str):
-        session = get_session()
-    cancel_jobs_on_interrupt(session)
-    return session

@@ -3,7 +3,7 @@
 ``plan_text`` writes the file with comments; ``reading`` reads it and reports all of its faults.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spark_reprocess.editing.edit import Edit
@@ -47,6 +47,7 @@ class PlannedGroup:
 
     Attributes:
         edit: what a redrive changes in each message of the group, None for nothing.
+        note: why somebody decided so, for the reader.
         line: its line in plan.yaml, from 1; 0 for a group that was not read from a file.
     """
 
@@ -55,6 +56,7 @@ class PlannedGroup:
     count: int
     action: Action
     edit: Edit | None = None
+    note: str = ""
     line: int = field(default=0, compare=False)
 
 
@@ -66,6 +68,19 @@ class Plan:
     archive: str
     snapshot: Snapshot
     groups: tuple[PlannedGroup, ...]
+
+    def only(self, group_id: str) -> "Plan":
+        """Return a plan that redrives one group, whatever its action was, and leaves the others.
+
+        Raises:
+            KeyError: there is no such group.
+        """
+        found = [
+            replace(one, action=Action.REDRIVE) for one in self.groups if one.group_id == group_id
+        ]
+        if not found:
+            raise KeyError(group_id)
+        return replace(self, groups=tuple(found))
 
     @property
     def version(self) -> int:

@@ -19,11 +19,13 @@ _HEAD = """\
 # What to do with the messages of an analysis, group by group. Edit the actions, then look at what
 # would happen (a dry run; nothing is sent without --execute):
 #
-#   python -m spark_reprocess redrive --archive ARCHIVE --plan THIS_FILE --main-queue-url URL
+#   dlq decide GROUP redrive           sets an action here
+#   dlq redrive --stack NAME           a dry run of the newest plan
 #
 # action: leave     do nothing; a later analysis shows the group again
 #         redrive   send every message of the group to the queue, with a fresh replay counter
 #         discard   record that nobody wants them back; they stay in the archive
+# note:   why, for the next reader
 #
 # Messages that must change before they can succeed: a group may also have, for example,
 #
@@ -70,6 +72,7 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
         "title": group.title,
         "count": group.count,
         "action": group.action.value,
+        **({"note": group.note} if group.note else {}),
     }
     lines = indent(_yaml(values) + _edit(group.edit), "    ")
     comments = "".join(f"  # {_comment(note)}\n" for note in notes)

@@ -18,11 +18,13 @@ from spark_reprocess.plan.plan import PLAN_VERSION, Action, Plan, PlannedGroup, 
 _MOST_ATTRIBUTES = 10
 """SQS's limit for a message, so more could never be set."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Ids of plans, groups and drains."""
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PLAN_KEYS = {"version", "plan_id", "archive", "snapshot", "groups"}
 _SNAPSHOT_KEYS = {"drain_ids", "messages", "sha256", "where", "policy_sha256"}
-_GROUP_KEYS = {"id", "title", "count", "action", "edit", "set_attributes"}
+_GROUP_KEYS = {"id", "title", "count", "action", "edit", "set_attributes", "note"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: _EditReader) -> P
                 count=group.get("count", 0),
                 action=Action(group["action"]),
                 edit=edits.edit(group, ("groups", index)),
+                note=group.get("note", ""),
                 line=located.line("groups", index),
             )
             for index, group in enumerate(raw["groups"])
@@ -172,7 +175,7 @@ def _faults(raw: object, edits: _EditReader, sql_faults: SqlFaults | None) -> It
         # Its other keys belong to a format that this program does not know.
         return
     yield from _key_faults("plan", (), raw, _PLAN_KEYS)
-    if not _matches(_ID, raw.get("plan_id")):
+    if not _matches(ID, raw.get("plan_id")):
         fault = f"plan_id: {raw.get('plan_id')!r}: must be 1 to 64 letters, digits, - and _"
         yield ("plan_id",), fault
     yield from _snapshot_faults(raw.get("snapshot"), raw.get("version"), sql_faults)
@@ -187,7 +190,7 @@ def _snapshot_faults(raw: object, version: object, sql_faults: SqlFaults | None)
     known_keys = _SNAPSHOT_KEYS if version == 1 else {*_SNAPSHOT_KEYS, "table_sha256"}
     yield from _key_faults("snapshot", top, raw, known_keys)
     ids = raw.get("drain_ids")
-    if not isinstance(ids, list) or not ids or not all(_matches(_ID, one) for one in ids):
+    if not isinstance(ids, list) or not ids or not all(_matches(ID, one) for one in ids):
         fault = "snapshot.drain_ids: must be a list of at least one drain id"
         yield (*top, "drain_ids"), fault
     if not _is_count(raw.get("messages")):
@@ -212,7 +215,7 @@ def _groups_faults(raw: object, edits: _EditReader) -> Iterator[Fault]:
     seen: set[object] = set()
     for index, group in enumerate(raw):
         path: Path = ("groups", index)
-        if not isinstance(group, dict) or not _matches(_ID, group.get("id")):
+        if not isinstance(group, dict) or not _matches(ID, group.get("id")):
             yield path, f"groups: entry {index + 1}: must be a mapping with id and action"
             continue
         name = f"group {group['id']}"
@@ -231,6 +234,8 @@ def _group_faults(
         yield (*path, "action"), fault
     if not _is_count(group.get("count", 0)):
         yield (*path, "count"), f"{name}: count {group.get('count')!r}: must be a whole number"
+    if not isinstance(group.get("note", ""), str):
+        yield (*path, "note"), f"{name}: note {group['note']!r}: must be text"
     for place, fault in edits.faults(group, path):
         yield place, f"{name}: {fault}"
 

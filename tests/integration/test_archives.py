@@ -88,7 +88,34 @@ def create(archive: Archive, number: int) -> bool:
     return archive.create("claim", str(number).encode())
 
 
+def replace(archive: Archive, number: int) -> bool:
+    return archive.replace("plan", b"old", str(number).encode())
+
+
 class TestEveryArchive:
+    def test_file_that_is_unchanged_is_replaced(self, archive: Archive) -> None:
+        archive.write("a/plan", b"old")
+
+        assert archive.replace("a/plan", b"old", b"new")
+        assert archive.read("a/plan") == b"new"
+
+    def test_file_that_somebody_changed_is_not_replaced(self, archive: Archive) -> None:
+        archive.write("a/plan", b"another")
+
+        assert not archive.replace("a/plan", b"old", b"new")
+        assert not archive.replace("a/none", b"old", b"new")
+        assert (archive.read("a/plan"), archive.read("a/none")) == (b"another", None)
+
+    def test_one_of_many_concurrent_replacements_wins(
+        self, archive: Archive, executor: Executor
+    ) -> None:
+        archive.write("plan", b"old")
+
+        won = list(executor.map(partial(replace, archive), range(20)))
+
+        assert won.count(True) == 1
+        assert archive.read("plan") == str(won.index(True)).encode()
+
     def test_written_file_is_read_back(self, archive: Archive) -> None:
         archive.write("a/b/c.txt", b"one")
         archive.write("a/b/c.txt", b"two")
@@ -191,6 +218,25 @@ class TestS3:
         s3.write("messages/file", b"")
 
         assert s3.list("messages") == ["messages/file"]
+
+    @pytest.mark.parametrize("status", [UNAVAILABLE, None])
+    def test_replacement_whose_answer_is_lost_has_won(
+        self, s3: Archive, server: S3Server, status: str | None
+    ) -> None:
+        s3.write("plan", b"old")
+        server.faults.append(S3Fault("PUT", "/plan", status, is_done=True))
+
+        assert s3.replace("plan", b"old", b"new")
+        assert s3.read("plan") == b"new"
+
+    def test_replacement_that_meets_another_writer_is_not_made(
+        self, s3: Archive, server: S3Server
+    ) -> None:
+        s3.write("plan", b"old")
+        server.faults.append(S3Fault("PUT", "/plan", CONFLICT, is_done=False))
+
+        assert not s3.replace("plan", b"old", b"new")
+        assert s3.read("plan") == b"old"
 
     @pytest.mark.parametrize("status", [UNAVAILABLE, None])
     def test_create_whose_answer_was_lost_is_won(

@@ -13,9 +13,9 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto.server import ThreadedMotoServer
 
-from dlq_cli.stack.__main__ import main
-from dlq_cli.stack.survey import SurveyError
+from dlq_cli.__main__ import main
 from dlq_cli.stack.trigger import switch
+from spark_reprocess.errors import InputError
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
@@ -95,11 +95,23 @@ def stack(endpoint: str) -> str:
         EventSourceArn=arn("dlq"),
         FunctionResponseTypes=["ReportBatchItemFailures"],
     )
-    output = {"ReplayFunctionArn": {"Value": function["FunctionArn"]}}
-    topic = {"T": {"Type": "AWS::SNS::Topic", "Properties": {}}}
-    template = json.dumps({"Resources": topic, "Outputs": output})
-    client("cloudformation").create_stack(StackName="replay-stack", TemplateBody=template)
+    make_stack(
+        "replay-stack",
+        ReplayFunctionArn=function["FunctionArn"],
+        MainQueueUrl=main_queue,
+        ParkedQueueArn=arn("parked"),
+        ArchiveUri="s3://dead-letters/archive",
+        FailureTableName="failures",
+        SparkJobName="redrive",
+    )
     return "replay-stack"
+
+
+def make_stack(name: str, **outputs: str) -> None:
+    topic = {"T": {"Type": "AWS::SNS::Topic", "Properties": {}}}
+    values = {output: {"Value": value} for output, value in outputs.items()}
+    template = json.dumps({"Resources": topic, "Outputs": values})
+    client("cloudformation").create_stack(StackName=name, TemplateBody=template)
 
 
 def run(*argv: str) -> int:
@@ -157,7 +169,7 @@ def simulating(statements: list[dict[str, Any]]) -> Answer:
 
 
 def test_the_doctor_finds_nothing_broken(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("doctor", stack) == 0
+    assert run("doctor", "--stack", stack) == 0
     out = capsys.readouterr().out
     assert "replay: main, dlq, parked\n" in out
     assert "risk " not in out
@@ -170,7 +182,7 @@ def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixtur
     )
     make_queue("invoices", arn("dlq"))
 
-    assert run("doctor", stack) == 1
+    assert run("doctor", "--stack", stack) == 1
     out = capsys.readouterr().out
     assert "broken   dlq: VisibilityTimeout is 10 s" in out
     assert "to do: set it to 180 s" in out
@@ -182,7 +194,7 @@ def test_the_doctors_look_leaves_parked_messages_as_they_were(stack: str) -> Non
     url = sqs.get_queue_url(QueueName="parked")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="b")
 
-    run("doctor", stack)
+    run("doctor", "--stack", stack)
 
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
     assert message["Body"] == "b"
@@ -200,7 +212,7 @@ def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
     role = Stack.of(TEMPLATE, {given: key} if given else {"DLQKmsKeyArn": KEYS["DLQKmsKeyArn"]})
     answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
 
-    exit_code = run_answering(answers, "doctor", stack)
+    exit_code = run_answering(answers, "doctor", "--stack", stack)
 
     out = capsys.readouterr().out
     assert (f"main: the function's role may not use its KMS key {key}" in out) is (given is None)
@@ -218,7 +230,7 @@ def test_the_doctor_finds_recursion_protection_that_is_on(
         )
     }
 
-    assert run_answering(answers, "doctor", stack) == 1
+    assert run_answering(answers, "doctor", "--stack", stack) == 1
     assert "broken   replay: Lambda ends this loop" in capsys.readouterr().out
 
 
@@ -239,11 +251,11 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
     function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
     make_pipe("ours", function)
     make_pipe("another-s", f"{function}-2")
-    assert run("pause", stack) == 0
+    assert run("pause", "--stack", stack) == 0
     paused = capsys.readouterr().out
-    assert run("resume", stack) == 0
+    assert run("resume", "--stack", stack) == 0
     resumed = capsys.readouterr().out
-    assert run("doctor", stack) == 0
+    assert run("doctor", "--stack", stack) == 0
 
     assert mapping_state() == "Disabled"
     assert "pipe ours: STOPPED\n" in paused
@@ -257,15 +269,15 @@ def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
     }
     session = session_answering(answers, region_name=REGION)
 
-    with pytest.raises(SurveyError, match="is still Disabling; run the same command again"):
+    with pytest.raises(InputError, match="is still Disabling; run the same command again"):
         switch(session, stack, on=False, sleep=lambda _: None)
 
 
 def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("pause", stack) == 0
+    assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
     assert "retention goes on" in capsys.readouterr().out
-    assert run("resume", stack) == 0
+    assert run("resume", "--stack", stack) == 0
     assert mapping_state() == "Enabled"
 
 
@@ -273,5 +285,5 @@ def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_stack_that_is_not_there_is_one_sentence(
     endpoint: str, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(verb, "nobody") == 2
+    assert run(verb, "--stack", "nobody") == 2
     assert "stack nobody" in capsys.readouterr().err

@@ -1,11 +1,11 @@
-"""``python -m dlq_cli.simulate``: what a policy would do in an outage."""
+"""``simulate``: what a policy would do in an outage."""
 
+import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 
-from dlq_cli.simulate.arguments import Arguments, parse
+from dlq_cli.simulate.arguments import ABOUT, EXAMPLES, Arguments, add_arguments, arguments_of
 from dlq_cli.simulate.bill import bill_of
 from dlq_cli.simulate.files import write_csv, write_json
 from dlq_cli.simulate.flow import simulate
@@ -13,18 +13,22 @@ from dlq_cli.simulate.growth import tables
 from dlq_cli.simulate.jitter import Jitter
 from dlq_cli.simulate.report import ACCEPTED_SHARE, Screen, text_report
 from dlq_cli.simulate.search import smallest_max_attempts
+from spark_reprocess.command_line.verb import DONE, Verb
+from spark_reprocess.errors import InputError
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Answer what *argv* asks, on standard output."""
-    arguments = parse(argv)
+def _run(values: argparse.Namespace) -> int:
+    try:
+        arguments = arguments_of(values)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     try:
         _answer(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the pipe has seen enough; Python would complain when it flushes at exit.
+        # The reader of the pipe has seen enough; Python would fail when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return DONE
 
 
 def _answer(arguments: Arguments) -> None:
@@ -57,5 +61,4 @@ def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+VERB = Verb(ABOUT, add_arguments, argparse.Namespace, _run, EXAMPLES)

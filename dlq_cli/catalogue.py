@@ -1,0 +1,40 @@
+"""All verbs of ``dlq``, in the groups of its help."""
+
+from collections.abc import Mapping
+
+from spark_reprocess.command_line import cli
+
+_OWN = {
+    "stacks": "installations in this account and Region",
+    "doctor": "check queues, function and trigger; say what to change",
+    "pause": "stop automatic replay; dead letters stay in the DLQ",
+    "resume": "start automatic replay again",
+    "simulate": "what a replay policy would do in an outage",
+}
+"""The verbs of this package, each in a module of ``dlq_cli.verbs``."""
+
+_NAMES = {
+    "See what is there": ("status", "groups", "show", "export"),
+    "Decide and put back": ("decide", "redrive", "restore", "erase"),
+    "Collect and analyze": ("drain", "analyze", "run"),
+    "Look after an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
+}
+
+LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
+"""The line of each verb in the help."""
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    title: {name: LINES[name] for name in names} for title, names in _NAMES.items()
+}
+"""By title: the verbs of a group, and their lines."""
+
+
+def module_of(name: str) -> str:
+    """Return the module that defines a verb."""
+    package = "dlq_cli.verbs" if name in _OWN else "spark_reprocess.command_line"
+    return f"{package}.{name}"
+
+
+def is_of_the_job(name: str) -> bool:
+    """Whether a verb is the Spark job's: it works on an archive, and takes ``--archive``."""
+    return name not in _OWN

@@ -1,0 +1,118 @@
+"""The values that a stack's outputs give to a command's options."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.sqs import describe
+from spark_reprocess.errors import InputError
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+    from mypy_boto3_cloudformation.type_defs import StackTypeDef
+
+STACK_VARIABLE = "DLQ_STACK"
+"""The environment variable that stands for ``--stack``."""
+
+_FUNCTION = "ReplayFunctionArn"
+_GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
+
+
+OPTIONS = frozenset({"archive", "main_queue_url", "parked_queue_url", "failure_table"})
+"""Options of verbs that a stack gives a value to: the fields of ``StackValues`` of these names."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackValues:
+    """What an installation consists of.
+
+    Attributes:
+        archive: None where the stack has no Spark job, and therefore no archive.
+        failure_table: None where consumers record no failures.
+        spark_job: name of the AWS Glue job, None without one.
+    """
+
+    stack: str
+    status: str
+    function_arn: str
+    main_queue_url: str
+    parked_queue_url: str
+    archive: str | None
+    failure_table: str | None
+    spark_job: str | None
+
+
+def read_stack(session: "Session", stack: str) -> StackValues:
+    """Read the outputs of an installation.
+
+    Raises:
+        InputError: there is no such stack, it may not be read, or it is not this product's.
+    """
+    try:
+        answer = session.client("cloudformation").describe_stacks(StackName=stack)
+        values = _values(session, answer["Stacks"][0])
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(
+            f"stack {stack}: {describe(error)}; check name, Region and credentials, dlq stacks "
+            "lists the installations"
+        ) from error
+    if values is None:
+        raise InputError(
+            f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
+            "product; dlq stacks lists those that are (of a nested application, the nested stack)"
+        )
+    return values
+
+
+def read_stacks(session: "Session") -> Iterator[StackValues]:
+    """Yield every installation in the session's account and Region.
+
+    Raises:
+        InputError: the stacks may not be listed.
+    """
+    try:
+        for page in session.client("cloudformation").get_paginator("describe_stacks").paginate():
+            for stack in page["Stacks"]:
+                if stack["StackStatus"] not in _GONE and (values := _values(session, stack)):
+                    yield values
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(f"the stacks cannot be listed: {describe(error)}") from error
+
+
+def required(stack: str | None) -> str:
+    """Return the name of the stack that a verb cannot do without.
+
+    Raises:
+        InputError: there is none.
+    """
+    if stack is None:
+        raise InputError(
+            f"which installation? Give --stack NAME or set {STACK_VARIABLE}; dlq stacks lists them"
+        )
+    return stack
+
+
+def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+    if _FUNCTION not in outputs:
+        return None
+    return StackValues(
+        stack=stack["StackName"],
+        status=stack["StackStatus"],
+        function_arn=outputs[_FUNCTION],
+        main_queue_url=outputs["MainQueueUrl"],
+        parked_queue_url=outputs.get("ParkedQueueUrl")
+        or _url_of(session, outputs["ParkedQueueArn"]),
+        archive=outputs.get("ArchiveUri"),
+        failure_table=outputs.get("FailureTableName"),
+        spark_job=outputs.get("SparkJobName"),
+    )
+
+
+def _url_of(session: "Session", arn: str) -> str:
+    """Ask for the URL of a parked queue that the stack did not create."""
+    *_, account, name = arn.split(":")
+    sqs = session.client("sqs")
+    return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

@@ -1,0 +1,13 @@
+"""``resume``: starts automatic replay again."""
+
+import argparse
+
+from dlq_cli.verbs.pause import run_switch
+from spark_reprocess.command_line.arguments import add_json
+from spark_reprocess.command_line.verb import Verb
+
+_ABOUT = """\
+Turns on what feeds the replay function again, and waits until it is on. Where a pipe feeds the
+function, the event source mapping stays off."""
+
+VERB = Verb(_ABOUT, add_json, argparse.Namespace, lambda options: run_switch(options, on=True))

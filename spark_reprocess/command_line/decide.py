@@ -1,0 +1,74 @@
+"""``decide``: sets the action of a group in the plan."""
+
+import argparse
+from dataclasses import dataclass
+
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.command_line.arguments import add_json, add_plan
+from spark_reprocess.command_line.terminal import print_json, print_line
+from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.errors import BusyError
+from spark_reprocess.plan.decision import decide
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+
+_ABOUT = """\
+Writes a decision about one group into the plan of the newest report, on disk or on S3; everything
+else in the file stays as it is. If somebody else changes the plan at the same moment, exactly one
+of you succeeds. Sends nothing: redrive carries out the plan. Needs no Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecideOptions:
+    """The decision, and in which plan; see ``plan_file.find_plan``.
+
+    Attributes:
+        note: why; None keeps the group's note.
+    """
+
+    archive: str
+    group_id: str
+    action: Action
+    note: str | None = None
+    plan: str | None = None
+    as_json: bool = False
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("group_id", metavar="GROUP", help="id of a group, as groups prints it: g-...")
+    add("action", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
+    add("--note", metavar="TEXT", help="why, for the next reader of the plan")
+    add_plan(parser)
+    add_json(parser)
+
+
+def _action(text: str) -> Action:
+    try:
+        return Action(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {', '.join(Action)}") from error
+
+
+def _run(options: DecideOptions) -> int:
+    file = find_plan(open_archive(options.archive), options.plan)
+    text = file.read()
+    changed = decide(text, options.group_id, options.action, options.note)
+    if not file.replace(text, changed):
+        raise BusyError(
+            f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
+            "then decide again"
+        )
+    before = read_plan(text).actions[options.group_id]
+    plan_id = read_plan(changed).plan_id
+    if options.as_json:
+        decision = {"group_id": options.group_id, "before": before, "action": options.action}
+        print_json({"plan_id": plan_id, "plan": file.path, **decision})
+        return DONE
+    print_line(f"plan {plan_id}, group {options.group_id}: {before} -> {options.action}")
+    print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
+    return DONE
+
+
+VERB = Verb(_ABOUT, _add_arguments, DecideOptions, _run)

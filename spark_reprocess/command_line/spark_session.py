@@ -1,0 +1,57 @@
+"""Starts Spark for a verb, and reports how it failed. Needs pyspark, which not every verb does."""
+
+import sys
+
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from spark_reprocess.command_line.terminal import print_error
+from spark_reprocess.command_line.verb import BAD_INPUT, SPARK_FAILED
+from spark_reprocess.progress import on_terminal, silent
+from spark_reprocess.spark.failures import (
+    SPARK_FAILURES,
+    archive_fault_of,
+    condition_of,
+    sentence_of,
+)
+from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
+from spark_reprocess.spark.session import get_session
+
+
+def start_spark() -> SparkSession:
+    """Return the process's Spark session, started if need be; Ctrl-C cancels its jobs.
+
+    Raises:
+        InputError: Spark finds no Java that it can start.
+    """
+    progress = on_terminal if sys.stderr.isatty() else silent
+    with progress("starting Spark", str):
+        session = get_session()
+    cancel_jobs_on_interrupt(session)
+    return session
+
+
+def report_failure(error: Exception) -> int:
+    """Print an error that Spark raised; return the exit code.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C cancelled Spark's job.
+        Exception: *error* is none of Spark's, or a bug in code that ran on a worker: its traceback
+            is needed to find it.
+    """
+    if not isinstance(error, SPARK_FAILURES):
+        raise error
+    if isinstance(error, PythonException):
+        fault = archive_fault_of(error)
+        if fault is None:
+            raise error
+        print_error(str(fault))
+        return BAD_INPUT
+    condition = condition_of(error)
+    if condition == CANCELLED:
+        raise KeyboardInterrupt from error
+    print_error(
+        f"Spark failed: {condition or sentence_of(error)}; nothing is lost, run the same command "
+        "again"
+    )
+    return SPARK_FAILED

@@ -1,0 +1,83 @@
+"""Where a plan is, and the file that two people may want to change at the same time."""
+
+from dataclasses import dataclass
+
+from spark_reprocess.archive.files import Archive, open_archive, read_text
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.reading import ID
+
+REPORTS = "reports"
+"""The folder of an archive in which each report has one."""
+
+PLAN = "plan.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """The plan.yaml of a report.
+
+    Attributes:
+        folder: the report's.
+        name: the file's name in it.
+    """
+
+    folder: Archive
+    name: str = PLAN
+
+    @property
+    def path(self) -> str:
+        """Its path, or its address on S3."""
+        return f"{self.folder.root}/{self.name}"
+
+    def read(self) -> str:
+        """Return its text.
+
+        Raises:
+            InputError: it is not there, or is no UTF-8 text.
+            ArchiveError: it cannot be read.
+        """
+        return read_text(self.path)
+
+    def summary(self) -> bytes | None:
+        """Return the report's summary.json, None where the plan is not beside its report."""
+        return self.folder.read("summary.json")
+
+    def replace(self, old: str, new: str) -> bool:
+        """Write *new* durably if the file is still *old*; return whether it was.
+
+        Raises:
+            ArchiveError: it cannot be written, or S3 does not say whether it was.
+        """
+        return self.folder.replace(self.name, old.encode(), new.encode())
+
+
+def find_plan(archive: Archive, plan: str | None) -> PlanFile:
+    """Return the plan that an operator means.
+
+    Args:
+        archive: whose newest report counts where *plan* is None.
+        plan: a file, its address on S3, or the id of a report in the archive.
+
+    Raises:
+        InputError: the archive has no report.
+        ArchiveError: the archive cannot be listed.
+    """
+    if plan is None:
+        names = [one for one in archive.list(REPORTS) if one.endswith(f"/{PLAN}")]
+        if not names:
+            raise InputError(
+                f"archive {archive.root}: has no report; make one with analyze, or give --plan FILE"
+            )
+        # A report's id begins with the time of its analysis.
+        newest = max(names)
+        return _at(f"{archive.root}/{newest}")
+    if "/" not in plan and ID.fullmatch(plan):
+        path = f"{REPORTS}/{plan}/{PLAN}"
+        if archive.read(path) is not None:
+            return _at(f"{archive.root}/{path}")
+    return _at(plan)
+
+
+def _at(location: str) -> PlanFile:
+    folder, _, name = location.rpartition("/")
+    return PlanFile(open_archive(folder or "."), name)
