@@ -5,15 +5,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, module_of
-from dlq_cli.stack_values import OPTIONS, STACK_VARIABLE, read_stack
+from dlq_cli.on_glue import run_on_glue
+from dlq_cli.stack_values import OPTIONS, STACK_VARIABLE, read_stack, required
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, STACK, Verb
@@ -21,6 +23,11 @@ from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
+
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "jinja2"}
+"""What the extra ``spark`` adds."""
+
+_PLACE = {"stack", "region", "profile", "on_glue"}
 
 SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
 
@@ -74,26 +81,43 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         # Help, the version, a completion script, or no verb: argparse answers and exits.
         _overview(has_arguments="--print-completion" in name).parse_args(words or ["--help"])
         return BAD_INPUT
-    parser = argparse.ArgumentParser(
-        prog=f"{PROGRAM} {name}",
-        formatter_class=_HelpFormatter,
-        allow_abbrev=False,
-    )
-    verb = _fill(parser, name)
     place, _ = _place_parser().parse_known_args(rest)
-    with _environment(AWS_REGION=place.region, AWS_PROFILE=place.profile):
-        if place.stack and is_of_the_job(name) and not {"-h", "--help"} & set(rest):
-            _fill_in(parser, rest, make_session, place.stack)
-        values = vars(parser.parse_args(rest))
-        for option in vars(place):
-            del values[option]
-        if not is_of_the_job(name):
-            values |= {"stack": place.stack, "session": make_session()}
-        token = STACK.set(place.stack)
-        try:
-            return verb.run(verb.make_options(**values))
-        finally:
-            STACK.reset(token)
+    token = STACK.set(place.stack)
+    try:
+        with _environment(AWS_REGION=place.region, AWS_PROFILE=place.profile):
+            run = _run_of_the_job if is_of_the_job(name) else _run_own
+            return run(name, rest, place.stack, make_session)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
+            raise
+        raise InputError(
+            f"{name} needs Spark: {SPARK_EXTRA}, and Java 17 or later; --on-glue lets the stack's "
+            "AWS Glue job run it"
+        ) from error
+    finally:
+        STACK.reset(token)
+
+
+def _run_own(
+    name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
+) -> int:
+    parser, verb = _parser_of(name)
+    values = vars(parser.parse_args(words)) | {"stack": stack, "session": make_session()}
+    return verb.run(verb.make_options(**values))
+
+
+def _run_of_the_job(
+    name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
+) -> int:
+    parser, verb = _parser_of(name)
+    if stack and not {"-h", "--help"} & set(words):
+        # Values that are given come later, and so win.
+        words = [*_words_of_stack(parser, words, stack, make_session), *words]
+    arguments = parser.parse_args(words)
+    if arguments.on_glue:
+        return run_on_glue(make_session(), required(stack), name, _without_place(words))
+    options = {one: value for one, value in vars(arguments).items() if one not in _PLACE}
+    return verb.run(verb.make_options(**options))
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
@@ -124,30 +148,33 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     for name, line in LINES.items():
         one = verbs.add_parser(name, description=line)
         if has_arguments:
-            try:
-                _fill(one, name)
-            except InputError:  # its package is not installed, so it cannot be completed
-                continue
+            _fill(one, name)
     return parser
+
+
+def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter, allow_abbrev=False
+    )
+    return parser, _fill(parser, name)
 
 
 def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     """Give *parser* the arguments of the verb *name*, and those that say where."""
-    try:
-        verb: Verb = import_module(module_of(name)).VERB
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"pyspark", "py4j"}:
-            raise
-        raise InputError(
-            f"{name} needs Spark, which is not installed: {SPARK_EXTRA} (and Java 17 or later); "
-            "with --on-glue it runs on AWS Glue instead"
-        ) from error
+    verb: Verb = import_module(module_of(name)).VERB
     parser.description = verb.about
     parser.epilog = verb.examples or None
     if is_of_the_job(name):
         cli.add_archive(parser)
     verb.add_arguments(parser)
-    _add_place(parser.add_argument_group("installation"))
+    installation = parser.add_argument_group("installation")
+    _add_place(installation)
+    if is_of_the_job(name):
+        installation.add_argument(
+            "--on-glue",
+            action="store_true",
+            help="let the stack's AWS Glue job run it, follow the run, and print its answer",
+        )
     return verb
 
 
@@ -170,32 +197,37 @@ def _add_place(parser: "argparse._ActionsContainer") -> None:
     )
 
 
-def _fill_in(
+def _words_of_stack(
     parser: argparse.ArgumentParser,
     words: Sequence[str],
-    make_session: "Callable[[], Session]",
     stack: str,
-) -> None:
-    """Make the stack's values the defaults of the options that *words* do not give."""
+    make_session: "Callable[[], Session]",
+) -> list[str]:
+    """Return the options that *words* lack and the stack has a value for, with that value."""
     given = {word.partition("=")[0] for word in words}
     actions: list[argparse.Action] = parser._actions  # noqa: SLF001 - argparse has no other list
-    open_actions = [action for action in actions if not given & set(action.option_strings)]
-    wanted = {action.dest for action in open_actions} & OPTIONS
-    if not wanted:
-        return
-    values: Any = read_stack(make_session(), stack)
-    for action in open_actions:
-        if action.dest not in wanted:
-            continue
-        value = getattr(values, action.dest)
-        if value is not None:
-            action.default, action.required = value, False
-        elif action.required:
-            raise InputError(
-                f"stack {stack}: has no {action.dest.replace('_', ' ')}, because it was deployed "
-                f"without the Spark job; deploy it with CreateSparkJob=true, or give "
-                f"{action.option_strings[0]}"
-            )
+    lacking = {
+        action.dest: action.option_strings[0]
+        for action in actions
+        if action.dest in OPTIONS and not given & set(action.option_strings)
+    }
+    if not lacking:
+        return []
+    values = asdict(read_stack(make_session(), stack))
+    if "archive" in lacking and values["archive"] is None:
+        raise InputError(
+            f"stack {stack}: has no archive, because it was deployed without the Spark job; deploy "
+            "it with CreateSparkJob=true, or give --archive"
+        )
+    return [
+        word for name, option in lacking.items() if values[name] for word in (option, values[name])
+    ]
+
+
+def _without_place(words: Sequence[str]) -> list[str]:
+    """Return *words* without the options that are this command's, not the job's."""
+    _, rest = _place_parser().parse_known_args(words)
+    return [word for word in rest if word != "--on-glue"]
 
 
 @contextmanager

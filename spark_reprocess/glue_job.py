@@ -10,13 +10,31 @@ options of the stack's parameter SparkJobOptions: they are added to the command 
 override what other parameters set.
 """
 
+import io
 import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from itertools import pairwise
+from typing import TextIO
+
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.job_runs import (
+    MOST_CHARACTERS,
+    RunResult,
+    is_stop_requested,
+    write_result,
+)
+from spark_reprocess.errors import ArchiveError, InputError
 
 OPTION = "--command-line"
+_CHECK_SECONDS = 5.0
+"""How often a run looks for a request to stop."""
+
 JOB_RUN_ID = "JOB_RUN_ID"
 """Glue's argument, and the environment variable that ``actor`` reads."""
 
@@ -66,24 +84,101 @@ def _checked(further: list[str]) -> list[str]:
     return further
 
 
-def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
-    """Run the verb with *main*.
+def run(
+    arguments: Sequence[str],
+    main: Callable[[Sequence[str]], int],
+    interrupt: Callable[[], object] = lambda: os.kill(os.getpid(), signal.SIGINT),
+) -> None:
+    """Run the verb with *main*; leave its answer and exit code in the archive for ``dlq``.
+
+    Args:
+        arguments: Glue's.
+        main: runs a command line; returns the exit code.
+        interrupt: called when somebody asks the run to stop; does what Ctrl-C does.
 
     Raises:
         SystemExit: the exit code is not 0; Glue shows the run as failed, with this text. Not raised
             on success: Glue takes any SystemExit for a failure.
     """
     command = command_of(arguments)
-    # The ledger records the id of the job run.
-    for name, value in pairwise(arguments):
-        if name == f"--{JOB_RUN_ID}":
-            os.environ[JOB_RUN_ID] = value
-    exit_code = main(command)
+    job_run_id = next(
+        (value for name, value in pairwise(arguments) if name == f"--{JOB_RUN_ID}"), None
+    )
+    place = next((value for name, value in pairwise(command) if name == "--archive"), None)
+    if job_run_id is None or place is None:
+        exit_code = main(command)
+    else:
+        # The ledger records the id of the job run.
+        os.environ[JOB_RUN_ID] = job_run_id
+        exit_code = _followed(command, place, job_run_id, main, interrupt)
     if exit_code:
         raise SystemExit(
             f"{command[0]} ended with exit code {exit_code}; the log of this run says why, and "
-            "python -m spark_reprocess --help what the code means"
+            "dlq --help what the code means"
         )
+
+
+def _followed(
+    command: Sequence[str],
+    place: str,
+    job_run_id: str,
+    main: Callable[[Sequence[str]], int],
+    interrupt: Callable[[], object],
+) -> int:
+    try:
+        archive = open_archive(place)
+    except InputError:
+        # The verb says what is wrong with it.
+        return main(command)
+    answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
+    has_ended = threading.Event()
+    watch = partial(_watch, archive, job_run_id, has_ended, interrupt)
+    threading.Thread(target=watch, name="stop-request", daemon=True).start()
+    try:
+        with redirect_stdout(answer), redirect_stderr(errors):
+            exit_code = main(command)
+    finally:
+        has_ended.set()
+    result = RunResult(command[0], exit_code, answer.text, errors.text)
+    try:
+        write_result(archive, job_run_id, result)
+    except ArchiveError as error:
+        # What the verb did is in the ledger. Only a follower misses this file.
+        sys.stderr.write(f"the result of this run was not written: {error}\n")
+    return exit_code
+
+
+def _watch(
+    archive: Archive,
+    job_run_id: str,
+    has_ended: threading.Event,
+    interrupt: Callable[[], object],
+) -> None:
+    while not has_ended.wait(_CHECK_SECONDS):
+        # An archive that cannot be read now may be readable next time.
+        with suppress(ArchiveError):
+            if is_stop_requested(archive, job_run_id):
+                interrupt()
+                return
+
+
+class _Copy(io.TextIOBase):
+    """Writes to a stream and keeps the text, up to ``MOST_CHARACTERS``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._kept = io.StringIO()
+
+    @property
+    def text(self) -> str:
+        return self._kept.getvalue()
+
+    def write(self, text: str) -> int:
+        self._kept.write(text[: max(0, MOST_CHARACTERS - self._kept.tell())])
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 if __name__ == "__main__":

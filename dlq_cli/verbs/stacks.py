@@ -13,7 +13,7 @@ Lists the installations in this account and Region, for --stack: their main queu
 
 
 def _run(options: argparse.Namespace) -> int:
-    found = list(read_stacks(options.session))
+    found = sorted(read_stacks(options.session), key=lambda one: one.stack)
     if options.as_json:
         print_json({"stacks": [asdict(one) for one in found]})
     elif found:

@@ -17,9 +17,9 @@ from rich.text import Text
 _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
-def print_line(text: str) -> None:
-    """Print a line of the answer."""
-    _print_to(text, sys.stdout)
+def print_line(text: str, stream: TextIO | None = None) -> None:
+    """Print a line of the answer, to standard output unless *stream* is another one."""
+    _print_to(text, sys.stdout if stream is None else stream)
 
 
 def print_error(text: str) -> None:

@@ -2,9 +2,14 @@
 
 import io
 import json
+import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,8 +19,17 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto.server import ThreadedMotoServer
 
 from dlq_cli.__main__ import main
+from dlq_cli.on_glue import STOP_SECONDS, follow, start
 from dlq_cli.stack.trigger import switch
+from spark_reprocess import glue_job
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.job_runs import is_stop_requested
 from spark_reprocess.errors import InputError
+from spark_reprocess.glue_job import command_of
+from spark_reprocess.plan.decision import decide
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
@@ -118,8 +132,8 @@ def run(*argv: str) -> int:
     return main([*argv, "--region", REGION])
 
 
-Answer = Callable[[str], tuple[str, str]]
-"""A content type and a text for a request's body."""
+Answer = Callable[[str], tuple[Any, ...]]
+"""A content type and a text for a request's body, and an HTTP status if it is not 200."""
 
 
 def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.session.Session:
@@ -128,10 +142,10 @@ def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.se
 
     def respond(answer: Answer, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         body = request.body or ""
-        kind, text = answer(body.decode() if isinstance(body, bytes) else str(body))
+        kind, text, *status = answer(body.decode() if isinstance(body, bytes) else str(body))
         raw = io.BytesIO(text.encode())
         raw.stream = lambda *_, **__: iter([raw.read()])  # type: ignore[attr-defined]
-        return AWSResponse(request.url, 200, {"Content-Type": kind}, raw)  # type: ignore[arg-type]
+        return AWSResponse(request.url, (status or [200])[0], {"Content-Type": kind}, raw)  # type: ignore[arg-type]
 
     for operation, answer in answers.items():
         # What a handler of this event returns is the response; its type says None.
@@ -243,6 +257,247 @@ def make_pipe(name: str, target: str) -> None:
 def mapping_state() -> str:
     (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
     return str(mapping["State"])
+
+
+def plan_in_archive(*groups: PlannedGroup, plan_id: str = "20261121T040000Z-00ff00") -> str:
+    """Put a report's plan into the stack's archive; return its key."""
+    with suppress(client("s3").exceptions.BucketAlreadyOwnedByYou):
+        client("s3").create_bucket(Bucket="dead-letters")
+    snapshot = Snapshot(("d-1",), 3, "0" * 64, table_sha256="0" * 64)
+    text = plan_text(Plan(plan_id, "s3://dead-letters/archive", snapshot, groups))
+    key = f"archive/reports/{plan_id}/plan.yaml"
+    client("s3").put_object(Bucket="dead-letters", Key=key, Body=text.encode())
+    return key
+
+
+def plan_at(key: str) -> Plan:
+    return read_plan(
+        client("s3").get_object(Bucket="dead-letters", Key=key)["Body"].read().decode()
+    )
+
+
+GROUP = PlannedGroup("g-1", "TimeoutError: payments", 2, Action.LEAVE)
+
+
+def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    make_stack("another-s", Url="https://example.com")
+    make_stack(
+        "no-job", ReplayFunctionArn="arn:f", MainQueueUrl="https://q/1/m", ParkedQueueUrl="u"
+    )
+
+    assert run("stacks") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["no-job", "m", "none"],
+        ["replay-stack", "main", "s3://dead-letters/archive"],
+    ]
+    assert run("stacks", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["version"] == 1
+    assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]
+
+
+def test_groups_and_decisions_need_nothing_but_the_stack(
+    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_in_archive(GROUP, plan_id="20261120T040000Z-00ff00")
+    key = plan_in_archive(GROUP, replace(GROUP, group_id="g-2"))
+    monkeypatch.setenv("DLQ_STACK", stack)
+
+    assert run("decide", "g-2", "redrive", "--note", "fixed in 4.2") == 0
+    assert "g-2: leave -> redrive" in capsys.readouterr().out
+    assert run("groups", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+
+    decided = [(one["group_id"], one["action"], one["note"]) for one in answer["groups"]]
+    assert decided == [("g-1", "leave", ""), ("g-2", "redrive", "fixed in 4.2")]
+    assert plan_at(key).actions == {"g-1": Action.LEAVE, "g-2": Action.REDRIVE}
+    assert run("groups") == 0
+    assert f"dlq redrive --stack {stack} --group g-1\n" in capsys.readouterr().out
+
+
+def test_a_decision_that_somebody_else_s_overtakes_is_refused(
+    stack: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = plan_in_archive(GROUP)
+
+    def decide_late(text: str, *arguments: Any) -> str:
+        changed = text.replace("action: leave", "action: discard")
+        client("s3").put_object(Bucket="dead-letters", Key=key, Body=changed.encode())
+        return decide(text, *arguments)
+
+    monkeypatch.setattr("spark_reprocess.command_line.decide.decide", decide_late)
+
+    assert run("decide", "--stack", stack, "g-1", "redrive") == 2
+    assert "somebody else has changed it" in capsys.readouterr().err
+    assert plan_at(key).actions == {"g-1": Action.DISCARD}
+
+
+def test_options_that_are_given_win_over_the_stack_s(
+    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+
+    assert run("groups", "--stack", stack, "--archive", str(archive)) == 2
+    assert f"archive {archive}: has no report" in capsys.readouterr().err
+
+
+def test_a_stack_without_the_job_has_no_archive(
+    endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_stack("no-job", ReplayFunctionArn="f", MainQueueUrl="https://q/1/m", ParkedQueueUrl="u")
+
+    assert run("groups", "--stack", "no-job") == 2
+    assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
+
+
+class Glue:
+    """AWS Glue with one job, whose runs are over when they have started."""
+
+    def __init__(self, main: Callable[[Sequence[str]], int], defaults: str = "run") -> None:
+        self.main = main
+        self.commands: list[list[str]] = []
+        self.stopped = False
+        self._defaults = defaults
+        self._state = "RUNNING"
+
+    def answers(self) -> dict[str, Answer]:
+        kind = "application/x-amz-json-1.1"
+        job = {"Name": "redrive", "DefaultArguments": {"--command-line": self._defaults}}
+        return {
+            "glue.StartJobRun": lambda body: (kind, self._start(json.loads(body))),
+            "glue.GetJobRun": lambda _: (kind, json.dumps({"JobRun": self._run()})),
+            "glue.GetJob": lambda _: (kind, json.dumps({"Job": job})),
+            "glue.BatchStopJobRun": lambda _: (kind, self._stop()),
+        }
+
+    def _start(self, request: Mapping[str, Any]) -> str:
+        words = [word for pair in request["Arguments"].items() for word in pair]
+        self.commands.append(command_of(words))
+        with pytest.MonkeyPatch.context() as patch:
+            # A run has a process of its own.
+            patch.setenv(glue_job.JOB_RUN_ID, "")
+            try:
+                glue_job.run([*words, "--JOB_RUN_ID", "jr_1"], self.main)
+                self._state = "SUCCEEDED"
+            except SystemExit:
+                self._state = "FAILED"
+            except InterruptedError:  # it goes on, and is still running
+                pass
+        return json.dumps({"JobRunId": "jr_1"})
+
+    def _run(self) -> dict[str, str]:
+        return {"Id": "jr_1", "JobRunState": self._state, "ErrorMessage": "Glue's words"}
+
+    def _stop(self) -> str:
+        self.stopped, self._state = True, "STOPPED"
+        return "{}"
+
+
+def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
+    stack: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client("s3").create_bucket(Bucket="dead-letters")
+
+    def job(command: Sequence[str]) -> int:
+        sys.stdout.write("sent 5\n")
+        sys.stderr.write("dlq: 2 were not sent\n")
+        return 4
+
+    glue = Glue(job, "run --archive x --mask body.iban --no-samples -- --mask=T-[0-9]+")
+    words = ("redrive", "--stack", stack, "--plan", "r-1", "--execute", "--reason", "it works")
+
+    assert run_answering(glue.answers(), *words, "--on-glue") == 4
+
+    out, err = capfd.readouterr()
+    # Once in the log of the run, and once as the answer.
+    assert out.count("sent 5\n") == 2
+    assert err.count("dlq: 2 were not sent\n") == 2
+    [command] = glue.commands
+    assert command[0] == "redrive"
+    given = dict(pairwise(command))
+    assert given["--archive"] == "s3://dead-letters/archive"
+    assert given["--main-queue-url"].endswith("/main")
+    assert (given["--reason"], given["--mask"]) == ("it works", "body.iban")
+    assert {"--execute", "--no-samples", "--mask=T-[0-9]+"} <= set(command)
+    assert not {"--stack", "--on-glue", "--region"} & set(command)
+
+
+def test_a_run_without_a_result_is_told_in_glue_s_words(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client("s3").create_bucket(Bucket="dead-letters")
+
+    def broken(_: Sequence[str]) -> int:
+        raise SystemExit("broken")
+
+    answers = Glue(broken).answers()
+
+    assert run_answering(answers, "analyze", "--stack", stack, "--on-glue") == 1
+    assert "ended as FAILED without an answer: Glue's words" in capsys.readouterr().err
+
+
+def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = "application/x-amz-json-1.1"
+    busy = {"__type": "ConcurrentRunsExceededException", "Message": "one is enough"}
+    runs = [
+        {"Id": "jr_2", "JobRunState": "RUNNING", "StartedOn": 1_795_340_000},
+        {"Id": "jr_1", "JobRunState": "SUCCEEDED", "StartedOn": 1_795_330_000},
+    ]
+    answers = {
+        **Glue(lambda _: 0).answers(),
+        "glue.StartJobRun": lambda _: (kind, json.dumps(busy), 400),
+        "glue.GetJobRuns": lambda _: (kind, json.dumps({"JobRuns": runs})),
+    }
+
+    assert run_answering(answers, "analyze", "--stack", stack, "--on-glue") == 2
+    err = capsys.readouterr().err
+    assert "run jr_2 (running since" in err
+    assert "jr_1" not in err
+
+
+def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client("s3").create_bucket(Bucket="dead-letters")
+
+    def going_on(_: Sequence[str]) -> int:
+        raise InterruptedError
+
+    glue = Glue(going_on)
+    session = session_answering(glue.answers(), region_name=REGION)
+    run_ = start(session.client("glue"), "redrive", ["drain"])
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 1:
+            raise KeyboardInterrupt
+
+    archive = open_archive("s3://dead-letters/archive")
+
+    assert follow(run_, archive, sleep) == 1
+    assert is_stop_requested(archive, "jr_1")
+    assert glue.stopped
+    assert sum(slept) >= STOP_SECONDS
+    assert "asked the run to stop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["export", "--plan", "p-1", "--group", "g-1"], "export does not run on AWS Glue"),
+        (["redrive", "--plan", "./plan.yaml"], "--plan ./plan.yaml: is on this machine"),
+        (["analyze", "--out=report"], "--out report: is on this machine"),
+        (["analyze", "--archive", "./a"], "--archive ./a: is on this machine"),
+    ],
+)
+def test_what_glue_cannot_do_is_refused_before_it_starts(
+    stack: str, words: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words, "--stack", stack, "--on-glue") == 2
+    assert fault in capsys.readouterr().err
 
 
 def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(

@@ -1,0 +1,232 @@
+"""Runs a verb of the Spark job as a run of a stack's AWS Glue job, and follows it.
+
+The run leaves its answer and exit code in the archive; see ``archive.job_runs``.
+"""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_cli.stack_values import read_stack
+from dlq_replay.sqs import describe
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.job_runs import read_result, request_stop
+from spark_reprocess.command_line.terminal import print_error, print_line
+from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
+from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.figures import duration
+from spark_reprocess.glue_job import OPTION, command_of
+from spark_reprocess.plan.reading import ID
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+    from mypy_boto3_glue import GlueClient
+
+_ENDED = {"SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED"}
+_CHECK_SECONDS = 5.0
+STOP_SECONDS = 60.0
+"""From Ctrl-C until the run is stopped by force; it ends by itself after its open calls."""
+
+_FIX = "the stack's policy RunSparkJobPolicy allows it"
+
+
+_FILES = ("--archive", "--plan", "--policy", "--out")
+"""Options whose value may be a file on this machine, which a run on Glue does not see."""
+
+_NOT_THERE = {
+    "export": "its output, unmasked messages, would be in the log of the run",
+    "show": "it needs no Spark",
+    "groups": "it needs no Spark",
+    "decide": "it needs no Spark",
+}
+
+
+def run_on_glue(
+    session: "Session",
+    stack: str,
+    verb: str,
+    words: Sequence[str],
+    sleep: Callable[[float], object] = time.sleep,
+) -> int:
+    """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
+
+    Args:
+        session: whose credentials and Region are used.
+        stack: the stack's name.
+        verb: a verb of the Spark job.
+        words: its arguments, ``--archive`` among them.
+        sleep: waits, in seconds.
+
+    Raises:
+        InputError: the stack has no job, or the verb cannot run there, or Glue refuses.
+        BusyError: a run of the job is under way.
+    """
+    if verb in _NOT_THERE:
+        raise InputError(f"{verb} does not run on AWS Glue: {_NOT_THERE[verb]}")
+    words = [part for word in words for part in _split(word)]
+    for option, value in pairwise(words):
+        is_local = option in _FILES and not value.startswith(("s3://", "s3a://"))
+        if is_local and not (option == "--plan" and ID.fullmatch(value)):
+            raise InputError(
+                f"{option} {value}: is on this machine, where the run cannot read it; give an "
+                "address on S3, or for a plan the id of its report"
+            )
+    job = read_stack(session, stack).spark_job
+    if job is None:
+        raise InputError(
+            f"stack {stack}: has no AWS Glue job; deploy it with CreateSparkJob=true, or leave "
+            "--on-glue out"
+        )
+    client = session.client("glue")
+    archive = open_archive(dict(pairwise(words))["--archive"])
+    privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
+    return follow(start(client, job, [verb, *words, *privacy]), archive, sleep)
+
+
+@dataclass(frozen=True, slots=True)
+class GlueRun:
+    """One run of a job.
+
+    Attributes:
+        client: of the job's Region.
+        job: the job's name.
+        job_run_id: Glue's.
+    """
+
+    client: "GlueClient"
+    job: str
+    job_run_id: str
+
+    def state(self) -> tuple[str, str]:
+        """Return the run's state as Glue names it, and Glue's message, empty without one.
+
+        Raises:
+            InputError: Glue does not say.
+        """
+        with _explained(f"run {self.job_run_id}"):
+            run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
+            return run["JobRunState"], run.get("ErrorMessage", "")
+
+    def stop(self) -> None:
+        """Stop it by force; does nothing where it has ended."""
+        with suppress(ClientError, BotoCoreError):
+            self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
+
+
+def _split(word: str) -> list[str]:
+    """Split ``--option=value``, as argparse does."""
+    option, equals, value = word.partition("=")
+    return [option, value] if equals and option in _FILES else [word]
+
+
+def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
+    """Start a run of *job* with a verb and its arguments.
+
+    Raises:
+        BusyError: a run is under way; the sentence has its id.
+        InputError: Glue refuses.
+    """
+    arguments = {OPTION: shlex.join(words)}
+    try:
+        answer = client.start_job_run(JobName=job, Arguments=arguments)
+    except client.exceptions.ConcurrentRunsExceededException as error:
+        raise BusyError(_busy(client, job)) from error
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(f"job {job}: {describe(error)}; {_FIX}") from error
+    return GlueRun(client, job, answer["JobRunId"])
+
+
+def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = time.sleep) -> int:
+    """Wait for the end of a run, print its answer, and return its exit code.
+
+    Ctrl-C asks the run to stop after its open calls, and stops it by force after ``STOP_SECONDS``;
+    a second one leaves it running.
+
+    Raises:
+        InputError: Glue does not say how the run is.
+        ArchiveError: the result cannot be read.
+    """
+    print_error(f"job {run.job}, run {run.job_run_id} is started; Ctrl-C stops it")
+    try:
+        state, message = _wait(run, sleep)
+    except KeyboardInterrupt:
+        request_stop(archive, run.job_run_id)
+        print_error(
+            f"asked the run to stop: it ends after its open calls, by force after "
+            f"{duration(STOP_SECONDS)}; Ctrl-C again leaves it running"
+        )
+        state, message = _wait(run, sleep, STOP_SECONDS)
+        if state not in _ENDED:
+            run.stop()
+            state, message = _wait(run, sleep)
+    result = read_result(archive, run.job_run_id)
+    if result is None:
+        print_error(
+            f"run {run.job_run_id} ended as {state} without an answer: "
+            f"{message or 'Glue gives no reason'}; its log says more"
+        )
+        return CHECK_FAILED
+    for line in result.errors.splitlines():
+        print_line(line, sys.stderr)
+    for line in result.answer.splitlines():
+        print_line(line)
+    return result.exit_code
+
+
+def privacy_options(client: "GlueClient", job: str) -> list[str]:
+    """Return the masks of the stack's scheduled run, which a run of ours must not go without.
+
+    Raises:
+        InputError: the job cannot be read.
+    """
+    with _explained(f"job {job}"):
+        defaults = client.get_job(JobName=job)["Job"].get("DefaultArguments", {})
+    words = command_of([OPTION, defaults.get(OPTION, "run")])
+    masks = [word for name, value in pairwise(words) if name == "--mask" for word in (name, value)]
+    joined = [word for word in words if word.startswith("--mask=")]
+    return [*masks, *joined, *(["--no-samples"] if "--no-samples" in words else [])]
+
+
+def _wait(
+    run: GlueRun, sleep: Callable[[float], object], most_seconds: float = float("inf")
+) -> tuple[str, str]:
+    """Wait until the run has ended, or *most_seconds*; return its state and Glue's message."""
+    state, message = run.state()
+    waited = 0.0
+
+    def status() -> str:
+        return state.lower()
+
+    with progress_here()(f"run {run.job_run_id}", status):
+        while state not in _ENDED and waited < most_seconds:
+            sleep(_CHECK_SECONDS)
+            waited += _CHECK_SECONDS
+            state, message = run.state()
+    return state, message
+
+
+def _busy(client: "GlueClient", job: str) -> str:
+    with _explained(f"job {job}"):
+        runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
+    open_runs = [
+        f"{one['Id']} ({one['JobRunState'].lower()} since {one['StartedOn']:%H:%M} UTC)"
+        for one in runs
+        if one["JobRunState"] not in _ENDED
+    ]
+    which = f"run {', '.join(open_runs)}" if open_runs else "a run"
+    return f"job {job}: {which} is under way; wait for its end, then run this command again"
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(f"{what}: {describe(error)}; {_FIX}") from error
