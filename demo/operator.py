@@ -20,7 +20,7 @@ STOPPED_BY_CANARY = 3
 _CHANGES_SHOWN = 4
 _CLOSING_LINES = 3
 _HINTS = ("report: ", "next: ")
-_COMPLAINT = "spark_reprocess: "
+_COMPLAINT = "dlq: "
 Take = Callable[[str], object]
 
 

@@ -162,11 +162,9 @@ def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
 def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     """Give *parser* the arguments of the verb *name*, and those that say where."""
     verb: Verb = import_module(module_of(name)).VERB
-    parser.description = verb.about
-    parser.epilog = verb.examples or None
     if is_of_the_job(name):
         cli.add_archive(parser)
-    verb.add_arguments(parser)
+    cli.fill(parser, verb)
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if is_of_the_job(name):

@@ -16,6 +16,7 @@ from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggest
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
 from spark_reprocess.findings import Findings, GroupFinding, format_lead, format_predicate
+from spark_reprocess.plan.plan_file import REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +125,10 @@ def print_analysis(findings: Findings) -> None:
         more = counted(groups - len(shown), "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; {where}")
     print_line(f"report: {folder}/report.html")
-    print_line(f"next: {suggestion('groups', findings.archive)}, which says how to go on")
+    # The plan of the archive's newest report need not be named.
+    is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    words = () if is_found else ("--plan", findings.plan_path)
+    print_line(f"next: {suggestion('groups', findings.archive, *words)}")
 
 
 def _counts(group: GroupFinding) -> tuple[object, ...]:

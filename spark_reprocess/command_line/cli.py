@@ -63,6 +63,7 @@ The same verbs run on a cluster: spark-submit --py-files spark_reprocess.zip ...
 class Command:
     """A verb and its options, as read from the command line."""
 
+    name: str
     verb: Verb
     options: Any
 
@@ -132,8 +133,11 @@ def parse(argv: list[str]) -> Command:
             allow_abbrev=False,
         )
         if argv[:1] == [name]:
+            add_archive(one)
             fill(one, load(name))
-    return command_of(parser.parse_args(argv))
+    values = vars(parser.parse_args(argv))
+    verb = load(argv[0])
+    return Command(argv[0], verb, verb.make_options(**values))
 
 
 def load(name: str) -> Verb:
@@ -146,25 +150,13 @@ def load(name: str) -> Verb:
     return verb
 
 
-def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
-    """Give *parser* the description and the arguments of *verb*."""
-    parser.description = verb.about
-    add_archive(parser)
-    verb.add_arguments(parser)
-    parser.set_defaults(verb=verb)
-
-
 def add_archive(parser: argparse.ArgumentParser) -> None:
     """Add ``--archive``, which every verb of the job has."""
     parser.add_argument("--archive", required=True, metavar="PLACE", help=_PLACE)
 
 
-def command_of(arguments: argparse.Namespace) -> Command:
-    """Return the command in the *arguments* that a parser has read which ``fill`` has filled.
-
-    Raises:
-        JobError: they do not go together.
-    """
-    values = vars(arguments)
-    verb: Verb = values.pop("verb")
-    return Command(verb, verb.make_options(**values))
+def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    """Give *parser* the description, the examples and the arguments of *verb*."""
+    parser.description = verb.about
+    parser.epilog = verb.examples or None
+    verb.add_arguments(parser)

@@ -16,6 +16,7 @@ PSEUDO_PARAMETERS: Mapping[str, Any] = {
     "AWS::Partition": "aws",
     "AWS::Region": "us-east-1",
     "AWS::StackName": "dead-letters",
+    "AWS::StackId": "arn:aws:cloudformation:eu-west-1:123456789012:stack/stack/1",
     "AWS::URLSuffix": "amazonaws.com",
 }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dlq_replay import __version__
 from dlq_replay.settings import OPTIONAL_VARIABLES, REQUIRED_VARIABLES, ReplaySettings
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
@@ -28,7 +29,7 @@ def test_the_serverless_application_repository_accepts_every_resource_type() -> 
 def test_the_application_has_the_version_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
-    assert project["version"] == APPLICATION["SemanticVersion"]
+    assert __version__ == APPLICATION["SemanticVersion"]
     assert project["license"] == APPLICATION["SpdxLicenseId"]
 
 

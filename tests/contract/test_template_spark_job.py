@@ -270,7 +270,7 @@ def test_acting_needs_a_policy() -> None:
 def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     command = parse(command_line_of(stack_of(**given)))
 
-    assert command.verb.name == "run"
+    assert command.name == "run"
     assert command.options.archive == "s3://archivebucket/archive"
     assert command.options.execute is ("SparkJobExecute" in given)
 

@@ -155,7 +155,7 @@ def test_the_run_is_that_of_the_application_s_own_job() -> None:
         "--no-samples",
     ]
     assert "--no-samples" not in arguments_of(stack_of("emr-serverless", Samples="true"))
-    assert {parse(arguments_of(one)).verb.name for one in (plain, acting, careful)} == {"run"}
+    assert {parse(arguments_of(one)).name for one in (plain, acting, careful)} == {"run"}
     assert arguments_of(careful)[-4:] == ["--canary", "50", "--max-rate", "100"]
     assert stack_of("emr-serverless", Execute="true").broken_rules == ["ExecutionNeedsAPolicy"]
 

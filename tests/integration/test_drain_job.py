@@ -111,7 +111,7 @@ def test_queue_that_is_not_there_exits_with_two(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["drain", "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
-    assert capsys.readouterr().err.startswith("spark_reprocess: --parked-queue-url")
+    assert capsys.readouterr().err.startswith("dlq: --parked-queue-url")
 
 
 def test_killed_drain_leaves_duplicates_that_a_read_removes(

@@ -143,12 +143,12 @@ def test_what_to_type_next_is_left_out_for_it_is_typed(tmp_path: Path) -> None:
 
 def test_complaint_is_shown_whole_on_a_terminal(tmp_path: Path) -> None:
     words = " ".join(f"group-{n}" for n in range(40))
-    spark = FakeSpark(3, lines=[f"sent: {words}", f"spark_reprocess: stopped: {words}"])
+    spark = FakeSpark(3, lines=[f"sent: {words}", f"dlq: stopped: {words}"])
     terminal = Terminal()
     parts: Any = (FakeContext(tmp_path), Screen(terminal, lambda: 1.0), spark)
     Operator(*parts).redrive("perhaps", exit_codes=[3])
 
-    told, complaint = terminal.getvalue().split("spark_reprocess: stopped:")
+    told, complaint = terminal.getvalue().split("dlq: stopped:")
     assert "…" in told
     assert "…" not in complaint
     assert "group-39" in complaint

@@ -77,7 +77,7 @@ def test_drain_ends_with_the_next_command(capsys: Capture) -> None:
         "received  archived  deleted  left",
         "      10        10       10     0",
         "drain d-1: 2 s, 5 messages/s",
-        "next: python -m spark_reprocess analyze --archive '/my archive'",
+        "next: dlq analyze --archive '/my archive'",
     ]
 
 
@@ -107,14 +107,12 @@ def test_drain_of_an_empty_queue_suggests_nothing(capsys: Capture) -> None:
 def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> None:
     print_analysis(ANALYZED)
 
-    redrive = "python -m spark_reprocess redrive --archive /a --plan /a/r/plan.yaml"
     assert capsys.readouterr().out.splitlines() == [
         "5 messages, 1 decided before, 4 undecided in 1 group",
         "group  count  share  trend",
         "g-1        3  75%     ▁▄█ rising",
         "report: /a/r/report.html",
-        "next: edit the actions in /a/r/plan.yaml, then make a dry run:",
-        f"  {redrive} --main-queue-url URL",
+        "next: dlq groups --archive /a --plan /a/r/plan.yaml",
     ]
 
 

@@ -78,6 +78,9 @@ class Dying:
         with self:
             self.archive.write(path, content)
 
+    def replace(self, path: str, old: bytes, new: bytes) -> bool:
+        raise NotImplementedError
+
     def remove(self, path: str) -> None:
         with self:
             self.archive.remove(path)

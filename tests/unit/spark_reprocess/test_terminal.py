@@ -56,7 +56,7 @@ def test_table_without_rows_has_its_headings() -> None:
 def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     print_error("no")
 
-    assert capsys.readouterr().err == "spark_reprocess: no\n"
+    assert capsys.readouterr().err == "dlq: no\n"
 
 
 def test_nothing_on_the_screen_can_drive_the_terminal(
@@ -69,7 +69,7 @@ def test_nothing_on_the_screen_can_drive_the_terminal(
     print_table(("failure",), [(hostile,)], out)
 
     shown = capsys.readouterr().err
-    assert shown == "spark_reprocess: \\x1b]0;title\\x07\\x1b[2J\\rover\\u202ewritten\n"
+    assert shown == "dlq: \\x1b]0;title\\x07\\x1b[2J\\rover\\u202ewritten\n"
     assert "\\x1b]0;title" in out.getvalue()
     assert "\x07" not in out.getvalue()
 
