@@ -10,7 +10,7 @@ from spark_reprocess.command_line.arguments import add_json, add_plan
 from spark_reprocess.command_line.terminal import print_json, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted
-from spark_reprocess.findings import Synonym, claim_words
+from spark_reprocess.findings import Synonym, format_predicate
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
@@ -87,7 +87,7 @@ def _leads(file: PlanFile) -> dict[str, str]:
     """Return each group's first lead from the report beside the plan; none without a report."""
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
     return {
-        group["group_id"]: claim_words(Synonym(lead["field"], lead["value"]))
+        group["group_id"]: format_predicate(Synonym(lead["field"], lead["value"]))
         for group in summary["groups"]
         for lead in group["leads"][:1]
     }

@@ -9,34 +9,18 @@ from collections.abc import Sequence
 from shlex import quote
 
 from spark_reprocess.findings import Findings, Lead
-from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import REPORTS
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SPECIAL = re.compile(r'[\\$"`]')
 _WITH_BACKSLASH = r"\\\g<0>"
 _CONDITION_CHARACTERS = 2_000
 
 
-def redrive_command(findings: Findings) -> str:
-    """Format the command that redrives the plan, up to the URL of the queue, which is missing."""
-    places = f"--archive {quoted(findings.archive)} --plan {quoted(findings.plan_path)}"
-    return f"python -m spark_reprocess redrive {places} --main-queue-url "
-
-
-def action_command(plan_path: str, group_id: str) -> str | None:
-    """Format the command that sets the group's action in the plan to ``redrive``.
-
-    It replaces the action between the line of the group's id and the next action.
-
-    Returns:
-        None if the plan is not a local file, or if the id cannot occur in a plan.
-    """
-    if "://" in plan_path or not _ID.fullmatch(group_id):
-        return None
-    group = rf"^ *- id: [^A-Za-z0-9]?{group_id}([^A-Za-z0-9_-]|$)"
-    action = rf"s/^( *action:) [a-z]+/\1 {Action.REDRIVE}/"
-    script = f"/{group}/,/^ *action:/{action}"
-    return f"sed -E -i.bak {quoted(script)} {quoted(plan_path)}"
+def places(findings: Findings) -> str:
+    """Format the options that say in which archive a plan is, and which plan."""
+    is_in_archive = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    plan = findings.plan_id if is_in_archive else findings.plan_path
+    return f"--archive {quoted(findings.archive)} --plan {quoted(plan)}"
 
 
 def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:

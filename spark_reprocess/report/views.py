@@ -14,7 +14,7 @@ from markupsafe import escape
 
 from spark_reprocess.figures import cut, duration, epoch, moment
 from spark_reprocess.findings import Findings, GroupFinding, Sample
-from spark_reprocess.report.commands import action_command, lead_with_option, redrive_command
+from spark_reprocess.report.commands import lead_with_option, places, quoted
 from spark_reprocess.report.texts import indented_json, looks_like_json, visible
 
 COLOURS = 6
@@ -53,7 +53,7 @@ def page_view(findings: Findings) -> View:
         "table": arrivals_table(findings),
         "without_time": without_time(findings),
         "data": chart_data(findings),
-        "redrive": redrive_command(findings),
+        "places": places(findings),
     }
 
 
@@ -84,7 +84,7 @@ def _group_view(
         "replay_counts": _tally(replays),
         "samples": samples,
         "samples_left_out": len(group.samples) - len(samples),
-        "action_command": action_command(findings.plan_path, group.group_id),
+        "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
         "where_option": option,
     }

@@ -70,7 +70,7 @@ def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
     ) as watched:
         page = watched.page
         page.locator("details.group > summary").click()
-        page.locator("details.group .queue input").fill("https://sqs/it's")
+        page.locator("details.group .installation input").fill("https://sqs/it's")
 
         copied = []
         for button in page.locator("details.group .copy").all():
@@ -79,9 +79,12 @@ def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
             copied.append(page.evaluate("navigator.clipboard.readText()"))
 
         assert copied == page.locator("details.group .command code").all_inner_texts()
-        assert copied[0].startswith("sed -E -i.bak ")
-        assert copied[1].endswith(""" --main-queue-url 'https://sqs/it'"'"'s'""")
-        assert copied[2].endswith(""" 'https://sqs/it'"'"'s' --execute --reason 'WHY'""")
+        queue = """--main-queue-url 'https://sqs/it'"'"'s'"""
+        for command, end in zip(copied, ("", " --execute --reason 'WHY'"), strict=False):
+            assert command.startswith("dlq redrive --archive ")
+            assert command.endswith(f" --group {group.group_id} {queue}{end}")
+        assert copied[2].startswith("dlq decide --archive ")
+        assert copied[2].endswith(f" {group.group_id} redrive --note 'WHY'")
         assert copied[3] == "--where \"tenant = 'a'\""
         expect(page.locator("#put-back .slot").first).to_contain_text("https://sqs/it")
 

@@ -1,21 +1,29 @@
-// Commands to copy, and the queue that the reader fills into them.
-const queue = { url: "" };
+// Commands to copy, and the installation that the reader fills into them.
+const installation = { name: "" };
 
 /** The steps that are the same for every group stand once in the page; an open group gets its own. */
 function equipGroup(group) {
+  const list = find(".put-back ol", group);
+  const id = list.dataset.group;
   const steps = ["#put-back .look", "#put-back .do"].map((step) => find(step).cloneNode(true));
+  const decide = find("#put-back .decide").cloneNode(true);
+  for (const step of steps) find(".group-option", step).textContent = `--group ${id} `;
+  find(".id", decide).textContent = id;
   find(".then", group).replaceWith(...steps);
+  const text = make("p", "only");
+  text.textContent = "Or only decide, and put all decided groups back together later";
+  list.after(text, decide);
   equipCommands(find(".put-back", group));
 }
 
-/** Give commands what only works with a script: buttons that copy, and a queue to fill in. */
+/** Give commands what only works with a script: buttons that copy, and a place to fill in. */
 function equipCommands(section) {
-  const label = make("label", "queue", "To queue ");
+  const label = make("label", "installation", "Stack ");
   const input = make("input");
-  Object.assign(input, { type: "url", placeholder: "queue URL, filled into the commands", spellcheck: false });
+  Object.assign(input, { type: "text", placeholder: "name of the stack, or URL of the main queue", spellcheck: false });
   input.addEventListener("input", () => {
-    queue.url = input.value.trim();
-    fillQueue(document);
+    installation.name = input.value.trim();
+    fillInstallation(document);
   });
   label.append(input);
   find("h2, h4", section).after(label);
@@ -27,7 +35,7 @@ function equipCommands(section) {
     button.addEventListener("click", () => copyCommand(button, find("code", command)));
     command.append(button);
   }
-  fillQueue(section);
+  fillInstallation(section);
 }
 
 /** One word for a POSIX shell, quoted as Python's shlex.quote does. */
@@ -57,11 +65,12 @@ async function copyCommand(button, code) {
   setTimeout(() => (button.textContent = "Copy"), 2_000);
 }
 
-function fillQueue(within) {
-  const { url } = queue;
-  for (const input of findAll(".queue input", within)) if (input.value.trim() !== url) input.value = url;
+function fillInstallation(within) {
+  const { name } = installation;
+  const option = name.includes("://") ? "--main-queue-url" : "--stack";
+  for (const input of findAll(".installation input", within)) if (input.value.trim() !== name) input.value = name;
   for (const slot of findAll(".slot", within)) {
-    slot.textContent = url ? shellQuoted(url) : "URL";
-    slot.classList.toggle("filled", url !== "");
+    slot.textContent = `${option} ${name ? shellQuoted(name) : "NAME"}`;
+    slot.classList.toggle("filled", name !== "");
   }
 }

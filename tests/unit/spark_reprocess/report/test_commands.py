@@ -3,20 +3,15 @@
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.report.commands import (
-    action_command,
     lead_with_option,
+    places,
     quoted,
-    redrive_command,
 )
 from spark_reprocess.report.texts import visible
 from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
@@ -61,13 +56,16 @@ def test_a_condition_reads_well_in_double_quotes_unless_a_shell_would_expand_it(
     assert quoted("a != 'b'") == "'a != '\"'\"'b'\"'\"''"
 
 
-def test_the_commands_name_archive_and_plan_and_stop_before_the_queue() -> None:
+def test_the_commands_name_archive_and_plan() -> None:
     findings = some_findings(a_group(), archive="s3://b/my archive", plan_path="/r/plan.yaml")
 
-    assert redrive_command(findings) == (
-        "python -m spark_reprocess redrive --archive 's3://b/my archive' --plan /r/plan.yaml "
-        "--main-queue-url "
-    )
+    assert places(findings) == "--archive 's3://b/my archive' --plan /r/plan.yaml"
+
+
+def test_a_plan_in_the_archive_is_named_by_its_id() -> None:
+    findings = some_findings(a_group(), archive="/a", plan_path="/a/reports/r-1/plan.yaml")
+
+    assert places(findings) == f"--archive /a --plan {findings.plan_id}"
 
 
 def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
@@ -82,34 +80,3 @@ def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
 @pytest.mark.parametrize("condition", ["", "a = '\0'", "x" * 2_001])
 def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> None:
     assert lead_with_option([a_lead(condition=condition)]) == (None, "")
-
-
-@pytest.mark.parametrize(
-    ("path", "group_id"),
-    [("s3://b/plan.yaml", "g-1"), ("plan.yaml", ""), ("plan.yaml", "g-1|x"), ("plan.yaml", "a\nb")],
-)
-def test_where_the_plan_cannot_be_edited_in_place_there_is_no_command(
-    path: str, group_id: str
-) -> None:
-    assert action_command(path, group_id) is None
-
-
-def test_the_decision_changes_exactly_one_group_of_the_plan(tmp_path: Path) -> None:
-    path = tmp_path / "the plan's.yaml"
-    ids = ["g-0", "g-00", "1", "12", "1e5", "0x1f", "a_b-c", "true", "g-0123456789"]
-    titles = ["action: leave", "  - id: g-0\n    action: leave", "- id: 1", "\u2028action: x", "id"]
-    planned = tuple(
-        PlannedGroup(one, titles[n % len(titles)], 5, Action.LEAVE) for n, one in enumerate(ids)
-    )
-    plan = Plan("p-1", "archive", Snapshot(("d-1",), 5, "0" * 64), planned)
-    for chosen in ids:
-        path.write_text(plan_text(plan), encoding="utf-8")
-        command = action_command(str(path), chosen)
-
-        assert command is not None
-        subprocess.run([BASH, "-c", command], check=True)
-
-        decided = read_plan(path.read_text(encoding="utf-8"))
-        redriven = {one for one, action in decided.actions.items() if action is Action.REDRIVE}
-        assert redriven == {chosen}
-        assert [group.title for group in decided.groups] == [group.title for group in plan.groups]

@@ -136,7 +136,7 @@ def test_a_group_shows_everything_that_was_found() -> None:
         '{ "order": { "id": "***", "total": 12.50 } }',
         "tenant acme",
         "The body is empty.",
-        "set action: redrive below id: g-0123456789 in the plan",
+        "the commands , with --group g-0123456789",
         "--where \"tenant = 'acme'\"",
     ):
         assert phrase in words
@@ -188,12 +188,12 @@ def test_the_policy_names_the_hashes_of_what_the_page_holds() -> None:
 def test_the_redrive_is_shown_as_a_dry_run_and_with_the_options_that_send() -> None:
     page = render_page(some_findings(a_group()))
 
-    commands = [unescape(one) for one in re.findall(r"--main-queue-url <span.*?</code>", page)]
+    commands = [unescape(one) for one in re.findall(r'<span class="slot">.*?</code>', page)]
 
     options = [re.sub("<.*?>", "", one) for one in commands]
     assert options == [
-        "--main-queue-url URL",
-        "--main-queue-url URL --execute --reason 'WHY'",
+        "--stack NAME",
+        "--stack NAME --execute --reason 'WHY'",
     ]
 
 
