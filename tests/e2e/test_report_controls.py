@@ -186,5 +186,6 @@ def test_group_ids_cannot_stand_for_parts_of_the_page(browser: Browser, write: W
         page.get_by_role("button", name="Expand all").click()
         page.locator("#search").fill("said")
         expect(page.locator("details.group:visible h3")).to_have_text(["said"])
-        expect(page.locator("details.group:visible code", has_text="id: said")).to_be_visible()
+        command = page.locator("details.group:visible code", has_text="--group said").first
+        expect(command).to_be_visible()
         watched.assert_quiet()
