@@ -83,9 +83,7 @@ class RunContext:
     @property
     def lock_holder(self) -> LockHolder:
         """Who holds the plan lock for this run."""
-        # A FIFO queue's chunks are cut otherwise, so the two kinds do not share claims.
-        kind = "in order" if self.to_fifo else "by group"
-        claims = f"{self.plan_id} {kind} {self.cut_from}"
+        claims = f"{self.plan_id} {self.cut_from}"
         return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
 
     @property
