@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.errors import MalformedMessageError
@@ -62,15 +63,10 @@ each earlier schema in ``tests/data``.
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 
-SPARK_SCHEMA = """
-    message_id string, first_id string, body string,
-    attributes map<string, struct<data_type: string, string_value: string, binary_value: binary>>,
-    message_group_id string, deduplication_id string, sequence_number string, trace_header string,
-    source_arn string, sender_id string, sent_at timestamp, first_received_at timestamp,
-    receive_count int, replay_count long, first_seen_at timestamp, parked_reason string,
-    error_type string, error_message string, plan_id string, source_queue string, body_bytes long,
-    queue_url string, drained_at timestamp"""
-"""The same columns in Spark's words. A read adds the partition column ``drain_id``."""
+SPARK_SCHEMA = ", ".join(
+    f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
+)
+"""The same columns as Spark's DDL. A read adds the partition column ``drain_id``."""
 
 _TEXTS = {
     "message_group_id": "MessageGroupId",
