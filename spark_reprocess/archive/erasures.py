@@ -10,12 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    LEDGER,
-    require_version,
-)
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.ledger import LEDGER
 
 _FOLDER = f"{LEDGER}/erasures"
 
@@ -144,9 +140,8 @@ def _of_plan(
 
 
 def _read(archive: Archive, path: str) -> Erasure:
-    try:
-        raw = json.loads(archive.read(path) or b"")
-        require_version(archive, path, raw)
+    with damage_named(archive, path):
+        raw = read_json(archive, path, archive.read(path))
         erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
         return Erasure(
             erase_id=erase_id,
@@ -162,8 +157,3 @@ def _read(archive: Archive, path: str) -> Erasure:
             other_ids=tuple(raw.get("other_ids", ())),
             failure_table=raw.get("failure_table"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            "changed it: restore it, do not delete it"
-        ) from error

@@ -4,14 +4,24 @@ Two promises carry everything else. What ``write`` and ``create`` return from is
 survives a crash of the machine. And ``create`` lets exactly one of several callers win.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import ArchiveError, InputError
+
+RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
+"""What reading a JSON record raises where somebody changed the file."""
+
+PARQUET_DAMAGE = (pa.ArrowException, OSError)
+"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
@@ -145,6 +155,54 @@ def _slip(scheme: str, rest: str) -> str:
         f"{scheme}: is not supported; give a folder on local disk (./{scheme}:{rest} for a name "
         "with a colon) or s3://BUCKET/PREFIX"
     )
+
+
+@contextmanager
+def damage_named(
+    archive: Archive,
+    path: str,
+    damage: tuple[type[Exception], ...] = RECORD_DAMAGE,
+    advice: str = "restore it, do not delete it",
+) -> Iterator[None]:
+    """Raise what the block raises for a damaged file as an ArchiveError with the path and advice.
+
+    Args:
+        archive: which has the file.
+        path: of the file, below the archive's root.
+        damage: the exceptions that show a damaged file.
+        advice: what the operator does then.
+    """
+    try:
+        yield
+    except damage as error:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
+            f"changed it: {advice}"
+        ) from error
+
+
+def read_json(archive: Archive, path: str, content: bytes | None) -> dict[str, Any]:
+    """Parse the *content* of the record at *path*; inside ``damage_named``.
+
+    Raises:
+        ArchiveError: it was written by a newer version of this program.
+    """
+    raw: dict[str, Any] = json.loads(content or b"")
+    require_version(archive, path, raw)
+    return raw
+
+
+def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
+    """Refuse a record whose version is greater than 1, the newest that is known here.
+
+    Raises:
+        ArchiveError: it was written by a newer version of this program.
+    """
+    if raw.get("version", 1) > 1:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} was written by a newer version of this program "
+            f"(version {raw['version']}); update the program"
+        )
 
 
 def read_text(location: str) -> str:

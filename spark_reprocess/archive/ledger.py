@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.files import Archive, damage_named, read_json
 
 LEDGER = "ledger"
 _PLAN = "plan_id="
@@ -160,12 +159,6 @@ class Ledger:
             found.append(attempt)
         return found
 
-    def all_attempts(self) -> Iterator[Attempt]:
-        """Read every attempt of the plan."""
-        for name in attempt_names(self.archive, [self.plan_id]):
-            if attempt := self.attempt(name):
-                yield attempt
-
     def attempt(self, name: AttemptName) -> Attempt | None:
         """Read one attempt of this plan, None where there is none.
 
@@ -198,19 +191,13 @@ class Ledger:
             return None
         result_path = self._path(unit, chunk, number, "result.jsonl")
         results = self.archive.read(result_path)
-        try:
-            raw = json.loads(claim)
-            require_version(self.archive, path, raw)
+        with damage_named(self.archive, f"{path} or its result"):
+            raw = read_json(self.archive, path, claim)
             return Attempt(
                 number,
                 claim_of(raw),
                 None if results is None else _results(results.decode()),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArchiveError(
-                f"archive {self.archive.root}: {path} or its result cannot be read "
-                f"({type(error).__name__}); somebody changed it: restore it, do not delete it"
-            ) from error
 
 
 def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
@@ -274,16 +261,3 @@ def _outcome(word: str) -> Disposition:
 def _known(kind: type[Claim | Result], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what a newer version added."""
     return {name: raw[name] for name in _FIELDS[kind] if name in raw}
-
-
-def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
-    """Refuse a record whose version is greater than 1, the newest that is known here.
-
-    Raises:
-        ArchiveError: it was written by a newer version of this program.
-    """
-    if raw.get("version", 1) > 1:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} was written by a newer version of this program "
-            f"(version {raw['version']}); update the program"
-        )

@@ -16,12 +16,8 @@ import pyarrow.parquet as pq
 from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Attempt,
-    AttemptName,
-)
-from spark_reprocess.archive.reading import MESSAGES, drain_of
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.reading import MESSAGES, drain_of, message_damage_named
 
 _CONCURRENT_READS = 8
 
@@ -102,7 +98,7 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
     content = archive.read(path)
     if content is None:
         return []
-    try:
+    with message_damage_named(archive, path):
         file = pq.ParquetFile(pa.BufferReader(content))
         keys = file.read(columns=["message_id", "first_id"])
         wanted = pa.array(ids, pa.string())
@@ -111,11 +107,6 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
         ]
         is_match = pc.or_(*matches)
         rows = _rows(file.read().filter(is_match)) if pc.any(is_match).as_py() else []
-    except pa.ArrowException as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
-            "somebody changed it: restore it or take it away"
-        ) from error
     return [FoundRow(drain_of(path), path, row) for row in rows]
 
 

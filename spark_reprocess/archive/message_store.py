@@ -17,16 +17,17 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.dead_letter_schema import Row, to_table
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive
 from spark_reprocess.archive.message_set import MessageSet, message_set
 from spark_reprocess.archive.reading import (
     DRAIN,
     FILE,
     MESSAGES,
     drain_folder,
+    message_damage_named,
     rows_and_columns,
 )
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import InputError
 from spark_reprocess.spark.conditions import explained
 
 _FEW_IDS = 100_000
@@ -69,7 +70,8 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     content = archive.read(path)
     if content is None:
         return 0
-    table = _decoded(archive, path, content)
+    with message_damage_named(archive, path):
+        table = pq.read_table(pa.BufferReader(content))
     gone = pc.is_in(table["message_id"], value_set=pa.array(sorted(message_ids), pa.string()))
     kept = table.filter(pc.invert(gone))
     erased = int(table.num_rows - kept.num_rows)
@@ -88,18 +90,8 @@ def holds_any(content: bytes, ids: Collection[str]) -> bool:
         keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
         found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
         return any(pc.any(one).as_py() for one in found)
-    except pa.ArrowException:
+    except PARQUET_DAMAGE:
         return True
-
-
-def _decoded(archive: Archive, path: str, content: bytes) -> pa.Table:
-    try:
-        return pq.read_table(pa.BufferReader(content))
-    except pa.ArrowException as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
-            "somebody changed it: restore it or take it away"
-        ) from error
 
 
 def _name_without(path: str, kept: pa.Table) -> str:

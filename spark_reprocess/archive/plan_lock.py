@@ -34,13 +34,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    require_version,
-    timestamp,
-)
+from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
 LOCK_SECONDS = 120.0
@@ -337,18 +333,12 @@ def _open_locks(archive: Archive) -> tuple[int, list[str]]:
 
 
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
-    try:
-        raw: dict[str, Any] = json.loads(content or b"")
-        require_version(archive, path, raw)
+    with damage_named(archive, path, advice="if no run is going on, remove it"):
+        raw = read_json(archive, path, content)
         holder = LockHolder(**{one.name: raw[one.name] for one in fields(LockHolder)})
         found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
         found.is_alive(0)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            "changed it: if no run is going on, remove it"
-        ) from error
-    return found
+        return found
 
 
 def _path(number: int) -> str:

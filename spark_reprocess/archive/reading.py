@@ -9,6 +9,7 @@ that this version does not know.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from spark_reprocess.archive.dead_letter_schema import (
     SPARK_SCHEMA,
     column_of,
 )
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive, damage_named
 from spark_reprocess.errors import ArchiveError
 
 MESSAGES = "messages"
@@ -37,6 +38,11 @@ _BATCH_ROWS = 1000
 """A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
 
 _FILES_PER_TASK = 16
+
+
+def message_damage_named(archive: Archive, path: str) -> AbstractContextManager[None]:
+    """Raise ArchiveError where the block finds that a file of messages is damaged."""
+    return damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away")
 
 
 def drain_folder(drain_id: str) -> str:
@@ -149,17 +155,22 @@ def _rows_by_adapter(
     all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
     schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
     spread = spark.createDataFrame(table).repartition(tasks)
-    return spread.mapInArrow(_FileReader(archive, tuple(columns)).read, schema)
+    return spread.mapInArrow(FileReader(archive, tuple(columns)).read, schema)
 
 
 @dataclass(frozen=True, slots=True)
-class _FileReader:
-    """What each task takes along; ``read`` is what Spark calls."""
+class FileReader:
+    """Reads files of messages in a task. Picklable."""
 
     archive: Archive
     columns: tuple[str, ...]
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of the files whose ``path`` and ``drain_id`` *batches* hold.
+
+        Raises:
+            ArchiveError: a file is gone or damaged.
+        """
         for batch in batches:
             for file in batch.to_pylist():
                 yield from self._rows(file["path"], file["drain_id"])
@@ -176,15 +187,10 @@ class _FileReader:
             yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
 
     def _decoded(self, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
-        try:
+        with message_damage_named(self.archive, path):
             file = pq.ParquetFile(pa.BufferReader(content))
             columns = [name for name in self.columns if name != FILE]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
                 # By name: a file lists its columns in its own order, and an old one lacks some.
                 arrays = [column_of(batch, name) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
-        except pa.ArrowException as error:
-            raise ArchiveError(
-                f"archive {self.archive.root}: {path} cannot be read as Parquet "
-                f"({type(error).__name__}); somebody changed it: restore it or take it away"
-            ) from error

@@ -9,11 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    plan_folder,
-    require_version,
-)
+from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.ledger import plan_folder
 from spark_reprocess.archive.probe import Probe
 from spark_reprocess.errors import ArchiveError
 
@@ -91,15 +88,9 @@ def _existing(
 
 
 def _read(archive: Archive, path: str, content: bytes) -> RunRecord:
-    try:
-        raw = json.loads(content)
-        require_version(archive, path, raw)
+    with damage_named(archive, path):
+        raw = read_json(archive, path, content)
         return RunRecord(**{name: raw[name] for name in _NAMES & raw.keys()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            "changed it: restore it, do not delete it"
-        ) from error
 
 
 def run_folder(plan_id: str, run_id: str) -> str:

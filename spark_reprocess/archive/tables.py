@@ -19,10 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    require_version,
-)
+from spark_reprocess.archive.files import PARQUET_DAMAGE, RECORD_DAMAGE, Archive, read_json
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 
@@ -157,10 +154,9 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
             "analyze again"
         )
     try:
-        raw = json.loads(content)
-        require_version(archive, path, raw)
+        raw = read_json(archive, path, content)
         return [Part(one["name"], one["rows"], one["sha256"]) for one in raw["parts"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except RECORD_DAMAGE as error:
         raise _changed(archive, path) from error
 
 
@@ -246,7 +242,7 @@ class PartReader:
             names = [name for name in self.schema.names if name in file.schema_arrow.names]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
                 yield self._conformed(batch)
-        except pa.ArrowException as error:
+        except PARQUET_DAMAGE as error:
             raise _changed(self.archive, path) from error
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

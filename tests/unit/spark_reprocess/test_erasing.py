@@ -23,8 +23,15 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_set import digest
-from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
+from spark_reprocess.archive.message_store import (
+    drain_ids,
+    holds_any,
+    write_messages,
+    write_without,
+)
+from spark_reprocess.archive.reading import FileReader
 from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
@@ -105,12 +112,12 @@ def rows_in(archive: Archive) -> list[str]:
     return found
 
 
-def fill(archive: Archive, ids: list[str], task: int = 0) -> None:
+def fill(archive: Archive, ids: list[str], task: int = 0) -> str:
     drained_at = datetime.fromtimestamp(NOW, UTC)
     rows = [
         to_row(message(one, f"body of {one}", filler(2)), queue_url("p"), drained_at) for one in ids
     ]
-    write_messages(archive, DRAIN, task, rows)
+    return write_messages(archive, DRAIN, task, rows)
 
 
 def erase_all(archive: Archive, ids: set[str]) -> None:
@@ -154,13 +161,30 @@ def test_file_without_such_a_message_stays_as_it_is(tmp_path: Path) -> None:
     assert archive.list("messages") == before
 
 
-def test_broken_file_is_an_error_and_stays(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
-    archive.write(path, b"no parquet")
+def half_overwritten(archive: Archive) -> bytes:
+    """Return a file of messages of which the footer is well and a page cannot be decompressed."""
+    content = archive.read(fill(archive, [f"m-{number}" for number in range(100)])) or b""
+    return content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :]
 
-    with pytest.raises(ArchiveError, match="cannot be read as Parquet"):
-        write_without(archive, path, {"a"})
+
+@pytest.mark.parametrize("is_parquet", [True, False])
+def test_broken_file_is_an_error_with_its_name_and_stays(
+    tmp_path: Path, *, is_parquet: bool
+) -> None:
+    archive = open_archive(str(tmp_path / "archive"))
+    content = half_overwritten(open_archive(str(tmp_path))) if is_parquet else b"no parquet"
+    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
+    archive.write(path, content)
+    files = pa.RecordBatch.from_pylist([{"path": path, "drain_id": DRAIN}])
+
+    for read in (
+        lambda: write_without(archive, path, {"a"}),
+        lambda: find_rows(archive, {"a"}),
+        lambda: list(FileReader(archive, ("message_id",)).read([files])),
+    ):
+        with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):
+            read()
+    assert holds_any(content, {"a"})
     assert archive.list("messages") == [path]
 
 
