@@ -143,6 +143,14 @@ class QueueCounts:
         return self.visible + self.in_flight + self.delayed
 
 
+def queue_counts(queue: SqsQueue) -> QueueCounts | None:
+    """Return the counts of a queue; None if SQS does not answer."""
+    try:
+        return QueueCounts.of(queue.describe())
+    except QueueError:
+        return None
+
+
 def dead_letter_sources(
     queue_url: str, make_client: ClientFactory
 ) -> dict[QueueAddress, str] | None:

@@ -9,8 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.observation_window import Redelivery
-from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.options import CanaryOptions, Redelivery
 from spark_reprocess.canary.sample import CanarySample, allocate
 from spark_reprocess.redrive.dispositions import (
     has_room,

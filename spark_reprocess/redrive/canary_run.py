@@ -19,12 +19,10 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     timestamp,
 )
-from spark_reprocess.canary.observation_window import ObservationWindow
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.preflight import Preflight
-from spark_reprocess.canary.probe import QueueProbe
-from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
-from spark_reprocess.canary.watch import Observation, Watch
+from spark_reprocess.canary.probe import Preflight, QueueProbe
+from spark_reprocess.canary.verdict import CanaryReport, judge
+from spark_reprocess.canary.watch import Observation, ObservationWindow, Watch
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.redrive.canary_draw import Sample
 from spark_reprocess.redrive.execution import TaskRunner
@@ -115,8 +113,7 @@ class CanaryRun:
             window = ObservationWindow(sent_at, drawn.stale_seconds, drawn.wait_seconds)
             seen = self._watched(settled, sent, window, probe)
         missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.drawn.without]
-        groups = judge(sent, seen.returned, self.options.max_return, seen.unknown, missing)
-        groups = with_failures(groups, seen.failures)
+        groups = judge(sent, seen.failures, self.options.max_return, seen.unknown, missing)
         waited_seconds = time.monotonic() - sent_at
         report = CanaryReport(groups, waited_seconds, probe.archived, seen.main_queue)
         self._record(report)

@@ -22,9 +22,8 @@ from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.canary.observation_window import Redelivery
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.preflight import Preflight
+from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.canary.probe import Preflight
 from spark_reprocess.canary.sample import CanarySample, combined, recommended
 from spark_reprocess.canary.verdict import joined
 from spark_reprocess.clients import (

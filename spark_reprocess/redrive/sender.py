@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.addresses import QueueAddress
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.preflight import Preflight
+from spark_reprocess.canary.probe import Preflight
 from spark_reprocess.canary.verdict import CanaryReport
 from spark_reprocess.clients import ClientFactory
 from spark_reprocess.plan.plan import Plan

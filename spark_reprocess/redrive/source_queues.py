@@ -7,7 +7,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import QueueError
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.canary.observation_window import Redelivery
+from spark_reprocess.canary.options import Redelivery
 from spark_reprocess.canary.probe import queue_url_beside
 from spark_reprocess.clients import ClientFactory, dead_letter_sources, require_queue_url
 from spark_reprocess.redrive.dispositions import (
