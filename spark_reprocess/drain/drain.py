@@ -8,8 +8,8 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from dlq_replay.errors import QueueError
 from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, open_archive
@@ -19,6 +19,7 @@ from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
     QueueCounts,
+    queue_counts,
     require_queue,
     require_queue_url,
     sqs_client,
@@ -41,9 +42,6 @@ _COUNTS = pa.schema(
         ("stopped_by", pa.string()),
     ]
 )
-_SPARK_COUNTS = """
-    received long, archived long, deleted long, left long, unreadable long, faults array<string>,
-    stopped_by string"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +123,9 @@ def drain(
         with progress("draining", _status(work, options, QueueCounts.of(queue))):
             # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))
-            rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
+            rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
     counts = [DrainCounts(**row.asDict()) for row in rows]
-    rest = _counts_now(SqsQueue(make_client(work.queue_url), work.queue_url))
-    return replace(_summary(work, time.time() - started, counts), rest=rest)
+    return _summary(work, time.time() - started, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ class DrainWork:
         """Run the task of each number in *batches*; yield its counts."""
         search_rarely()
         for batch in batches:
-            counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
+            counts = [asdict(self._run_task(row["id"])) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
 
     def _run_task(self, index: int) -> DrainCounts:
@@ -164,8 +161,7 @@ class DrainWork:
                 write=partial(write_messages, self.archive, self.drain_id, index),
                 rules=rules,
                 executor=executor,
-                count_visible=partial(_visible_now, queue),
-                now_seconds=time.time,
+                count_visible=partial(_count_visible, queue),
             ).run()
 
     def rules_left(self, index: int) -> DrainRules:
@@ -177,19 +173,8 @@ class DrainWork:
         return replace(rules, limit=max(0, rules.limit - taken))
 
 
-def _numbers(batch: pa.RecordBatch) -> list[int]:
-    return [int(row["id"]) for row in batch.to_pylist()]
-
-
-def _counts_now(queue: SqsQueue) -> QueueCounts | None:
-    try:
-        return QueueCounts.of(queue.describe())
-    except QueueError:
-        return None
-
-
-def _visible_now(queue: SqsQueue) -> int | None:
-    counts = _counts_now(queue)
+def _count_visible(queue: SqsQueue) -> int | None:
+    counts = queue_counts(queue)
     return None if counts is None else counts.visible
 
 
@@ -206,12 +191,10 @@ def _rules_by_task(
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,
     )
-    limits = [None] * count if options.limit is None else _shares(options.limit, count)
-    return tuple(replace(rules, limit=limit) for limit in limits)
-
-
-def _shares(total: int, parts: int) -> list[int]:
-    return [total // parts + (index < total % parts) for index in range(parts)]
+    if options.limit is None:
+        return (rules,) * count
+    share, rest = divmod(options.limit, count)
+    return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))
 
 
 def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
@@ -231,6 +214,7 @@ def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> 
         deleted=sum(one.deleted for one in counts),
         left=sum(one.left for one in counts),
         unreadable=sum(one.unreadable for one in counts),
+        rest=queue_counts(SqsQueue(work.make_client(work.queue_url), work.queue_url)),
         faults=tuple(fault for one in counts for fault in one.faults),
         stopped_by=tuple(sorted({one.stopped_by for one in counts if one.stopped_by})),
     )
