@@ -10,7 +10,7 @@ files:
 ``progress`` *         progress lines
 ``spark/`` *           the session, SQL conditions of operators, Spark's errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
-                       each; as frames: ``reading``, ``ledger_states``
+                       each; as frames: ``message_store``, ``ledger_states``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           the result of an analysis, as values

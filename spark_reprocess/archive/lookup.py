@@ -17,7 +17,7 @@ from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, AttemptName
-from spark_reprocess.archive.reading import MESSAGES, drain_of, message_damage_named
+from spark_reprocess.archive.message_store import drain_of, message_damage_named, message_files
 
 _CONCURRENT_READS = 8
 
@@ -45,9 +45,8 @@ def find_rows(archive: Archive, ids: Collection[str]) -> list[FoundRow]:
     Raises:
         ArchiveError: a file cannot be read.
     """
-    paths = [path for path in archive.list(MESSAGES) if path.endswith(".parquet")]
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        found = executor.map(lambda path: _rows_in(archive, path, ids), paths)
+        found = executor.map(lambda path: _rows_in(archive, path, ids), message_files(archive))
         return [row for rows in found for row in rows]
 
 

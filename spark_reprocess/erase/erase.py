@@ -27,14 +27,17 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_store import (
+    MESSAGES,
+    archive_rows,
     column_texts,
     drain_ids,
+    drain_of,
     holds_any,
+    message_files,
     new_id,
     write_without,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
-from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder, drain_of
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import (
     Report,
@@ -360,7 +363,7 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
     groups = {group_id for erasure in begun for group_id in erasure.groups}
     count = 0
     for drain_id in found.summary.drains:
-        for path in _files(archive, drain_id):
+        for path in message_files(archive, drain_id):
             _require_lock(archive, lock)
             count += write_without(archive, path, message_ids)
     for report in found.reports:
@@ -381,7 +384,3 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
 def _require_lock(archive: Archive, lock: PlanLock) -> None:
     if trouble := lock.trouble():
         raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
-
-
-def _files(archive: Archive, drain_id: str) -> list[str]:
-    return [path for path in archive.list(drain_folder(drain_id)) if path.endswith(".parquet")]

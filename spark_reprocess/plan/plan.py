@@ -27,7 +27,7 @@ class Snapshot:
     Attributes:
         drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
-        sha256: ``message_set.digest`` of their ids.
+        sha256: ``message_store.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
         table_sha256: digest of the plan's ``messages.parquet``, in hex; None in version 1.

@@ -18,7 +18,7 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.reading import arrival_order
+from spark_reprocess.archive.message_store import arrival_order
 
 CHUNK_MESSAGES = 100
 

@@ -11,8 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_set import message_set
-from spark_reprocess.archive.message_store import column_texts, read_archive, read_rows
+from spark_reprocess.archive.message_store import (
+    FILE,
+    column_texts,
+    message_set,
+    read_archive,
+    read_rows,
+)
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.dispositions import (
@@ -116,6 +121,7 @@ def plan_messages(
         columns = rows.select(*_RESOLVING_COLUMNS)
     else:
         rows, columns = read_rows(spark, archive, drains, _RESOLVING_COLUMNS)
+        rows = rows.drop(FILE)
     # All messages of its drains are the plan's if it has no condition: ``check`` wants to see them.
     how = "left" if plan.snapshot.where is None else "inner"
     places = with_chunks(table.select("message_id", "group_id", "unit", "position"))

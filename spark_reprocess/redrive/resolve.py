@@ -14,8 +14,7 @@ from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.archive.message_store import archive_rows, drain_ids
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults

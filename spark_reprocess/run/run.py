@@ -17,8 +17,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     timestamp,
 )
-from spark_reprocess.archive.message_store import drain_ids, new_id
-from spark_reprocess.archive.reading import MESSAGES
+from spark_reprocess.archive.message_store import MESSAGES, drain_ids, new_id
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError

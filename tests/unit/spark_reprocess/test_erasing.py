@@ -24,14 +24,14 @@ from spark_reprocess.archive.erasures import (
 )
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_set import digest
 from spark_reprocess.archive.message_store import (
+    FileReader,
+    digest,
     drain_ids,
     holds_any,
     write_messages,
     write_without,
 )
-from spark_reprocess.archive.reading import FileReader
 from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlq_replay import __version__
-from spark_reprocess.archive.message_set import digest
+from spark_reprocess.archive.message_store import digest
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Number
 from spark_reprocess.editing.patch import Patch
