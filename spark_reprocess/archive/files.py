@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,6 +156,33 @@ def _slip(scheme: str, rest: str) -> str:
         f"{scheme}: is not supported; give a folder on local disk (./{scheme}:{rest} for a name "
         "with a colon) or s3://BUCKET/PREFIX"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A file that the driver wrote, and that proves to a task that it sees the same archive.
+
+    A folder of the archive's name is on every machine that has one. A task that wrote into its own
+    machine's folder and then deleted from the queue would lose messages. So the driver writes a
+    file that no other archive has, and a task reads it back before it does anything. Picklable.
+    """
+
+    path: str
+    content: bytes
+
+    def check(self, archive: Archive) -> None:
+        """Read the file back, in a task.
+
+        Raises:
+            ArchiveError: it is not there, or another one is: this is another place than the
+                driver's. Nothing may be received, claimed or deleted then.
+        """
+        if archive.read(self.path) != self.content:
+            raise ArchiveError(
+                f"archive {archive.root}: an executor does not see the file {self.path} that the "
+                "driver wrote there. The driver and all executors must share the archive: give "
+                "s3://BUCKET/PREFIX, or a folder on a file system that every machine has mounted"
+            )
 
 
 @contextmanager

@@ -8,13 +8,15 @@ without a result is busy while young; after that nobody knows, and its messages 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from spark_reprocess.actor import Caller
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.files import Archive, Probe, damage_named, read_json
+from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
 _PLAN = "plan_id="
@@ -79,7 +81,45 @@ class Result:
     detail: str = ""
 
 
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result)}
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run that may send, in ``ledger/plan_id=<id>/runs/<run_id>.json``.
+
+    It is written before the run's first claim and never changed. Claims name the run; this says by
+    AWS's word who stood behind it. It is the run's probe, too.
+
+    Attributes:
+        verb: ``redrive`` or ``restore``.
+        actor: ``user@host``, as the environment said it.
+        caller_arn: see ``Caller``, as for the next two.
+        time: when it began; ISO 8601, UTC.
+        destinations: the URLs of all queues that it sends to; *destination* is the one that the
+            operator named.
+        policy_sha256: of the policy that decided, None without one.
+        note: what else is to be known of it.
+    """
+
+    run_id: str
+    plan_id: str
+    verb: str
+    actor: str
+    caller_arn: str | None
+    caller_fault: str
+    job_run_id: str
+    reason: str
+    time: str
+    destination: str
+    destinations: Sequence[str] = ()
+    policy_sha256: str | None = None
+    note: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        """Whose credentials it acted with."""
+        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+
+
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result, RunRecord)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +217,8 @@ class Ledger:
         lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
-    @property
-    def _folder(self) -> str:
-        return plan_folder(self.plan_id)
-
     def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
-        return f"{self._folder}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
+        return f"{plan_folder(self.plan_id)}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
 
     def _read(self, unit: str, chunk: int, number: int) -> Attempt | None:
         path = self._path(unit, chunk, number, "claim.json")
@@ -258,6 +294,47 @@ def _outcome(word: str) -> Disposition:
     return outcome
 
 
-def _known(kind: type[Claim | Result], raw: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type[Claim | Result | RunRecord], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what a newer version added."""
     return {name: raw[name] for name in _FIELDS[kind] if name in raw}
+
+
+def record_run(archive: Archive, record: RunRecord) -> Probe:
+    """Write the record durably; return what proves to a task that it sees the same archive.
+
+    Raises:
+        ArchiveError: it cannot be written; nothing may be claimed then.
+    """
+    path = _run_path(record.plan_id, record.run_id)
+    content = json.dumps({"version": 1, **asdict(record)}, indent=1).encode()
+    if not archive.create(path, content):
+        raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
+    return Probe(path, content)
+
+
+def run_records(
+    archive: Archive, runs: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], RunRecord]:
+    """Read the records of these runs, each given by plan id and run id.
+
+    A run of a version that wrote no records is not in the answer.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
+    found = {}
+    for run in runs:
+        path = _run_path(*run)
+        if (content := archive.read(path)) is not None:
+            with damage_named(archive, path):
+                found[run] = RunRecord(**_known(RunRecord, read_json(archive, path, content)))
+    return found
+
+
+def run_folder(plan_id: str, run_id: str) -> str:
+    """Return the folder of what a run itself writes: dispositions and progress."""
+    return f"{plan_folder(plan_id)}/runs/{run_id}"
+
+
+def _run_path(plan_id: str, run_id: str) -> str:
+    return f"{run_folder(plan_id, run_id)}.json"

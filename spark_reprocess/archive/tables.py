@@ -16,7 +16,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.files import PARQUET_DAMAGE, RECORD_DAMAGE, Archive, read_json
@@ -33,7 +33,8 @@ _DRIVER_ROWS = 20_000
 
 _PARTS_PER_TASK = 4
 _BATCH_ROWS = 10_000
-_PART_SCHEMA = "name string, rows long, sha256 string"
+_TYPES: dict[str, pa.DataType] = {"name": pa.string(), "rows": pa.int64(), "sha256": pa.string()}
+_PARTS = pa.schema(_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +73,10 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     writer = PartWriter(archive, folder)
     with explained(None):
         if rows is not None and rows <= _DRIVER_ROWS:
-            written = pa.Table.from_batches(
-                writer.write(frame.toArrow().to_batches()), to_arrow_schema(_parts_schema())
-            )
+            written = pa.Table.from_batches(writer.write(frame.toArrow().to_batches()), _PARTS)
         else:
-            written = frame.mapInArrow(writer.write, _PART_SCHEMA).toArrow()
+            written = frame.mapInArrow(writer.write, from_arrow_schema(_PARTS)).toArrow()
     return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
-
-
-def _parts_schema() -> StructType:
-    return cast("StructType", StructType.fromDDL(_PART_SCHEMA))
 
 
 def read_table(
@@ -175,7 +170,7 @@ class PartWriter:
     part_bytes: int = _PART_BYTES
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows; yield one row of ``_PART_SCHEMA`` for each file, once it is durable.
+        """Write the rows; yield one row of ``_PARTS`` for each file, once it is durable.
 
         Raises:
             ArchiveError: a file cannot be written.
@@ -200,7 +195,7 @@ class PartWriter:
         name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
         self.archive.write(f"{self.folder}/{name}", content)
         part = Part(name, rows, sha256(content).hexdigest())
-        yield pa.RecordBatch.from_pylist([asdict(part)])
+        yield pa.RecordBatch.from_pylist([asdict(part)], schema=_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +242,9 @@ class PartReader:
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return *batch* with the wanted columns: in their order, null where the file has none."""
-        names = set(batch.schema.names)
         columns: list[Any] = [
             batch.column(field.name).cast(field.type)
-            if field.name in names
+            if field.name in batch.schema.names
             else pa.nulls(batch.num_rows, field.type)
             for field in self.schema
         ]

@@ -1,8 +1,10 @@
 """The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -12,9 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, Probe, open_archive
 from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
-from spark_reprocess.archive.probe import Probe, probing
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
@@ -31,6 +32,9 @@ from spark_reprocess.progress import HowFar, Progress, silent
 IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
 task holds two chunks, the one that it receives and the one that it deletes."""
+
+_PROBES = "probes"
+"""Their folder. Nothing else is in it, and nobody reads what a killed driver left there."""
 
 _PROBE_LIFE_SECONDS = 7 * 86_400.0
 """Longer than any drain. An older probe was left by a drain that was killed."""
@@ -111,7 +115,7 @@ def drain(
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
     started = time.time()
     drain_id = new_id(started)
-    with probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
+    with _probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
         work = DrainWork(
             archive=archive,
             probe=probe,
@@ -171,6 +175,30 @@ class DrainWork:
             return rules
         taken = rows_written(self.archive, self.drain_id, index)
         return replace(rules, limit=max(0, rules.limit - taken))
+
+
+@contextmanager
+def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
+    """Keep a probe in the archive until the block ends.
+
+    Args:
+        archive: where the tasks of the run will write.
+        run_id: as ``new_id`` makes them.
+        oldest_id: probes with smaller ids were left by runs that were killed; they are removed.
+
+    Raises:
+        ArchiveError: the archive cannot be written.
+    """
+    probe = Probe(f"{_PROBES}/{run_id}", secrets.token_hex(16).encode())
+    archive.write(probe.path, probe.content)
+    try:
+        yield probe
+    finally:
+        archive.discard(probe.path)
+        with suppress(ArchiveError):
+            for path in archive.list(_PROBES):
+                if path < f"{_PROBES}/{oldest_id}":
+                    archive.discard(path)
 
 
 def _count_visible(queue: SqsQueue) -> int | None:

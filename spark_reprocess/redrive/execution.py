@@ -16,9 +16,11 @@ from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    RunRecord,
+    record_run,
+    run_folder,
     timestamp,
 )
-from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
 from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError

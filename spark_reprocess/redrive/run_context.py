@@ -7,8 +7,8 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import Probe
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
-from spark_reprocess.archive.probe import Probe
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
 
