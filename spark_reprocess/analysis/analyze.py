@@ -48,8 +48,7 @@ from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page

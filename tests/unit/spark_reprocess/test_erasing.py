@@ -34,8 +34,7 @@ from spark_reprocess.archive.message_store import (
 )
 from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.builders import NOW, filler, message, queue_url
 
 DRAIN = "20261121T031502Z-ab12cd"

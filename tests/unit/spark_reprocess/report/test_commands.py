@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.report.commands import (
     action_command,
