@@ -59,9 +59,6 @@ class _Version:
     is_current: bool = False
     is_marker: bool = False
 
-    def is_at(self, key: str) -> bool:
-        return self.key == key
-
 
 @dataclass(slots=True)
 class S3Archive:
@@ -109,12 +106,23 @@ class S3Archive:
     def create(self, path: str, content: bytes) -> bool:
         """See ``Archive``."""
         mark = secrets.token_hex(16)
+
+        def put_first() -> None:
+            self._s3().put_object(
+                Bucket=self.bucket,
+                Key=self._key(path),
+                Body=content,
+                IfNoneMatch="*",
+                Metadata={_WRITER: mark},
+            )
+
         with self._explained("write", path):
             try:
-                _CREATE.call(lambda: self._put_first(path, content, mark), _is_conflict)
+                _CREATE.call(put_first, _is_conflict)
             except ClientError as error:
                 if _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                    return self._mark_at(path) == mark
+                    found = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+                    return found["Metadata"].get(_WRITER) == mark
                 if not _is_conflict(error):
                     raise
                 raise ArchiveError(
@@ -136,7 +144,7 @@ class S3Archive:
     def remove(self, path: str) -> None:
         """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
         with self._explained("remove", path):
-            self._delete(one for one in self._versions(path) if one.is_at(self._key(path)))
+            self._delete(self._versions_of(path))
 
     def outdated(self, folder: str) -> "list[str]":
         """See ``Archive``."""
@@ -147,8 +155,8 @@ class S3Archive:
     def outdated_contents(self, path: str) -> Iterator[bytes]:
         """See ``Archive``."""
         with self._explained("read a version of", path):
-            for one in self._outdated_of(path):
-                if not one.is_marker:
+            for one in self._versions_of(path):
+                if not one.is_current and not one.is_marker:
                     answer = self._s3().get_object(
                         Bucket=self.bucket, Key=one.key, VersionId=one.version_id
                     )
@@ -157,11 +165,11 @@ class S3Archive:
     def remove_outdated(self, path: str) -> None:
         """See ``Archive``."""
         with self._explained("remove a version of", path):
-            self._delete(self._outdated_of(path))
+            self._delete(one for one in self._versions_of(path) if not one.is_current)
 
-    def _outdated_of(self, path: str) -> "list[_Version]":
-        versions = self._versions(path)
-        return [one for one in versions if one.is_at(self._key(path)) and not one.is_current]
+    def _versions_of(self, path: str) -> "list[_Version]":
+        """List the versions of one object: other paths may start with the same letters."""
+        return [one for one in self._versions(path) if one.key == self._key(path)]
 
     def _versions(self, start: str) -> "Iterator[_Version]":
         """List the versions of every object whose path starts so, and the marks of deletions."""
@@ -194,18 +202,8 @@ class S3Archive:
                 for page in pages.paginate(Bucket=self.bucket, Prefix=start)
                 for item in page.get("Contents", [])
             ]
-        names = (key.rpartition("/")[2] for key in keys)
-        files = (key for key, name in zip(keys, names, strict=True) if name and name[0] != ".")
+        files = (key for key in keys if key[-1] != "/" and key.rpartition("/")[2][0] != ".")
         return sorted(key.removeprefix(self.prefix) for key in files)
-
-    def _put_first(self, path: str, content: bytes, mark: str) -> None:
-        self._s3().put_object(
-            Bucket=self.bucket,
-            Key=self._key(path),
-            Body=content,
-            IfNoneMatch="*",
-            Metadata={_WRITER: mark},
-        )
 
     def _get(self, path: str) -> bytes | None:
         client = self._s3()
@@ -214,10 +212,6 @@ class S3Archive:
         except client.exceptions.NoSuchKey:
             return None
         return answer["Body"].read()
-
-    def _mark_at(self, path: str) -> str | None:
-        answer = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
-        return answer["Metadata"].get(_WRITER)
 
     def _key(self, path: str) -> str:
         return f"{self.prefix}{path}"
