@@ -214,8 +214,7 @@ def compact_ledger(archive: Archive) -> tuple[str, ...]:
     added when the next run ends. Does not raise, so that no run fails after it has sent.
 
     Returns:
-        A sentence for the operator where it could not be done. That harms nothing: readers open
-        more files.
+        A sentence for the operator if it failed: readers then open more files.
     """
     try:
         _compact(archive)

@@ -1,7 +1,7 @@
 """One row of the archive: a parked copy with typed attributes. Pure.
 
-The row keeps everything that SQS gave us, so that ``from_row(to_row(m)) == m`` but for the receipt
-handle, and adds columns that are derived from it for whoever queries the Parquet files.
+The row keeps all that SQS returned, so that ``from_row(to_row(m)) == m`` but for the receipt
+handle. More columns are derived from it for queries.
 """
 
 import re
@@ -87,7 +87,7 @@ _LAST_MILLISECOND = 253_402_300_799_999
 
 
 def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
-    """Lay *message* out as a row. A value that cannot be read becomes null, never an error.
+    """Return *message* as a row. A value that cannot be read becomes null, never an error.
 
     Raises:
         MalformedMessageError: a text is not valid Unicode, which Parquet cannot hold. SQS accepts
@@ -121,7 +121,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
 def from_row(row: Mapping[str, Any]) -> Message:
     """Restore the message that a row was made of, without its receipt handle.
 
-    *row* is Arrow's spelling (``to_pylist``), where a map is a list of pairs. Of a row with
+    *row* is as Arrow's ``to_pylist`` returns it: a map is a list of pairs. Of a row with
     ``SENDING_COLUMNS`` alone it makes a message that can be sent; what else SQS said is missing.
     """
     return Message(
@@ -163,7 +163,7 @@ def column_of(rows: pa.RecordBatch | pa.Table, name: str) -> Any:  # noqa: ANN40
 
 
 def to_table(rows: list[Row]) -> pa.Table:
-    """Gather rows into the table that one Parquet file holds."""
+    """Return the table that one Parquet file holds."""
     return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
 
 

@@ -1,7 +1,7 @@
 """The archive's files: the one adapter that reads and writes them.
 
-Two promises carry everything else. What ``write`` and ``create`` return from is durable: it
-survives a crash of the machine. And ``create`` lets exactly one of several callers win.
+It promises two things. A file is durable when ``write`` or ``create`` returns: it survives a crash
+of the machine. And of several callers of ``create`` exactly one wins.
 """
 
 import json
@@ -65,18 +65,16 @@ class Archive(Protocol):
         """
 
     def remove(self, path: str) -> None:
-        """Remove a file for good, with every older version that the place keeps of it.
-
-        Does nothing where there is none, so it may be repeated.
+        """Remove a file with all versions that the storage keeps of it. Safe to repeat.
 
         Raises:
             ArchiveError: it is still there, or one of its versions.
         """
 
     def outdated(self, folder: str) -> "list[str]":
-        """Return the paths below *folder* of which the place keeps versions that are not current.
+        """Return the paths below *folder* of which the storage keeps versions that are not current.
 
-        Of a file that was deleted every version is one. None where the place keeps none.
+        Every version of a deleted file is not current.
 
         Raises:
             ArchiveError: S3 does not let us.
@@ -97,26 +95,23 @@ class Archive(Protocol):
         """
 
     def discard(self, path: str) -> None:
-        """Remove a file that harms nobody where it stays. Older versions of it may stay.
-
-        Never raises: whoever may not delete leaves it behind.
-        """
+        """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
 
     def sweep(self, folder: str) -> None:
-        """Remove for good what writers left half written below *folder* when they were killed.
+        """Remove the half-written files below *folder* that killed writers left.
 
-        A writer that is alive and has not moved for a minute loses its file, too: its ``write`` or
-        ``create`` raises, as if there were no room.
+        A live writer that has not written for a minute loses its file, too: its ``write`` or
+        ``create`` raises.
 
         Raises:
-            ArchiveError: something is younger than a minute, and may be a living writer's; or it
+            ArchiveError: one is younger than a minute, so that its writer may be alive; or it
                 cannot be removed. Repeat later.
         """
 
     def list(self, folder: str) -> "list[str]":
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
-        Files whose names start with a dot are left out: they are in the making, or nobody's.
+        Files whose names start with a dot are left out: they are not finished.
 
         Raises:
             ArchiveError: S3 does not let us.
@@ -126,10 +121,10 @@ class Archive(Protocol):
 def open_archive(location: str) -> Archive:
     """Return the archive at *location*: a folder on local disk, or a prefix of an S3 bucket.
 
-    Neither need exist yet, but the bucket.
+    Only a bucket must exist already.
 
     Raises:
-        InputError: another kind of place, a URL with a slip in it, or a file, or no bucket.
+        InputError: it is a file, a malformed URL, a URL of another scheme, or names no bucket.
     """
     match = _URL.match(location)
     if match is None:
@@ -139,14 +134,14 @@ def open_archive(location: str) -> Archive:
     elif location.startswith("file:///"):
         root = Path(location.removeprefix("file://")).resolve()
     else:
-        raise InputError(f"archive {location}: {_slip(match['scheme'], match['rest'])}")
+        raise InputError(f"archive {location}: {_url_fault(match['scheme'], match['rest'])}")
     if root.exists() and not root.is_dir():
         raise InputError(f"archive {location}: is a file; give a folder")
     return LocalArchive(str(root))
 
 
-def _slip(scheme: str, rest: str) -> str:
-    """Say what is wrong with a URL; where it can be told, how it is spelled."""
+def _url_fault(scheme: str, rest: str) -> str:
+    """Return how to write a URL, or else that its scheme is not supported."""
     match scheme.lower():
         case ("s3" | "s3a" | "s3n") as kind if rest:
             return f"write {'s3a' if kind == 's3a' else 's3'}://{rest}"

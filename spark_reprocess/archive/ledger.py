@@ -3,7 +3,7 @@
 ``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.claim.json`` names the messages that somebody is
 about to send, before the first is sent; ``....result.jsonl`` says what became of each. Claims are
 made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A claim
-without a result is busy while young; after that nobody knows, and its messages are in doubt.
+without a result is busy while young; after that its messages are in doubt.
 """
 
 import json
@@ -49,7 +49,7 @@ class Claim:
 
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
-        ttl_seconds: how long its run may act on it. Readers with less patience wait as long.
+        ttl_seconds: how long its run may act on it; readers wait at least as long.
         edits: by group id, the digest of the edit with which its messages are sent.
         is_canary: whether they went ahead of the others, to see whether they fail.
     """
@@ -85,8 +85,8 @@ class Result:
 class RunRecord:
     """A run that may send, in ``ledger/plan_id=<id>/runs/<run_id>.json``.
 
-    It is written before the run's first claim and never changed. Claims name the run; this says by
-    AWS's word who stood behind it. It is the run's probe, too.
+    It is written before the run's first claim and never changed. Claims name the run; this record
+    has the AWS identity behind it. It is the run's probe, too.
 
     Attributes:
         verb: ``redrive`` or ``restore``.
@@ -124,14 +124,14 @@ _FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Res
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a chunk, counted from 1; *results* is None while nobody has written them."""
+    """One try of a chunk, counted from 1; *results* is None while there are none."""
 
     number: int
     claim: Claim
     results: tuple[Result, ...] | None
 
     def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
-        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's patience."""
+        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's own limit."""
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
         busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
         return self.results is None and now_seconds - claimed < busy_seconds
@@ -149,7 +149,7 @@ class AttemptName(NamedTuple):
 def states_of(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
 ) -> dict[str, Disposition]:
-    """Tell each claimed message's state. What was sent or discarded once stays so.
+    """Return each claimed message's state. What was sent or discarded once stays so.
 
     A message in doubt stays in doubt until it is sent, even where a later attempt was refused:
     the first may have arrived.
@@ -257,7 +257,7 @@ def plan_folder(plan_id: str) -> str:
 
 
 def timestamp(now_seconds: float) -> str:
-    """Spell a time the way the ledger does: ISO 8601, UTC, to the millisecond."""
+    """Format a time for the ledger: ISO 8601, UTC, to the millisecond."""
     return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
 
 

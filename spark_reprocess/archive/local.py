@@ -11,8 +11,8 @@ from pathlib import Path
 
 from spark_reprocess.errors import ArchiveError
 
-_IN_THE_MAKING = ".writing-"
-_SURELY_DEAD_SECONDS = 60
+_TEMPORARY = ".writing-"
+_DEAD_AFTER_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LocalArchive:
             probe.unlink()
 
     def create(self, path: str, content: bytes) -> bool:
-        """See ``Archive``. A link to a finished file is what ``O_EXCL`` is, but never half full."""
+        """See ``Archive``. A link is created exclusively, and to a finished file."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             _make_folders(target.parent)
@@ -93,9 +93,9 @@ class LocalArchive:
     def sweep(self, folder: str) -> None:
         """See ``Archive``."""
         with _explained(self.root, f"cannot sweep {folder}"):
-            for found in sorted(self._path(folder).rglob(f"{_IN_THE_MAKING}*")):
+            for found in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
                 with suppress(FileNotFoundError):
-                    if time.time() - found.stat().st_mtime < _SURELY_DEAD_SECONDS:
+                    if time.time() - found.stat().st_mtime < _DEAD_AFTER_SECONDS:
                         raise ArchiveError(
                             f"archive {self.root}: {found.relative_to(self.root)} is being "
                             "written, or its writer was killed a moment ago; try again in a minute"
@@ -104,7 +104,7 @@ class LocalArchive:
                     _sync_folder(found.parent)
 
     def list(self, folder: str) -> list[str]:
-        """See ``Archive``. Files in the making have hidden names and are left out."""
+        """See ``Archive``."""
         root = Path(self.root)
         files = (found for found in self._path(folder).rglob("*") if found.is_file())
         return sorted(
@@ -130,7 +130,7 @@ def _make_folders(folder: Path) -> None:
 
 def _write_temporary(folder: Path, content: bytes) -> Path:
     """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
-    descriptor, name = tempfile.mkstemp(prefix=_IN_THE_MAKING, dir=folder)
+    descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -105,7 +105,7 @@ def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[s
 
 
 def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
-    """How many rows a drain, or one task of it, has written so far, as its files' names tell it."""
+    """Count the rows that a drain, or one task of it, has written, by its files' names."""
     names = (_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
     return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
 
@@ -130,7 +130,7 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     """Replace a file by one without these messages; return how many rows went.
 
     The new file is durable before the old one is removed, and has the same name each time, so that
-    a repeat after a crash goes on where it was. A file that loses its last row stays as an empty
+    a repeat after a crash continues. A file that loses its last row stays as an empty
     one: plans name their drains.
 
     Raises:
@@ -235,7 +235,7 @@ def read_archive(
 ) -> DataFrame:
     """Read the messages of the drains *wanted*, or of all; one row per message id.
 
-    Of several rows of one message the one drained first is kept, always the same. Looks at all
+    Of several rows of one message the one drained first is kept, always the same. Reads all
     message ids right away, so that bodies need to be moved for those alone that have several rows.
 
     Raises:

@@ -1,9 +1,9 @@
 """An archive below a prefix of an S3 bucket, through boto3; endpoint and credentials are boto3's.
 
-S3 keeps both promises of an archive by itself: a PUT that was answered is durable and whole, and
-one with ``If-None-Match: *`` lets one of several writers win. What it leaves to us is the answer
-that was lost: botocore sends the PUT again and is told that the object exists. So each create marks
-its object, and one that is refused looks whose mark is there.
+S3 keeps both promises of an archive: a PUT that was answered is durable and complete, and of
+several with ``If-None-Match: *`` one wins. If an answer is lost, botocore sends the PUT again and
+S3 answers that the object exists. So each create marks its object, and one that is refused reads
+the mark to find out whether it won.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """

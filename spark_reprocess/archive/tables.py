@@ -62,7 +62,7 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
         frame: the rows. Each task writes the rows of its partition.
         archive: where the table goes.
         folder: its path below the archive's root.
-        rows: how many rows the frame has; None where nobody knows.
+        rows: how many rows the frame has; None if unknown.
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.

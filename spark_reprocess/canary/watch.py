@@ -141,7 +141,7 @@ class Watch:
         sent: by group id, how many of them SQS confirmed.
         now_seconds: a monotonic clock: setting the time of day must not shorten the wait.
         pause: sleeps so many seconds, or less.
-        stopped: why the wait must end now, empty while it may go on.
+        stopped: why the wait must end now, empty if it need not.
     """
 
     canaries: Mapping[str, str]

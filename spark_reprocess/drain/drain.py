@@ -34,7 +34,7 @@ IN_FLIGHT_MESSAGES = 60_000
 task holds two chunks, the one that it receives and the one that it deletes."""
 
 _PROBES = "probes"
-"""Their folder. Nothing else is in it, and nobody reads what a killed driver left there."""
+"""The folder of probes. What a killed driver left there is not read."""
 
 _PROBE_LIFE_SECONDS = 7 * 86_400.0
 """Longer than any drain. An older probe was left by a drain that was killed."""
