@@ -1,6 +1,7 @@
 """What erasing does to files, plans and records, without Spark."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
     FileReader,
@@ -40,61 +42,30 @@ from tests.builders import NOW, filler, message, queue_url
 DRAIN = "20261121T031502Z-ab12cd"
 
 
-@dataclass
-class Dying:
+@dataclass(frozen=True)
+class Dying(LocalArchive):
     """An archive whose process dies before or after its *n*-th change."""
 
-    archive: Archive
     dies_at: int
     is_before: bool
-    changes: int = field(default=0)
-
-    @property
-    def root(self) -> str:
-        return self.archive.root
-
-    def read(self, path: str) -> bytes | None:
-        return self.archive.read(path)
-
-    def outdated(self, folder: str) -> list[str]:
-        return self.archive.outdated(folder)
-
-    def list(self, folder: str) -> list[str]:
-        return self.archive.list(folder)
-
-    def sweep(self, folder: str) -> None:
-        self.archive.sweep(folder)
-
-    def outdated_contents(self, path: str) -> Iterator[bytes]:
-        return self.archive.outdated_contents(path)
-
-    def remove_outdated(self, path: str) -> None:
-        self.archive.remove_outdated(path)
-
-    def discard(self, path: str) -> None:
-        self.archive.discard(path)
-
-    def check_writable(self) -> None:
-        self.archive.check_writable()
-
-    def create(self, path: str, content: bytes) -> bool:
-        return self.archive.create(path, content)
+    changes: list[str] = field(default_factory=list)
 
     def write(self, path: str, content: bytes) -> None:
-        with self:
-            self.archive.write(path, content)
+        with self._change(path):
+            super().write(path, content)
 
     def remove(self, path: str) -> None:
-        with self:
-            self.archive.remove(path)
+        with self._change(path):
+            super().remove(path)
 
-    def __enter__(self) -> None:
-        self.changes += 1
-        if self.changes == self.dies_at and self.is_before:
+    @contextmanager
+    def _change(self, path: str) -> Iterator[None]:
+        self.changes.append(path)
+        is_last = len(self.changes) == self.dies_at
+        if is_last and self.is_before:
             raise KilledError
-
-    def __exit__(self, *_: object) -> None:
-        if self.changes == self.dies_at and not self.is_before:
+        yield
+        if is_last:
             raise KilledError
 
 
@@ -138,7 +109,7 @@ def test_killed_anywhere_a_repeat_ends_it_and_nothing_else_is_lost(
         archive = open_archive(folder)
         for task, ids in enumerate(files):
             fill(archive, sorted(ids), task)
-        dying = Dying(archive, dies_at, is_before)
+        dying = Dying(archive.root, dies_at, is_before)
         try:
             erase_all(dying, gone)
         except KilledError:
@@ -331,7 +302,7 @@ def test_report_is_stripped_wherever_it_was_killed(dies_at: int, is_before: bool
         archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
         try:
             for report in reports_of(archive):
-                strip_report(Dying(archive, dies_at, is_before), report, ["g-1"])
+                strip_report(Dying(archive.root, dies_at, is_before), report, ["g-1"])
         except KilledError:
             pass
 
