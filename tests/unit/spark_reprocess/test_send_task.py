@@ -325,3 +325,8 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
     sender.settle("g-1", 1, [item("m-1")])
 
     assert asked == [pytest.approx(0.7 * CONTEXT.claim_ttl_seconds, abs=30)]
+
+
+def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -> None:
+    assert CONTEXT.lock_holder.claims == FIFO.lock_holder.claims
+    assert CONTEXT.lock_holder.claims != replace(CONTEXT, cut_from="other").lock_holder.claims
