@@ -26,14 +26,14 @@ class LocalArchive:
     root: str
 
     def check_writable(self) -> None:
-        """See ``Archive``. Leaves nothing behind but the folder itself."""
+        """Leaves nothing behind but the folder itself."""
         with _explained(self.root, "cannot be written"):
             _make_folders(Path(self.root))
             probe = _write_temporary(Path(self.root), b"")
             probe.unlink()
 
     def create(self, path: str, content: bytes) -> bool:
-        """See ``Archive``. A link is created exclusively, and to a finished file."""
+        """A link is created exclusively, and to a finished file."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             _make_folders(target.parent)
@@ -48,7 +48,6 @@ class LocalArchive:
             return True
 
     def write(self, path: str, content: bytes) -> None:
-        """See ``Archive``."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             _make_folders(target.parent)
@@ -57,7 +56,6 @@ class LocalArchive:
             _sync_folder(target.parent)
 
     def read(self, path: str) -> bytes | None:
-        """See ``Archive``."""
         with _explained(self.root, f"cannot read {path}"):
             try:
                 return self._path(path).read_bytes()
@@ -65,7 +63,6 @@ class LocalArchive:
                 return None
 
     def remove(self, path: str) -> None:
-        """See ``Archive``."""
         target = self._path(path)
         with _explained(self.root, f"cannot remove {path}"):
             if target.exists():
@@ -73,25 +70,22 @@ class LocalArchive:
                 _sync_folder(target.parent)
 
     def outdated(self, folder: str) -> "list[str]":
-        """See ``Archive``. A disk keeps one version of a file."""
+        """A disk keeps one version of a file."""
         del folder
         return []
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """See ``Archive``."""
         del path
         return iter(())
 
     def remove_outdated(self, path: str) -> None:
-        """See ``Archive``."""
+        """Do nothing: there are no versions."""
 
     def discard(self, path: str) -> None:
-        """See ``Archive``."""
         with suppress(OSError):
             self._path(path).unlink()
 
     def sweep(self, folder: str) -> None:
-        """See ``Archive``."""
         with _explained(self.root, f"cannot sweep {folder}"):
             for found in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
                 with suppress(FileNotFoundError):
@@ -104,7 +98,6 @@ class LocalArchive:
                     _sync_folder(found.parent)
 
     def list(self, folder: str) -> list[str]:
-        """See ``Archive``."""
         root = Path(self.root)
         files = (found for found in self._path(folder).rglob("*") if found.is_file())
         return sorted(

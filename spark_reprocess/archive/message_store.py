@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
@@ -359,39 +360,30 @@ def _rows_by_adapter(
     all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
     schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
     spread = spark.createDataFrame(files).repartition(tasks)
-    return spread.mapInArrow(FileReader(archive, tuple(columns)).read, schema)
+    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), schema)
 
 
-@dataclass(frozen=True, slots=True)
-class FileReader:
-    """Reads files of messages in a task. Picklable."""
+def read_files(
+    archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
 
-    archive: Archive
-    columns: tuple[str, ...]
-
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the rows of the files whose ``path`` and ``drain_id`` *batches* hold.
-
-        Raises:
-            ArchiveError: a file is gone or damaged.
-        """
-        for batch in batches:
-            for file in batch.to_pylist():
-                yield from self._rows(file["path"], file["drain_id"])
-
-    def _rows(self, path: str, drain_id: str) -> Iterator[pa.RecordBatch]:
-        content = self.archive.read(path)
+    Raises:
+        ArchiveError: a file is gone or damaged.
+    """
+    stored = [name for name in columns if name != FILE]
+    names = [*columns, "drain_id"]
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        content = archive.read(row["path"])
         if content is None:
-            raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
-        columns = [name for name in self.columns if name != FILE]
-        names = [*self.columns, "drain_id"]
-        with message_damage_named(self.archive, path):
+            raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
+        with message_damage_named(archive, row["path"]):
             file = pq.ParquetFile(pa.BufferReader(content))
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
                 # By name: a file lists its columns in its own order, and an old one lacks some.
-                known: dict[str, Any] = {name: column_of(batch, name) for name in columns}
-                known["drain_id"] = pa.repeat(pa.scalar(drain_id), batch.num_rows)
-                known[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
+                known: dict[str, Any] = {name: column_of(batch, name) for name in stored}
+                known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
+                known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
                 yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
 
 

@@ -100,11 +100,10 @@ class S3Archive:
         self._client = None
 
     def check_writable(self) -> None:
-        """See ``Archive``. Leaves an empty object, ``.writable``: we need no right to delete."""
+        """Leaves an empty object, ``.writable``: we need no right to delete."""
         self.write(_PROBE, b"")
 
     def create(self, path: str, content: bytes) -> bool:
-        """See ``Archive``."""
         mark = secrets.token_hex(16)
 
         def put_first() -> None:
@@ -132,28 +131,25 @@ class S3Archive:
             return True
 
     def write(self, path: str, content: bytes) -> None:
-        """See ``Archive``. One PUT."""
+        """One PUT."""
         with self._explained("write", path):
             self._s3().put_object(Bucket=self.bucket, Key=self._key(path), Body=content)
 
     def read(self, path: str) -> bytes | None:
-        """See ``Archive``."""
         with self._explained("read", path):
             return _READ.call(lambda: self._get(path), _is_broken_off)
 
     def remove(self, path: str) -> None:
-        """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
+        """A versioned bucket keeps what is deleted without naming a version."""
         with self._explained("remove", path):
             self._delete(self._versions_of(path))
 
     def outdated(self, folder: str) -> "list[str]":
-        """See ``Archive``."""
         with self._explained("list the versions of", folder):
             keys = {one.key for one in self._versions(f"{folder}/") if not one.is_current}
         return sorted(key.removeprefix(self.prefix) for key in keys)
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """See ``Archive``."""
         with self._explained("read a version of", path):
             for one in self._versions_of(path):
                 if not one.is_current and not one.is_marker:
@@ -163,7 +159,6 @@ class S3Archive:
                     yield answer["Body"].read()
 
     def remove_outdated(self, path: str) -> None:
-        """See ``Archive``."""
         with self._explained("remove a version of", path):
             self._delete(one for one in self._versions_of(path) if not one.is_current)
 
@@ -185,15 +180,15 @@ class S3Archive:
             self._s3().delete_object(Bucket=self.bucket, Key=one.key, VersionId=one.version_id)
 
     def discard(self, path: str) -> None:
-        """See ``Archive``. Needs ``s3:DeleteObject`` for that path alone."""
+        """Needs ``s3:DeleteObject`` for that path alone."""
         with suppress(ClientError, BotoCoreError):
             self._s3().delete_object(Bucket=self.bucket, Key=self._key(path))
 
     def sweep(self, folder: str) -> None:
-        """See ``Archive``. An object is there whole or not at all, so there is nothing to do."""
+        """An object is there whole or not at all, so there is nothing to do."""
 
     def list(self, folder: str) -> "list[str]":
-        """See ``Archive``. The markers that consoles and Hadoop make for folders are left out."""
+        """The markers that consoles and Hadoop make for folders are left out."""
         start = f"{self.prefix}{folder}/" if folder else self.prefix
         with self._explained("list", folder):
             pages = self._s3().get_paginator("list_objects_v2")

@@ -122,11 +122,10 @@ class QueueProbe:
             self._baseline_ids = frozenset(row["message_id"] for row in ids)
 
     def main(self) -> QueueCounts | None:
-        """See ``Probe``."""
         return self._counts(self.queues.main)
 
     def dead_letters_waiting(self) -> int | None:
-        """See ``Probe``. On a FIFO queue messages in flight are held: they are decided."""
+        """On a FIFO queue messages in flight are held: they are decided."""
         url = self.queues.dead_letters
         if url is None:
             return 0
@@ -137,11 +136,9 @@ class QueueProbe:
         return counts.visible + (0 if is_fifo else counts.in_flight)
 
     def parked(self) -> QueueCounts | None:
-        """See ``Probe``."""
         return self._counts(self.queues.parked)
 
     def fetch(self) -> str:
-        """See ``Probe``."""
         counts = self.parked()
         tasks = None if counts is None or counts.visible > _MANY_MESSAGES else 1
         options = DrainOptions(self.queues.parked, self.archive.root, tasks=tasks, wait_seconds=1)
@@ -153,7 +150,6 @@ class QueueProbe:
         return "; ".join(summary.stopped_by)
 
     def returned(self) -> Mapping[str, str]:
-        """See ``Probe``."""
         new = frozenset(self.archive.list(MESSAGES)) - self._baseline_files
         drains = sorted({drain_of(path) for path in new if path.endswith(".parquet")})
         if not drains:

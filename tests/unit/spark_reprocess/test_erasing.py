@@ -27,10 +27,10 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
-    FileReader,
     digest,
     drain_ids,
     holds_any,
+    read_files,
     write_messages,
     write_without,
 )
@@ -150,7 +150,7 @@ def test_broken_file_is_an_error_with_its_name_and_stays(
     for read in (
         lambda: write_without(archive, path, {"a"}),
         lambda: find_rows(archive, {"a"}),
-        lambda: list(FileReader(archive, ("message_id",)).read([files])),
+        lambda: list(read_files(archive, ["message_id"], [files])),
     ):
         with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):
             read()
