@@ -26,11 +26,7 @@ _CLAIM_FILE = re.compile(
 )
 
 
-OUTCOMES = (
-    *DECIDED,
-    Disposition.FAILED,
-    Disposition.IN_DOUBT,
-)
+OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
 
 STRENGTH = (
@@ -195,8 +191,10 @@ class Ledger:
     def attempts(self, unit: str, chunk: int) -> list[Attempt]:
         """Read every attempt at one chunk, in order. Costs two reads per attempt, no listing."""
         found: list[Attempt] = []
-        while (attempt := self._read(unit, chunk, len(found) + 1)) is not None:
+        name = AttemptName(self.plan_id, unit, chunk, 1)
+        while (attempt := self.attempt(name)) is not None:
             found.append(attempt)
+            name = name._replace(number=name.number + 1)
         return found
 
     def attempt(self, name: AttemptName) -> Attempt | None:
@@ -205,7 +203,19 @@ class Ledger:
         Raises:
             ArchiveError: it cannot be read, or somebody changed it.
         """
-        return self._read(name.unit, name.chunk, name.number)
+        path = self._path(name.unit, name.chunk, name.number, "claim.json")
+        claim = self.archive.read(path)
+        if claim is None:
+            return None
+        results = self.archive.read(self._path(name.unit, name.chunk, name.number, "result.jsonl"))
+        with damage_named(self.archive, f"{path} or its result"):
+            return Attempt(
+                name.number,
+                claim_of(read_json(self.archive, path, claim)),
+                None
+                if results is None
+                else tuple(result_of(json.loads(line)) for line in results.decode().splitlines()),
+            )
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
@@ -219,21 +229,6 @@ class Ledger:
 
     def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
         return f"{plan_folder(self.plan_id)}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
-
-    def _read(self, unit: str, chunk: int, number: int) -> Attempt | None:
-        path = self._path(unit, chunk, number, "claim.json")
-        claim = self.archive.read(path)
-        if claim is None:
-            return None
-        result_path = self._path(unit, chunk, number, "result.jsonl")
-        results = self.archive.read(result_path)
-        with damage_named(self.archive, f"{path} or its result"):
-            raw = read_json(self.archive, path, claim)
-            return Attempt(
-                number,
-                claim_of(raw),
-                None if results is None else _results(results.decode()),
-            )
 
 
 def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
@@ -278,20 +273,12 @@ def values_of(entry: Claim | Result) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _FIELDS[type(entry)]}
 
 
-def _results(text: str) -> tuple[Result, ...]:
-    return tuple(result_of(json.loads(line)) for line in text.splitlines())
-
-
 def result_of(raw: Mapping[str, Any]) -> Result:
     """Make a result of its values by name; otherwise as ``claim_of``."""
-    return Result(**{**_known(Result, raw), "outcome": _outcome(raw["outcome"])})
-
-
-def _outcome(word: str) -> Disposition:
-    outcome = Disposition(word)
+    outcome = Disposition(raw["outcome"])
     if outcome not in OUTCOMES:
-        raise ValueError(word)
-    return outcome
+        raise ValueError(outcome)
+    return Result(**{**_known(Result, raw), "outcome": outcome})
 
 
 def _known(kind: type[Claim | Result | RunRecord], raw: Mapping[str, Any]) -> dict[str, Any]:

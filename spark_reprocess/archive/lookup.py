@@ -105,11 +105,9 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
             pc.is_in(column_of(keys, name), value_set=wanted) for name in ("message_id", "first_id")
         ]
         is_match = pc.or_(*matches)
-        rows = _rows(file.read().filter(is_match)) if pc.any(is_match).as_py() else []
+        if not pc.any(is_match).as_py():
+            return []
+        found = file.read().filter(is_match)
+        columns = [column_of(found, name) for name in ARROW_SCHEMA.names]
+        rows = pa.Table.from_arrays(columns, names=ARROW_SCHEMA.names).to_pylist()
     return [FoundRow(drain_of(path), path, row) for row in rows]
-
-
-def _rows(found: pa.Table) -> list[Row]:
-    names = ARROW_SCHEMA.names
-    columns = [column_of(found, name) for name in names]
-    return list(pa.Table.from_arrays(columns, names=names).to_pylist())
