@@ -35,7 +35,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.edits import EditSample
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import Problem, RedriveOptions, RedriveSummary
 from spark_reprocess.spark import interrupts

@@ -27,7 +27,7 @@ from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
     POSITION,
 )
-from spark_reprocess.redrive.edited_rows import with_changes
+from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import Tally
 from spark_reprocess.redrive.run_context import RunContext

@@ -17,7 +17,6 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
-from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
@@ -42,10 +41,8 @@ from spark_reprocess.redrive.canary_draw import drawn_sample
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
-from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
-from spark_reprocess.redrive.edited_rows import sql_faults
-from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.edits import edit_samples, sql_faults
 from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
@@ -98,7 +95,11 @@ def redrive(
         planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
         preflights = preflight.check(planned)
         if lock is None:
-            samples = _samples(resolved, context.editor, masks) if options.has_samples else ()
+            samples = (
+                edit_samples(resolved.messages, resolved.dispositions, context.editor, masks)
+                if options.has_samples
+                else ()
+            )
             drawn = _drawn(resolved, planned, context, options, destinations)
             counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
             summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
@@ -219,13 +220,6 @@ def _masks(options: RedriveOptions) -> Masks:
         return compile_masks(options.masks)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
-
-
-def _samples(resolved: ResolvedPlan, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
-    return tuple(
-        edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
-        for row in resolved.first_edited(editor, PREVIEW_SAMPLES)
-    )
 
 
 def _read_file(path: str) -> str:

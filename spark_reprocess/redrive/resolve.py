@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -29,8 +28,7 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
-from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.edits import FAULT, Editor, with_edit_faults
 from spark_reprocess.redrive.plan_messages import (
     PlanMessages,
     hindered,
@@ -70,14 +68,6 @@ class ResolvedPlan:
     def counts(self, word: str) -> dict[str, int]:
         """How many messages of each group have this disposition."""
         return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
-
-    def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
-        """The first *count* rows that are to be sent of each group with an edit."""
-        return (
-            first_rows(self.messages, self.dispositions, editor.edits, count)
-            if editor.edits
-            else []
-        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
 from spark_reprocess.archive.probe import Probe
 from spark_reprocess.editing.edit import Edit
-from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.edits import Editor
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edited_rows import FAULT
+from spark_reprocess.redrive.edits import FAULT
 from spark_reprocess.redrive.execution import (
     Executed,
     TaskRunner,
