@@ -31,7 +31,7 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _MOST_BROADCAST_ROWS = 100_000
-_DRIVER_ROWS = 20_000
+DRIVER_ROWS = 20_000
 """The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
 
 _PARTS_PER_TASK = 4
@@ -74,7 +74,7 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     """
     writer = PartWriter(archive, folder)
     with explained(None):
-        if rows is not None and rows <= _DRIVER_ROWS:
+        if rows is not None and rows <= DRIVER_ROWS:
             written = pa.Table.from_batches(
                 writer.write(frame.toArrow().to_batches()), to_arrow_schema(_parts_schema())
             )
@@ -110,7 +110,7 @@ def read_table(
         return spark.createDataFrame([], schema)
     reader = PartReader(archive, folder, to_arrow_schema(schema))
     rows_in_all = sum(one.rows for one in parts)
-    if rows_in_all <= _DRIVER_ROWS:
+    if rows_in_all <= DRIVER_ROWS:
         batches = [batch for part in parts for batch in reader.batches(part.name, part.sha256)]
         return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
     listed = {"name": [one.name for one in parts], "sha256": [one.sha256 for one in parts]}

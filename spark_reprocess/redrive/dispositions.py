@@ -201,19 +201,18 @@ def with_dispositions(
         requires_room: whether a message that cannot carry its plan's id is left.
     """
     known = numbered.join(states, on="message_id", how="left")
-    action = F.lit("redrive") if actions is None else _lookup(F.col("group_id"), actions)
     state = F.col("state")
     not_ours, detail = queues.hindrance()
     disposition = (
         F.when(state == "sent", Disposition.SENT_BEFORE)
         .when(state == "discarded", Disposition.DISCARDED_BEFORE)
         .when(state == "restored", Disposition.RESTORED_BEFORE)
-        .when(action == "leave", Disposition.LEAVE)
+        .when(~_has_action(actions, "redrive", "discard"), Disposition.LEAVE)
         .when(~F.col("selected"), Disposition.NOT_SELECTED)
         .when(not_ours.isNotNull(), not_ours)
         .when(state == "busy", Disposition.BUSY)
         .when((state == "in_doubt") & ~F.lit(send_in_doubt), Disposition.IN_DOUBT)
-        .when(action == "discard", Disposition.DISCARD)
+        .when(_has_action(actions, "discard"), Disposition.DISCARD)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
         .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
@@ -264,7 +263,8 @@ def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) ->
     )
 
 
-def _lookup(key: Column, values: Mapping[str, str]) -> Column:
-    pairs = [F.lit(part) for pair in values.items() for part in pair]
-    found = F.create_map(*pairs)[key] if pairs else F.lit(None)
-    return F.coalesce(found, F.lit("leave"))
+def _has_action(actions: Mapping[str, str] | None, *wanted: str) -> Column:
+    if actions is None:
+        return F.lit("redrive" in wanted)
+    groups = [group_id for group_id, action in actions.items() if action in wanted]
+    return F.coalesce(F.col("group_id").isin(*groups), F.lit(False))  # noqa: FBT003 - a value

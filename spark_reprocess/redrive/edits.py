@@ -4,7 +4,7 @@ An edited copy always carries ``sqs-dlq-context`` with the message's first id, w
 came from. A message without room for that is left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
@@ -34,7 +34,6 @@ from spark_reprocess.editing.edit import AttributeChange, Edit
 from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 from spark_reprocess.editing.patch import EditError
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.reading import SqlFaults
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import attribute_value, matching
 
@@ -124,7 +123,11 @@ def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
     return name, None if value is None else MessageAttribute(data_type, value)
 
 
-def sql_faults(spark: SparkSession) -> SqlFaults:
+SqlCheck = Callable[[str], str | None]
+"""Returns what is wrong with an SQL text, None if nothing is."""
+
+
+def sql_checks(spark: SparkSession) -> tuple[SqlCheck, SqlCheck]:
     """Return the checks of a plan's SQL: of its ``where``, and of ``set_attributes``."""
 
     @cache
@@ -148,7 +151,7 @@ def sql_faults(spark: SparkSession) -> SqlFaults:
             return f"gives {kind.simpleString()}; cast it to string, binary or a number"
         return None
 
-    return SqlFaults(in_condition, in_expression)
+    return in_condition, in_expression
 
 
 def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:

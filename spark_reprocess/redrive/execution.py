@@ -19,7 +19,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
-from spark_reprocess.archive.tables import read_table, write_table
+from spark_reprocess.archive.tables import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import HowFar, Progress
@@ -98,8 +98,12 @@ def write_dispositions(
     Spark computes a lost partition again. From the ledger alone it would then decide anew.
     """
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    write_table(dispositions, archive, folder, sum(tally.count for tally in planned))
-    return read_table(dispositions.sparkSession, archive, folder, dispositions.schema.toDDL())
+    rows = sum(tally.count for tally in planned)
+    write_table(dispositions, archive, folder, rows)
+    spark, columns = dispositions.sparkSession, dispositions.schema.toDDL()
+    written = read_table(spark, archive, folder, columns)
+    # The driver has read few rows. In one partition they need no shuffle.
+    return written.coalesce(1) if rows <= DRIVER_ROWS else written
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,14 @@ from spark_reprocess.clients import (
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.reading import SqlFaults, read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary_draw import drawn_sample
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
 from spark_reprocess.redrive.edit_records import other_edits, record_edits
-from spark_reprocess.redrive.edits import edit_samples, sql_faults
+from spark_reprocess.redrive.edits import edit_samples, sql_checks
 from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
@@ -70,7 +70,7 @@ def redrive(
     options.check()
     masks = _masks(options)
     archive = open_archive(options.archive)
-    plan = read_plan(_read_file(options.plan), sql_faults(spark))
+    plan = read_plan(_read_file(options.plan), SqlFaults(*sql_checks(spark)))
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = _context(plan, options, destinations, queues.room_bytes)
@@ -87,10 +87,12 @@ def redrive(
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
-        notes = (
-            *resolved.notes,
-            *other_edits(archive, plan, resolved.counts(Disposition.SENT_BEFORE)),
-        )
+        sent_before = {
+            tally.group_id: tally.count
+            for tally in resolved.planned
+            if tally.word == Disposition.SENT_BEFORE
+        }
+        notes = (*resolved.notes, *other_edits(archive, plan, sent_before))
         # The operator's destination is the first.
         planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
         preflights = preflight.check(planned)

@@ -20,9 +20,9 @@ from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_set import digest
-from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.archive.message_store import new_id, read_archive_set
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.archive.reading import MESSAGES
+from spark_reprocess.archive.reading import FILE, MESSAGES
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -50,16 +50,17 @@ from spark_reprocess.redrive.execution import (
     with_run_record,
     write_dispositions,
 )
-from spark_reprocess.redrive.plan_messages import hindered
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Tally,
     require_possible_rate,
     summarize,
 )
+from spark_reprocess.redrive.resolve import held, hindered
 from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import condition, explained
 
 _IN_ORDER_UNITS = 8
 
@@ -127,15 +128,19 @@ def restore(
             archive.check_writable()
             holding = plan_lock(archive, context.lock_holder, context.lock_seconds)
             lock = stack.enter_context(holding)
-        messages = read_archive(spark, archive)
+        messages, known = read_archive_set(spark, archive)
+        messages = messages.drop(FILE)
         if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
                 f"archive {archive.root}: messages were drained into it at this moment, and chunks "
                 "are cut from all of them; nothing was sent, run again"
             )
         with progress("resolving each message", str), explained(options.where):
-            dispositions = _dispositions(messages, archive, context, options).persist()
-            stack.callback(dispositions.unpersist)
+            dispositions = _dispositions(messages, archive, context, options)
+            dispositions = held(dispositions, known.messages, stack)
+            if options.limit is not None:
+                dispositions = limited(dispositions, options.limit, to_fifo=context.to_fifo)
+                dispositions = held(dispositions, known.messages, stack)
             rows = (
                 dispositions.groupBy("group_id", "disposition")
                 .count()
@@ -198,29 +203,26 @@ def _files(archive: Archive) -> str:
 def _dispositions(
     messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions
 ) -> DataFrame:
+    is_selected = F.lit(True)  # noqa: FBT003 - a value
+    if options.where is not None:
+        is_selected = condition(messages, options.where, Place.WHERE)
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
         *(*ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
+        F.coalesce(is_selected, F.lit(False)).alias("selected"),  # noqa: FBT003 - a value
     )
     units = _IN_ORDER_UNITS if context.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
-    chosen = matching(messages, options.where).select(
-        "message_id",
-        F.lit(True).alias("selected"),  # noqa: FBT003 - a value
-    )
-    marked = numbered.join(chosen, on="message_id", how="left").withColumn(
-        "selected", F.col("selected").isNotNull()
-    )
     states = ledger_states(
         messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
     ).select("message_id", "state")
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(
-        marked,
+        numbered,
         states,
         None,
         # The parked queue takes messages of every source, but only those that were in it.
@@ -235,9 +237,7 @@ def _dispositions(
         dispositions = with_waiting(
             dispositions if options.where is None else keep_groups_whole(dispositions)
         )
-    if options.limit is None:
-        return dispositions
-    return limited(dispositions, options.limit, to_fifo=context.to_fifo)
+    return dispositions
 
 
 def _plan(archive: Archive, context: RunContext, planned: list[Tally]) -> Plan:
