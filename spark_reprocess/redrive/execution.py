@@ -29,7 +29,7 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
-from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import (
     SETTLED_SCHEMA,
@@ -47,19 +47,6 @@ _TROUBLE = {
     Disposition.BUSY: "busy",
     Disposition.WAITS: "waiting",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """What became of the work.
-
-    Attributes:
-        outcomes: of every message that made work, what was not reached included.
-        stopped_by: why the run ended early, empty where it did not.
-    """
-
-    outcomes: tuple[Tally, ...]
-    stopped_by: str
 
 
 def with_run_record(
@@ -123,7 +110,7 @@ class TaskRunner:
 
     def execute(
         self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
-    ) -> Executed:
+    ) -> Sent:
         """Settle the rows of *dispositions* that make work, each chunk whole in one task.
 
         Ctrl-C, a queue that is gone, a disk that is full, a plan lock that is not renewed: open
@@ -138,7 +125,7 @@ class TaskRunner:
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
         if not total:
-            return Executed((), "")
+            return Sent(())
         rows, windows = self._rows(dispositions, context)
         folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
         task = SendTask(self.archive, context, self.make_sender, folder, windows)
@@ -159,7 +146,7 @@ class TaskRunner:
             if row["count"]
         ]
         stopped_by = next((row["detail"] for row in settled if not row["count"]), "")
-        return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+        return Sent((*outcomes, *_not_reached(work, outcomes)), stopped_by)
 
     def _rows(
         self, dispositions: DataFrame, context: RunContext

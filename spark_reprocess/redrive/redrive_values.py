@@ -199,6 +199,21 @@ class Tally:
     examples: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of messages that made work.
+
+    Attributes:
+        tallies: of every one of them, what was not reached included.
+        stopped_by: why the run ended early, empty where it did not.
+        canary: the verdict of the canary that went ahead; None without one.
+    """
+
+    tallies: tuple[Tally, ...]
+    stopped_by: str = ""
+    canary: CanaryReport | None = None
+
+
 def summarize(
     plan: Plan,
     run_id: str,

@@ -45,13 +45,13 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.edits import FAULT
 from spark_reprocess.redrive.execution import (
-    Executed,
     TaskRunner,
     with_run_record,
     write_dispositions,
 )
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
+    Sent,
     Tally,
     require_possible_rate,
     summarize,
@@ -149,7 +149,7 @@ def restore(
             )
         planned = [Tally(row["group_id"], row["disposition"], row["count"]) for row in rows]
         problems = hindered(dispositions, planned)
-        executed, notes = Executed((), ""), tuple[str, ...]()
+        executed, notes = Sent(()), tuple[str, ...]()
         if lock is not None:
             context = replace(
                 with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
@@ -160,7 +160,7 @@ def restore(
             with progress("compacting the ledger", str):
                 notes = () if executed.stopped_by else compact_ledger(archive)
     counted = (
-        [one for one in executed.outcomes if one.word == context.confirmed]
+        [one for one in executed.tallies if one.word == context.confirmed]
         if options.execute
         else [one for one in planned if one.word == Disposition.SEND]
     )
@@ -169,8 +169,8 @@ def restore(
         _plan(archive, context, planned),
         context.run_id if options.execute else "",
         {url: sum(one.count for one in counted)},
-        [*kept, *executed.outcomes],
-        [*problems, *executed.outcomes],
+        [*kept, *executed.tallies],
+        [*problems, *executed.tallies],
         executed.stopped_by,
     )
     return replace(summary, notes=notes)
