@@ -2,25 +2,19 @@
 
 import heapq
 import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    timestamp,
-)
-from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
-from spark_reprocess.archive.tables import DRIVER_ROWS, read_table, write_table
-from spark_reprocess.clients import ClientFactory, region_of
+from spark_reprocess.archive.run_records import run_folder
+from spark_reprocess.clients import ClientFactory
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.dispositions import (
@@ -47,50 +41,6 @@ _TROUBLE = {
     Disposition.BUSY: "busy",
     Disposition.WAITS: "waiting",
 }
-
-
-def with_run_record(
-    archive: Archive,
-    context: RunContext,
-    verb: str,
-    spark: SparkSession,
-    destinations: Sequence[str],
-) -> RunContext:
-    """Write the record of a run; return its context with what proves to tasks that they see it.
-
-    Raises:
-        ArchiveError: it cannot be written; nothing may be claimed then.
-    """
-    region = region_of(context.destination, "us-east-1")
-    record = RunRecord(
-        run_id=context.run_id,
-        plan_id=context.plan_id,
-        verb=verb,
-        actor=context.who,
-        **asdict(caller(spark.sparkContext.applicationId, region)),
-        reason=context.reason,
-        time=timestamp(time.time()),
-        destination=context.destination,
-        destinations=destinations,
-        policy_sha256=context.policy_sha256,
-    )
-    return replace(context, probe=record_run(archive, record))
-
-
-def write_dispositions(
-    archive: Archive, dispositions: DataFrame, planned: Iterable[Tally], context: RunContext
-) -> DataFrame:
-    """Write what the run does with each message, durably; return it as it is read from there.
-
-    Spark computes a lost partition again. From the ledger alone it would then decide anew.
-    """
-    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    rows = sum(tally.count for tally in planned)
-    write_table(dispositions, archive, folder, rows)
-    spark, columns = dispositions.sparkSession, dispositions.schema.toDDL()
-    written = read_table(spark, archive, folder, columns)
-    # The driver has read few rows. In one partition they need no shuffle.
-    return written.coalesce(1) if rows <= DRIVER_ROWS else written
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,9 @@ from spark_reprocess.redrive.canary import (
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
-from spark_reprocess.redrive.edit_records import other_edits, record_edits
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
-from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
+from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.queues import Attributes, find_queues
 from spark_reprocess.redrive.redrive_values import (
     RedriveOptions,
     RedriveSummary,
@@ -59,8 +59,13 @@ from spark_reprocess.redrive.redrive_values import (
     summarize,
 )
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.source_queues import Attributes, find_queues
+from spark_reprocess.redrive.run_context import (
+    RunContext,
+    other_edits,
+    record_edits,
+    with_run_record,
+    write_dispositions,
+)
 
 
 def redrive(

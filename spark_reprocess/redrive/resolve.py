@@ -25,19 +25,17 @@ from spark_reprocess.redrive.dispositions import (
     DESTINATION,
     DETAIL,
     ORDER_COLUMNS,
-    PARKED_QUEUE,
     POSITION,
-    SOURCE_COLUMNS,
-    Queues,
     has_room,
-    parked_queue,
+    keep_groups_whole,
+    limited,
     with_chunks,
     with_dispositions,
     with_waiting,
 )
 from spark_reprocess.redrive.edits import FAULT, Editor, with_edit_faults
+from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
-from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
 

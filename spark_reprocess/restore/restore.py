@@ -35,20 +35,15 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.dispositions import (
     ORDER_COLUMNS,
-    PARKED_QUEUE,
-    SOURCE_COLUMNS,
-    Queues,
+    keep_groups_whole,
+    limited,
     number_chunks,
-    parked_queue,
     with_dispositions,
     with_waiting,
 )
 from spark_reprocess.redrive.edits import FAULT
-from spark_reprocess.redrive.execution import (
-    TaskRunner,
-    with_run_record,
-    write_dispositions,
-)
+from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Sent,
@@ -57,8 +52,11 @@ from spark_reprocess.redrive.redrive_values import (
     summarize,
 )
 from spark_reprocess.redrive.resolve import held, hindered
-from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
-from spark_reprocess.redrive.run_context import RunContext
+from spark_reprocess.redrive.run_context import (
+    RunContext,
+    with_run_record,
+    write_dispositions,
+)
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
 
