@@ -17,7 +17,7 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
-from spark_reprocess.archive.disposition import WORK, Disposition
+from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
@@ -112,12 +112,7 @@ def redrive(
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
-        sent_before = {
-            tally.group_id: tally.count
-            for tally in resolved.planned
-            if tally.word == Disposition.SENT_BEFORE
-        }
-        notes = (*resolved.notes, *other_edits(archive, plan, sent_before))
+        notes = (*resolved.notes, *other_edits(archive, plan, resolved.planned))
         # The operator's destination is the first.
         planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
         check_canaries(planned)

@@ -178,18 +178,19 @@ def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> N
         archive.create(path, content.encode())
 
 
-def other_edits(archive: Archive, plan: Plan, sent_before: Mapping[str, int]) -> Iterator[str]:
+def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Iterator[str]:
     """Name the groups of which earlier runs sent messages with another edit than the plan's.
 
     Args:
         archive: where the ledger is.
         plan: as it reads now.
-        sent_before: how many messages of each group were sent before.
+        planned: how many messages of each group have which disposition.
     """
     records = list(_edit_records(archive, plan.plan_id))
-    for group_id, count in sent_before.items():
-        if not count:
+    for tally in planned:
+        if tally.word != Disposition.SENT_BEFORE:
             continue
+        group_id = tally.group_id
         now = plan.edits[group_id].digest if group_id in plan.edits else None
         of_group = [(digest, run) for of, digest, run in records if of == group_id]
         others = [f"edit {digest} ({run})" for digest, run in of_group if digest != now]
@@ -197,7 +198,7 @@ def other_edits(archive: Archive, plan: Plan, sent_before: Mapping[str, int]) ->
             others = ["no edit"]
         if others:
             yield (
-                f"group {group_id}: {count:,} messages were sent before, by runs with "
+                f"group {group_id}: {tally.count:,} messages were sent before, by runs with "
                 f"{', '.join(others)}; the rest goes with {f'edit {now}' if now else 'no edit'}"
             )
 
