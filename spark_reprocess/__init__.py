@@ -20,7 +20,7 @@ files:
 ``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
 ``canary/`` *          a sample that is sent first: its size, the wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
-                       ``row_limits``), ``execution`` * and ``send_task`` *, ``rate_limiter``,
+                       ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
                        ``stop_signals``
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it

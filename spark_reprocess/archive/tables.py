@@ -29,7 +29,7 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _MOST_BROADCAST_ROWS = 100_000
-_DRIVER_ROWS = 20_000
+DRIVER_ROWS = 20_000
 """The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
 
 _PARTS_PER_TASK = 4
@@ -73,7 +73,7 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     """
     write = partial(write_parts, archive, folder)
     with explained(None):
-        if rows is not None and rows <= _DRIVER_ROWS:
+        if rows is not None and rows <= DRIVER_ROWS:
             written = pa.Table.from_batches(write(frame.toArrow().to_batches()), _PARTS)
         else:
             written = frame.mapInArrow(write, from_arrow_schema(_PARTS)).toArrow()
@@ -105,7 +105,7 @@ def read_table(
     read = partial(read_parts, archive, folder, arrow_schema)
     listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=_PARTS)
     rows_in_all = sum(one.rows for one in parts)
-    if rows_in_all <= _DRIVER_ROWS:
+    if rows_in_all <= DRIVER_ROWS:
         found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
         return spark.createDataFrame(found, schema)
     tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
