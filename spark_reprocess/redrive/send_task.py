@@ -305,8 +305,9 @@ class SendTask:
             try:
                 self.context.probe.check(self.archive)
             except ArchiveError as error:
-                # A claim on this machine's own disk would keep nobody else from sending.
-                signals.stop(str(error))
+                # A claim on this machine's own disk would keep nobody else from sending, and a stop
+                # marker would reach nobody.
+                signals.stop_task(str(error))
         if is_repeated and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
             signals.wait(WINDOW_SECONDS)

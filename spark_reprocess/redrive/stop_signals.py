@@ -71,7 +71,7 @@ class StopSignals:
                 why = self._trouble()
                 self._looked_at = self._now_seconds()
                 if why:
-                    self._set(why)
+                    self.stop_task(why)
         return not self._stopped_by
 
     def may_go_on(self) -> bool:
@@ -89,12 +89,13 @@ class StopSignals:
 
     def stop(self, why: str) -> None:
         """Stop this task, and all others of the run. The first reason is the one that counts."""
-        self._set(why)
+        self.stop_task(why)
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
             write_stop_marker(self._archive, self._marker, why)
 
-    def _set(self, why: str) -> None:
+    def stop_task(self, why: str) -> None:
+        """Stop this task alone. The first reason is the one that counts."""
         self._stopped_by = self._stopped_by or why
         self._is_stopped.set()
 
