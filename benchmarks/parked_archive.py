@@ -14,7 +14,7 @@ from benchmarks.invocation import ACCOUNT
 from benchmarks.parked_messages import FIRST_SECOND, SECONDS, SKEWED, Draw, Ints
 from benchmarks.rig import REGION
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.reading import drain_folder
+from spark_reprocess.archive.message_store import drain_folder
 
 ROWS_PER_FILE = 2500
 

@@ -10,7 +10,7 @@ files:
 ``progress`` *         progress lines
 ``spark/`` *           the session, SQL conditions of operators, Spark's errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
-                       each; as frames: ``reading``, ``ledger_states``
+                       each; as frames: ``message_store``, ``ledger_states``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           the result of an analysis, as values
@@ -20,7 +20,7 @@ files:
 ``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
 ``canary/`` *          a sample that is sent first: its size, the wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
-                       ``row_limits``), ``execution`` * and ``send_task`` *, ``rate_limiter``,
+                       ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
                        ``stop_signals``
 ``restore/`` *         the verb: back to the parked queue
 ``erase/`` *           the verb: out of the archive, with the reports that quote it

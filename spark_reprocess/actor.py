@@ -56,7 +56,9 @@ def caller(application_id: str | None, region: str | None = None) -> Caller:
         application_id: of the Spark application.
         region: of STS if the environment names none.
     """
-    job_run_id = os.environ.get(JOB_RUN_ID) or _of_cluster(application_id)
+    # A local session's application id finds no logs.
+    is_cluster = application_id is not None and not application_id.startswith("local-")
+    job_run_id = os.environ.get(JOB_RUN_ID) or (application_id if is_cluster else None) or ""
     try:
         session = boto3.session.Session()
         chosen = os.environ.get("AWS_REGION") or session.region_name or region
@@ -64,8 +66,3 @@ def caller(application_id: str | None, region: str | None = None) -> Caller:
     except Exception as error:  # noqa: BLE001 - no error here may end the run
         return Caller(None, describe(error), job_run_id)
     return Caller(arn, "", job_run_id)
-
-
-def _of_cluster(application_id: str | None) -> str:
-    """Return the application's id, by which its logs are found; empty for a local session."""
-    return "" if application_id is None or application_id.startswith("local-") else application_id

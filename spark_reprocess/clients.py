@@ -5,9 +5,9 @@ A client is made where it is used: on the driver, and in each task.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -33,11 +33,9 @@ _REGION_IN_HOST = re.compile(
 )
 
 
-class ClientFactory(Protocol):
-    """Makes the client for one queue. Picklable: Spark sends it to tasks."""
-
-    def __call__(self, queue_url: str) -> "SQSClient":
-        """Return a client that threads may share."""
+ClientFactory = Callable[[str], "SQSClient"]
+"""Makes a client for the queue of a URL, which threads may share. Picklable: Spark sends it to
+tasks."""
 
 
 def sqs_client(queue_url: str) -> "SQSClient":
@@ -141,6 +139,14 @@ class QueueCounts:
     def total(self) -> int:
         """The sum of all three."""
         return self.visible + self.in_flight + self.delayed
+
+
+def queue_counts(queue: SqsQueue) -> QueueCounts | None:
+    """Return the counts of a queue; None if SQS does not answer."""
+    try:
+        return QueueCounts.of(queue.describe())
+    except QueueError:
+        return None
 
 
 def dead_letter_sources(

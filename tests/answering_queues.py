@@ -3,12 +3,16 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import CallResult, Confirmed, InDoubt, Refused, SendResult, Spoiled
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
-from spark_reprocess.redrive.rate_limited_queue import OneCallQueue, RateLimitedQueue
+from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from tests.fake_limits import FakeLimiter, FakeSignals
+
+if TYPE_CHECKING:
+    from dlq_replay.sqs import SqsQueue
 
 THROTTLED = Refused("RequestThrottled")
 LOST = InDoubt("ConnectionClosedError")
@@ -55,7 +59,7 @@ class Breaking:
 
 
 def limited(
-    answers: OneCallQueue,
+    answers: "Answers | FallsSilent | Breaking",
     signals: FakeSignals | None = None,
     limiter: FakeLimiter | None = None,
     *,
@@ -63,7 +67,7 @@ def limited(
     now: Callable[[], float] = lambda: 0.0,
 ) -> RateLimitedQueue:
     return RateLimitedQueue(
-        answers,
+        cast("SqsQueue", answers),
         signals or FakeSignals(),
         limiter or FakeLimiter(),
         GlobalErrorDetector(),

@@ -4,9 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from spark_reprocess.redrive.rate_limiter import RateLimiter
+from spark_reprocess.redrive.stop_signals import StopSignals
+
 
 @dataclass
-class FakeSignals:
+class FakeSignals(StopSignals):
     """Nothing stops the task until somebody calls ``stop``.
 
     Attributes:
@@ -30,7 +33,7 @@ class FakeSignals:
 
 
 @dataclass
-class FakeLimiter:
+class FakeLimiter(RateLimiter):
     """Counts calls.
 
     Attributes:

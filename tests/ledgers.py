@@ -63,6 +63,12 @@ def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
             ledger.record("g-1", chunk, 1, one.results)
 
 
+def attempts_of(archive: Archive, plan_id: str) -> list[Attempt]:
+    """Every attempt of a plan, compacted or not."""
+    found = read_attempts(archive, attempt_names(archive, [plan_id]))
+    return [attempt for _, attempt in found]
+
+
 def uncompacted(archive: Archive) -> dict[AttemptName, Attempt]:
     """What the claims and results say, whatever has been compacted."""
     return dict(read_attempts(archive, attempt_names(archive)))

@@ -37,15 +37,18 @@ from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_set import message_set
-from spark_reprocess.archive.message_store import drain_ids, new_id, read_archive_set
+from spark_reprocess.archive.message_store import (
+    FILE,
+    drain_ids,
+    message_set,
+    new_id,
+    read_archive_set,
+)
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
-from spark_reprocess.archive.reading import FILE
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page

@@ -15,8 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import read_archive_set, require_drains
-from spark_reprocess.archive.reading import FILE, arrival_order
+from spark_reprocess.archive.message_store import (
+    FILE,
+    arrival_order,
+    read_archive_set,
+    require_drains,
+)
 from spark_reprocess.archive.tables import read_table, table_digest, write_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

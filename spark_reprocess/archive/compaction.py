@@ -20,7 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import (
+    PARQUET_DAMAGE,
+    RECORD_DAMAGE,
+    Archive,
+    damage_named,
+    require_version,
+)
 from spark_reprocess.archive.ledger import (
     LEDGER,
     Attempt,
@@ -28,7 +34,6 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     attempt_name,
     claim_of,
-    require_version,
     result_of,
     values_of,
 )
@@ -74,8 +79,7 @@ _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
 
 _CONCURRENT_READS = 8
-_DAMAGE = (pa.ArrowException, OSError)
-"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
+_ADVICE = "restore it, or remove it if no other file of the ledger was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,12 @@ class CompactedFile:
                 f"archive {archive.root}: {path} was there and is gone; the driver and all "
                 "executors must share the archive"
             )
-        try:
+        with damage_named(archive, path, (*PARQUET_DAMAGE, *RECORD_DAMAGE), _ADVICE):
             parquet = pq.ParquetFile(pa.BufferReader(content))
             metadata = parquet.schema_arrow.metadata or {}
             require_version(archive, path, {"version": int(metadata.get(b"version", 1))})
             if missing := _names(_SCHEMA) - _names(parquet.schema_arrow):
                 raise pa.ArrowInvalid(f"columns {sorted(missing)} are missing")
-        except (*_DAMAGE, ValueError, AttributeError) as error:
-            raise _unreadable(archive, path, error) from error
         return cls(archive, path, parquet)
 
     @property
@@ -124,12 +126,10 @@ class CompactedFile:
         Raises:
             ArchiveError: the file is damaged.
         """
-        try:
+        with damage_named(self.archive, self.path, PARQUET_DAMAGE, _ADVICE):
             yield from self.parquet.iter_batches(
                 batch_size=_ATTEMPTS_AT_ONCE, columns=list(columns or _SCHEMA.names)
             )
-        except _DAMAGE as error:
-            raise _unreadable(self.archive, self.path, error) from error
 
     def names(self) -> Iterator[AttemptName]:
         """Return the name of each attempt."""
@@ -150,10 +150,9 @@ class CompactedFile:
             messages = batch.column("messages")
             matches = pc.is_in(pc.struct_field(pc.list_flatten(messages), field), value_set=wanted)
             rows = pc.unique(pc.list_parent_indices(messages).filter(matches))
-            try:
-                yield from map(_attempt, batch.take(rows).to_pylist())
-            except (ValueError, KeyError, TypeError) as error:
-                raise _unreadable(self.archive, self.path, error) from error
+            with damage_named(self.archive, self.path, RECORD_DAMAGE, _ADVICE):
+                found = list(map(_attempt, batch.take(rows).to_pylist()))
+            yield from found
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +214,7 @@ def compact_ledger(archive: Archive) -> tuple[str, ...]:
     added when the next run ends. Does not raise, so that no run fails after it has sent.
 
     Returns:
-        A sentence for the operator where it could not be done. That harms nothing: readers open
-        more files.
+        A sentence for the operator if it failed: readers then open more files.
     """
     try:
         _compact(archive)
@@ -282,10 +280,3 @@ def _names(schema: pa.Schema) -> set[str]:
     """Return the names of all columns, and of the fields in ``messages``."""
     inner = schema.field("messages").type.value_type if "messages" in schema.names else ()
     return {*schema.names, *(f"messages.{field.name}" for field in inner)}
-
-
-def _unreadable(archive: Archive, path: str, error: Exception) -> ArchiveError:
-    return ArchiveError(
-        f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody changed "
-        "it: restore it, or remove it if no other file of the ledger was changed"
-    )

@@ -1,7 +1,7 @@
 """One row of the archive: a parked copy with typed attributes. Pure.
 
-The row keeps everything that SQS gave us, so that ``from_row(to_row(m)) == m`` but for the receipt
-handle, and adds columns that are derived from it for whoever queries the Parquet files.
+The row keeps all that SQS returned, so that ``from_row(to_row(m)) == m`` but for the receipt
+handle. More columns are derived from it for queries.
 """
 
 import re
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.errors import MalformedMessageError
@@ -62,15 +63,10 @@ each earlier schema in ``tests/data``.
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 
-SPARK_SCHEMA = """
-    message_id string, first_id string, body string,
-    attributes map<string, struct<data_type: string, string_value: string, binary_value: binary>>,
-    message_group_id string, deduplication_id string, sequence_number string, trace_header string,
-    source_arn string, sender_id string, sent_at timestamp, first_received_at timestamp,
-    receive_count int, replay_count long, first_seen_at timestamp, parked_reason string,
-    error_type string, error_message string, plan_id string, source_queue string, body_bytes long,
-    queue_url string, drained_at timestamp"""
-"""The same columns in Spark's words. A read adds the partition column ``drain_id``."""
+SPARK_SCHEMA = ", ".join(
+    f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
+)
+"""The same columns as Spark's DDL. A read adds the partition column ``drain_id``."""
 
 _TEXTS = {
     "message_group_id": "MessageGroupId",
@@ -91,7 +87,7 @@ _LAST_MILLISECOND = 253_402_300_799_999
 
 
 def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
-    """Lay *message* out as a row. A value that cannot be read becomes null, never an error.
+    """Return *message* as a row. A value that cannot be read becomes null, never an error.
 
     Raises:
         MalformedMessageError: a text is not valid Unicode, which Parquet cannot hold. SQS accepts
@@ -125,7 +121,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
 def from_row(row: Mapping[str, Any]) -> Message:
     """Restore the message that a row was made of, without its receipt handle.
 
-    *row* is Arrow's spelling (``to_pylist``), where a map is a list of pairs. Of a row with
+    *row* is as Arrow's ``to_pylist`` returns it: a map is a list of pairs. Of a row with
     ``SENDING_COLUMNS`` alone it makes a message that can be sent; what else SQS said is missing.
     """
     return Message(
@@ -167,7 +163,7 @@ def column_of(rows: pa.RecordBatch | pa.Table, name: str) -> Any:  # noqa: ANN40
 
 
 def to_table(rows: list[Row]) -> pa.Table:
-    """Gather rows into the table that one Parquet file holds."""
+    """Return the table that one Parquet file holds."""
     return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
 
 

@@ -1,6 +1,6 @@
-"""What becomes of a message in a run, in one word: in the ledger, in tables and in answers.
+"""What becomes of a message in a run: in the ledger, in tables and in answers.
 
-The words are stored, in ledgers and in tables of runs: they never change.
+The values are stored, in ledgers and in tables of runs: they never change.
 """
 
 from enum import Enum, StrEnum, auto

@@ -6,16 +6,13 @@ what it froze is what the archive holds and what was erased.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    LEDGER,
-    require_version,
-)
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.ledger import LEDGER
 
 _FOLDER = f"{LEDGER}/erasures"
 
@@ -52,8 +49,7 @@ class Erasure:
         return {*self.drains, *self.other_ids}
 
 
-@dataclass(frozen=True, slots=True)
-class ErasedOfPlan:
+class ErasedOfPlan(NamedTuple):
     """The messages of one plan that one erasure took."""
 
     sentence: str
@@ -107,7 +103,7 @@ def erased_of(
     found: Collection[str],
     frozen: Collection[str] | None,
 ) -> list[ErasedOfPlan]:
-    """Tell which messages of a plan have been erased, by erasure.
+    """Return which messages of a plan have been erased, by erasure.
 
     Args:
         archive: where the plan's messages are.
@@ -119,12 +115,16 @@ def erased_of(
         frozen: which of all erased messages its table names; None for a plan of version 1, where
             *drain_ids* and *where* have to say it.
     """
-    seen = set(found)
-    named = None if frozen is None else set(frozen)
+    seen, named, drained = set(found), set(frozen or ()), set(drain_ids)
     result: list[ErasedOfPlan] = []
     for one in erasures(archive):
-        of_plan = _of_plan(one, plan_id, drain_ids, where) if named is None else one.drains
-        ids = [m for m in of_plan if m not in seen and (named is None or m in named)]
+        if frozen is not None:
+            of_plan = [message_id for message_id in one.drains if message_id in named]
+        elif where is not None and plan_id in one.plans:
+            of_plan = list(one.plans[plan_id])
+        else:
+            of_plan = [m for m, drains in one.drains.items() if not drained.isdisjoint(drains)]
+        ids = [message_id for message_id in of_plan if message_id not in seen]
         seen.update(ids)
         if ids:
             arn = f" ({one.caller.caller_arn})" if one.caller.caller_arn else ""
@@ -133,20 +133,9 @@ def erased_of(
     return result
 
 
-def _of_plan(
-    one: Erasure, plan_id: str, drain_ids: Collection[str], where: str | None
-) -> Iterator[str]:
-    if where is not None and plan_id in one.plans:
-        yield from one.plans[plan_id]
-        return
-    wanted = set(drain_ids)
-    yield from (message_id for message_id, drains in one.drains.items() if wanted & {*drains})
-
-
 def _read(archive: Archive, path: str) -> Erasure:
-    try:
-        raw = json.loads(archive.read(path) or b"")
-        require_version(archive, path, raw)
+    with damage_named(archive, path):
+        raw = read_json(archive, path, archive.read(path))
         erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
         return Erasure(
             erase_id=erase_id,
@@ -162,8 +151,3 @@ def _read(archive: Archive, path: str) -> Erasure:
             other_ids=tuple(raw.get("other_ids", ())),
             failure_table=raw.get("failure_table"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            "changed it: restore it, do not delete it"
-        ) from error

@@ -1,17 +1,28 @@
 """The archive's files: the one adapter that reads and writes them.
 
-Two promises carry everything else. What ``write`` and ``create`` return from is durable: it
-survives a crash of the machine. And ``create`` lets exactly one of several callers win.
+It promises two things. A file is durable when ``write`` or ``create`` returns: it survives a crash
+of the machine. And of several callers of ``create`` exactly one wins.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
-from spark_reprocess.errors import InputError
+from spark_reprocess.errors import ArchiveError, InputError
+
+RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
+"""What reading a JSON record raises where somebody changed the file."""
+
+PARQUET_DAMAGE = (pa.ArrowException, OSError)
+"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
@@ -63,18 +74,16 @@ class Archive(Protocol):
         """
 
     def remove(self, path: str) -> None:
-        """Remove a file for good, with every older version that the place keeps of it.
-
-        Does nothing where there is none, so it may be repeated.
+        """Remove a file with all versions that the storage keeps of it. Safe to repeat.
 
         Raises:
             ArchiveError: it is still there, or one of its versions.
         """
 
     def outdated(self, folder: str) -> "list[str]":
-        """Return the paths below *folder* of which the place keeps versions that are not current.
+        """Return the paths below *folder* of which the storage keeps versions that are not current.
 
-        Of a file that was deleted every version is one. None where the place keeps none.
+        Every version of a deleted file is not current.
 
         Raises:
             ArchiveError: S3 does not let us.
@@ -95,26 +104,23 @@ class Archive(Protocol):
         """
 
     def discard(self, path: str) -> None:
-        """Remove a file that harms nobody where it stays. Older versions of it may stay.
-
-        Never raises: whoever may not delete leaves it behind.
-        """
+        """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
 
     def sweep(self, folder: str) -> None:
-        """Remove for good what writers left half written below *folder* when they were killed.
+        """Remove the half-written files below *folder* that killed writers left.
 
-        A writer that is alive and has not moved for a minute loses its file, too: its ``write`` or
-        ``create`` raises, as if there were no room.
+        A live writer that has not written for a minute loses its file, too: its ``write`` or
+        ``create`` raises.
 
         Raises:
-            ArchiveError: something is younger than a minute, and may be a living writer's; or it
+            ArchiveError: one is younger than a minute, so that its writer may be alive; or it
                 cannot be removed. Repeat later.
         """
 
     def list(self, folder: str) -> "list[str]":
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
-        Files whose names start with a dot are left out: they are in the making, or nobody's.
+        Files whose names start with a dot are left out: they are not finished.
 
         Raises:
             ArchiveError: S3 does not let us.
@@ -124,10 +130,10 @@ class Archive(Protocol):
 def open_archive(location: str) -> Archive:
     """Return the archive at *location*: a folder on local disk, or a prefix of an S3 bucket.
 
-    Neither need exist yet, but the bucket.
+    Only a bucket must exist already.
 
     Raises:
-        InputError: another kind of place, a URL with a slip in it, or a file, or no bucket.
+        InputError: it is a file, a malformed URL, a URL of another scheme, or names no bucket.
     """
     match = _URL.match(location)
     if match is None:
@@ -137,14 +143,14 @@ def open_archive(location: str) -> Archive:
     elif location.startswith("file:///"):
         root = Path(location.removeprefix("file://")).resolve()
     else:
-        raise InputError(f"archive {location}: {_slip(match['scheme'], match['rest'])}")
+        raise InputError(f"archive {location}: {_url_fault(match['scheme'], match['rest'])}")
     if root.exists() and not root.is_dir():
         raise InputError(f"archive {location}: is a file; give a folder")
     return LocalArchive(str(root))
 
 
-def _slip(scheme: str, rest: str) -> str:
-    """Say what is wrong with a URL; where it can be told, how it is spelled."""
+def _url_fault(scheme: str, rest: str) -> str:
+    """Return how to write a URL, or else that its scheme is not supported."""
     match scheme.lower():
         case ("s3" | "s3a" | "s3n") as kind if rest:
             return f"write {'s3a' if kind == 's3a' else 's3'}://{rest}"
@@ -154,6 +160,81 @@ def _slip(scheme: str, rest: str) -> str:
         f"{scheme}: is not supported; give a folder on local disk (./{scheme}:{rest} for a name "
         "with a colon) or s3://BUCKET/PREFIX"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A file that the driver wrote, and that proves to a task that it sees the same archive.
+
+    A folder of the archive's name is on every machine that has one. A task that wrote into its own
+    machine's folder and then deleted from the queue would lose messages. So the driver writes a
+    file that no other archive has, and a task reads it back before it does anything. Picklable.
+    """
+
+    path: str
+    content: bytes
+
+    def check(self, archive: Archive) -> None:
+        """Read the file back, in a task.
+
+        Raises:
+            ArchiveError: it is not there, or another one is: this is another place than the
+                driver's. Nothing may be received, claimed or deleted then.
+        """
+        if archive.read(self.path) != self.content:
+            raise ArchiveError(
+                f"archive {archive.root}: an executor does not see the file {self.path} that the "
+                "driver wrote there. The driver and all executors must share the archive: give "
+                "s3://BUCKET/PREFIX, or a folder on a file system that every machine has mounted"
+            )
+
+
+@contextmanager
+def damage_named(
+    archive: Archive,
+    path: str,
+    damage: tuple[type[Exception], ...] = RECORD_DAMAGE,
+    advice: str = "restore it, do not delete it",
+) -> Iterator[None]:
+    """Raise what the block raises for a damaged file as an ArchiveError with the path and advice.
+
+    Args:
+        archive: which has the file.
+        path: of the file, below the archive's root.
+        damage: the exceptions that show a damaged file.
+        advice: what the operator does then.
+    """
+    try:
+        yield
+    except damage as error:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
+            f"changed it: {advice}"
+        ) from error
+
+
+def read_json(archive: Archive, path: str, content: bytes | None) -> dict[str, Any]:
+    """Parse the *content* of the record at *path*; inside ``damage_named``.
+
+    Raises:
+        ArchiveError: it was written by a newer version of this program.
+    """
+    raw: dict[str, Any] = json.loads(content or b"")
+    require_version(archive, path, raw)
+    return raw
+
+
+def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
+    """Refuse a record whose version is greater than 1, the newest that is known here.
+
+    Raises:
+        ArchiveError: it was written by a newer version of this program.
+    """
+    if raw.get("version", 1) > 1:
+        raise ArchiveError(
+            f"archive {archive.root}: {path} was written by a newer version of this program "
+            f"(version {raw['version']}); update the program"
+        )
 
 
 def read_text(location: str) -> str:

@@ -3,18 +3,19 @@
 ``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.claim.json`` names the messages that somebody is
 about to send, before the first is sent; ``....result.jsonl`` says what became of each. Claims are
 made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A claim
-without a result is busy while young; after that nobody knows, and its messages are in doubt.
+without a result is busy while young; after that its messages are in doubt.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from spark_reprocess.actor import Caller
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import Archive, Probe, damage_named, read_json
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
@@ -25,11 +26,7 @@ _CLAIM_FILE = re.compile(
 )
 
 
-OUTCOMES = (
-    *DECIDED,
-    Disposition.FAILED,
-    Disposition.IN_DOUBT,
-)
+OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
 
 STRENGTH = (
@@ -48,7 +45,7 @@ class Claim:
 
     Attributes:
         time: ISO 8601, UTC; the claim's age counts from here.
-        ttl_seconds: how long its run may act on it. Readers with less patience wait as long.
+        ttl_seconds: how long its run may act on it; readers wait at least as long.
         edits: by group id, the digest of the edit with which its messages are sent.
         is_canary: whether they went ahead of the others, to see whether they fail.
     """
@@ -80,19 +77,57 @@ class Result:
     detail: str = ""
 
 
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result)}
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run that may send, in ``ledger/plan_id=<id>/runs/<run_id>.json``.
+
+    It is written before the run's first claim and never changed. Claims name the run; this record
+    has the AWS identity behind it. It is the run's probe, too.
+
+    Attributes:
+        verb: ``redrive`` or ``restore``.
+        actor: ``user@host``, as the environment said it.
+        caller_arn: see ``Caller``, as for the next two.
+        time: when it began; ISO 8601, UTC.
+        destinations: the URLs of all queues that it sends to; *destination* is the one that the
+            operator named.
+        policy_sha256: of the policy that decided, None without one.
+        note: what else is to be known of it.
+    """
+
+    run_id: str
+    plan_id: str
+    verb: str
+    actor: str
+    caller_arn: str | None
+    caller_fault: str
+    job_run_id: str
+    reason: str
+    time: str
+    destination: str
+    destinations: Sequence[str] = ()
+    policy_sha256: str | None = None
+    note: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        """Whose credentials it acted with."""
+        return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
+
+
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result, RunRecord)}
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a chunk, counted from 1; *results* is None while nobody has written them."""
+    """One try of a chunk, counted from 1; *results* is None while there are none."""
 
     number: int
     claim: Claim
     results: tuple[Result, ...] | None
 
     def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
-        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's patience."""
+        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's own limit."""
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
         busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
         return self.results is None and now_seconds - claimed < busy_seconds
@@ -110,7 +145,7 @@ class AttemptName(NamedTuple):
 def states_of(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
 ) -> dict[str, Disposition]:
-    """Tell each claimed message's state. What was sent or discarded once stays so.
+    """Return each claimed message's state. What was sent or discarded once stays so.
 
     A message in doubt stays in doubt until it is sent, even where a later attempt was refused:
     the first may have arrived.
@@ -156,15 +191,11 @@ class Ledger:
     def attempts(self, unit: str, chunk: int) -> list[Attempt]:
         """Read every attempt at one chunk, in order. Costs two reads per attempt, no listing."""
         found: list[Attempt] = []
-        while (attempt := self._read(unit, chunk, len(found) + 1)) is not None:
+        name = AttemptName(self.plan_id, unit, chunk, 1)
+        while (attempt := self.attempt(name)) is not None:
             found.append(attempt)
+            name = name._replace(number=name.number + 1)
         return found
-
-    def all_attempts(self) -> Iterator[Attempt]:
-        """Read every attempt of the plan."""
-        for name in attempt_names(self.archive, [self.plan_id]):
-            if attempt := self.attempt(name):
-                yield attempt
 
     def attempt(self, name: AttemptName) -> Attempt | None:
         """Read one attempt of this plan, None where there is none.
@@ -172,7 +203,19 @@ class Ledger:
         Raises:
             ArchiveError: it cannot be read, or somebody changed it.
         """
-        return self._read(name.unit, name.chunk, name.number)
+        path = self._path(name.unit, name.chunk, name.number, "claim.json")
+        claim = self.archive.read(path)
+        if claim is None:
+            return None
+        results = self.archive.read(self._path(name.unit, name.chunk, name.number, "result.jsonl"))
+        with damage_named(self.archive, f"{path} or its result"):
+            return Attempt(
+                name.number,
+                claim_of(read_json(self.archive, path, claim)),
+                None
+                if results is None
+                else tuple(result_of(json.loads(line)) for line in results.decode().splitlines()),
+            )
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
@@ -184,33 +227,8 @@ class Ledger:
         lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
         self.archive.write(self._path(unit, chunk, number, "result.jsonl"), lines.encode())
 
-    @property
-    def _folder(self) -> str:
-        return plan_folder(self.plan_id)
-
     def _path(self, unit: str, chunk: int, number: int, kind: str) -> str:
-        return f"{self._folder}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
-
-    def _read(self, unit: str, chunk: int, number: int) -> Attempt | None:
-        path = self._path(unit, chunk, number, "claim.json")
-        claim = self.archive.read(path)
-        if claim is None:
-            return None
-        result_path = self._path(unit, chunk, number, "result.jsonl")
-        results = self.archive.read(result_path)
-        try:
-            raw = json.loads(claim)
-            require_version(self.archive, path, raw)
-            return Attempt(
-                number,
-                claim_of(raw),
-                None if results is None else _results(results.decode()),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArchiveError(
-                f"archive {self.archive.root}: {path} or its result cannot be read "
-                f"({type(error).__name__}); somebody changed it: restore it, do not delete it"
-            ) from error
+        return f"{plan_folder(self.plan_id)}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
 
 
 def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
@@ -234,7 +252,7 @@ def plan_folder(plan_id: str) -> str:
 
 
 def timestamp(now_seconds: float) -> str:
-    """Spell a time the way the ledger does: ISO 8601, UTC, to the millisecond."""
+    """Format a time for the ledger: ISO 8601, UTC, to the millisecond."""
     return datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="milliseconds")
 
 
@@ -255,35 +273,55 @@ def values_of(entry: Claim | Result) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _FIELDS[type(entry)]}
 
 
-def _results(text: str) -> tuple[Result, ...]:
-    return tuple(result_of(json.loads(line)) for line in text.splitlines())
-
-
 def result_of(raw: Mapping[str, Any]) -> Result:
     """Make a result of its values by name; otherwise as ``claim_of``."""
-    return Result(**{**_known(Result, raw), "outcome": _outcome(raw["outcome"])})
-
-
-def _outcome(word: str) -> Disposition:
-    outcome = Disposition(word)
+    outcome = Disposition(raw["outcome"])
     if outcome not in OUTCOMES:
-        raise ValueError(word)
-    return outcome
+        raise ValueError(outcome)
+    return Result(**{**_known(Result, raw), "outcome": outcome})
 
 
-def _known(kind: type[Claim | Result], raw: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type[Claim | Result | RunRecord], raw: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what a newer version added."""
     return {name: raw[name] for name in _FIELDS[kind] if name in raw}
 
 
-def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
-    """Refuse a record whose version is greater than 1, the newest that is known here.
+def record_run(archive: Archive, record: RunRecord) -> Probe:
+    """Write the record durably; return what proves to a task that it sees the same archive.
 
     Raises:
-        ArchiveError: it was written by a newer version of this program.
+        ArchiveError: it cannot be written; nothing may be claimed then.
     """
-    if raw.get("version", 1) > 1:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} was written by a newer version of this program "
-            f"(version {raw['version']}); update the program"
-        )
+    path = _run_path(record.plan_id, record.run_id)
+    content = json.dumps({"version": 1, **asdict(record)}, indent=1).encode()
+    if not archive.create(path, content):
+        raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
+    return Probe(path, content)
+
+
+def run_records(
+    archive: Archive, runs: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], RunRecord]:
+    """Read the records of these runs, each given by plan id and run id.
+
+    A run of a version that wrote no records is not in the answer.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
+    found = {}
+    for run in runs:
+        path = _run_path(*run)
+        if (content := archive.read(path)) is not None:
+            with damage_named(archive, path):
+                found[run] = RunRecord(**_known(RunRecord, read_json(archive, path, content)))
+    return found
+
+
+def run_folder(plan_id: str, run_id: str) -> str:
+    """Return the folder of what a run itself writes: dispositions and progress."""
+    return f"{plan_folder(plan_id)}/runs/{run_id}"
+
+
+def _run_path(plan_id: str, run_id: str) -> str:
+    return f"{run_folder(plan_id, run_id)}.json"

@@ -7,12 +7,12 @@ columns here say the same.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.archive.compaction import CompactedFile, ledger_files, read_attempts
 from spark_reprocess.archive.disposition import Disposition
@@ -20,28 +20,25 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     OUTCOMES,
     STRENGTH,
-    Attempt,
     AttemptName,
     state_after,
     states_of,
 )
 from spark_reprocess.errors import ArchiveError
 
-CLAIMED_SCHEMA = "message_id string, plan_id string, state string, strength int"
-_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("message_id", pa.string()),
-    pa.field("plan_id", pa.string()),
-    pa.field("state", pa.string()),
-    pa.field("strength", pa.int32()),
-]
-_ARROW = pa.schema(_FIELDS)
+_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "plan_id": pa.string(),
+    "state": pa.string(),
+    "strength": pa.int32(),
+}
+_CLAIMED = pa.schema(_TYPES)
 _ATTEMPTS_PER_TASK = 500
 _ATTEMPTS_PER_BATCH = 50
 
 _OUTCOMES = pa.array([str(one) for one in OUTCOMES])
-_STATES_AFTER = [state_after(one) for one in OUTCOMES]
 _STRENGTHS = pa.array(
-    [None if state is None else STRENGTH.index(state) for state in _STATES_AFTER], pa.int32()
+    [STRENGTH.index(state) if (state := state_after(one)) else None for one in OUTCOMES], pa.int32()
 )
 """By index in ``_OUTCOMES``; null for an outcome that leaves a message in the state it had."""
 
@@ -107,14 +104,14 @@ def claimed_messages(
     parts = []
     if files.compacted:
         paths = spark.createDataFrame(pa.table({"path": [files.compacted.path]}))
-        parts.append(paths.mapInArrow(reader.compacted, CLAIMED_SCHEMA))
+        parts.append(paths.mapInArrow(reader.compacted, from_arrow_schema(_CLAIMED)))
     if names := files.others:
         table = pa.Table.from_pylist([name._asdict() for name in names])
         tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
         spread = spark.createDataFrame(table).repartition(tasks)
-        parts.append(spread.mapInArrow(reader.attempts, CLAIMED_SCHEMA))
+        parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(_CLAIMED)))
     # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
-    return reduce(DataFrame.union, parts or [spark.createDataFrame(_ARROW.empty_table())])
+    return reduce(DataFrame.union, parts or [spark.createDataFrame(_CLAIMED.empty_table())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +146,7 @@ class _Reader:
             pa.array(STRENGTH, pa.string()).take(strengths),
             strengths,
         ]
-        rows = pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+        rows = pa.RecordBatch.from_arrays(columns, schema=_CLAIMED)
         return rows.filter(strengths.is_valid())
 
     def attempts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,17 +155,16 @@ class _Reader:
             for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
                 rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
                 found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
-                states = [row for one in found for row in self._states_of_attempt(*one)]
-                yield pa.RecordBatch.from_pylist(states, schema=_ARROW)
-
-    def _states_of_attempt(self, name: AttemptName, attempt: Attempt) -> list[dict[str, object]]:
-        states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
-        return [
-            {
-                "message_id": message_id,
-                "plan_id": name.plan_id,
-                "state": state.value,
-                "strength": STRENGTH.index(state),
-            }
-            for message_id, state in states.items()
-        ]
+                states = [
+                    {
+                        "message_id": message_id,
+                        "plan_id": name.plan_id,
+                        "state": state.value,
+                        "strength": STRENGTH.index(state),
+                    }
+                    for name, attempt in found
+                    for message_id, state in states_of(
+                        [attempt], self.now_seconds, self.claim_ttl_seconds
+                    ).items()
+                ]
+                yield pa.RecordBatch.from_pylist(states, schema=_CLAIMED)

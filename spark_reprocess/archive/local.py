@@ -12,8 +12,8 @@ from pathlib import Path
 
 from spark_reprocess.errors import ArchiveError
 
-_IN_THE_MAKING = ".writing-"
-_SURELY_DEAD_SECONDS = 60
+_TEMPORARY = ".writing-"
+_DEAD_AFTER_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class LocalArchive:
     root: str
 
     def check_writable(self) -> None:
-        """See ``Archive``. Leaves nothing behind but the folder itself."""
+        """Leaves nothing behind but the folder itself."""
         with _explained(self.root, "cannot be written"):
             _make_folders(Path(self.root))
             probe = _write_temporary(Path(self.root), b"")
             probe.unlink()
 
     def create(self, path: str, content: bytes) -> bool:
-        """See ``Archive``. A link to a finished file is what ``O_EXCL`` is, but never half full."""
+        """A link is created exclusively, and to a finished file."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             _make_folders(target.parent)
@@ -49,7 +49,6 @@ class LocalArchive:
             return True
 
     def write(self, path: str, content: bytes) -> None:
-        """See ``Archive``."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             _make_folders(target.parent)
@@ -58,7 +57,7 @@ class LocalArchive:
             _sync_folder(target.parent)
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """See ``Archive``. The kernel releases the folder's lock when a holder dies."""
+        """The kernel releases the folder's lock when a holder dies."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
             descriptor = os.open(target.parent, os.O_RDONLY)
@@ -72,7 +71,6 @@ class LocalArchive:
             return True
 
     def read(self, path: str) -> bytes | None:
-        """See ``Archive``."""
         with _explained(self.root, f"cannot read {path}"):
             try:
                 return self._path(path).read_bytes()
@@ -80,7 +78,6 @@ class LocalArchive:
                 return None
 
     def remove(self, path: str) -> None:
-        """See ``Archive``."""
         target = self._path(path)
         with _explained(self.root, f"cannot remove {path}"):
             if target.exists():
@@ -88,29 +85,26 @@ class LocalArchive:
                 _sync_folder(target.parent)
 
     def outdated(self, folder: str) -> "list[str]":
-        """See ``Archive``. A disk keeps one version of a file."""
+        """A disk keeps one version of a file."""
         del folder
         return []
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """See ``Archive``."""
         del path
         return iter(())
 
     def remove_outdated(self, path: str) -> None:
-        """See ``Archive``."""
+        """Do nothing: there are no versions."""
 
     def discard(self, path: str) -> None:
-        """See ``Archive``."""
         with suppress(OSError):
             self._path(path).unlink()
 
     def sweep(self, folder: str) -> None:
-        """See ``Archive``."""
         with _explained(self.root, f"cannot sweep {folder}"):
-            for found in sorted(self._path(folder).rglob(f"{_IN_THE_MAKING}*")):
+            for found in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
                 with suppress(FileNotFoundError):
-                    if time.time() - found.stat().st_mtime < _SURELY_DEAD_SECONDS:
+                    if time.time() - found.stat().st_mtime < _DEAD_AFTER_SECONDS:
                         raise ArchiveError(
                             f"archive {self.root}: {found.relative_to(self.root)} is being "
                             "written, or its writer was killed a moment ago; try again in a minute"
@@ -119,7 +113,6 @@ class LocalArchive:
                     _sync_folder(found.parent)
 
     def list(self, folder: str) -> list[str]:
-        """See ``Archive``. Files in the making have hidden names and are left out."""
         root = Path(self.root)
         files = (found for found in self._path(folder).rglob("*") if found.is_file())
         return sorted(
@@ -145,7 +138,7 @@ def _make_folders(folder: Path) -> None:
 
 def _write_temporary(folder: Path, content: bytes) -> Path:
     """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
-    descriptor, name = tempfile.mkstemp(prefix=_IN_THE_MAKING, dir=folder)
+    descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

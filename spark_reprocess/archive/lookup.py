@@ -16,12 +16,8 @@ import pyarrow.parquet as pq
 from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Attempt,
-    AttemptName,
-)
-from spark_reprocess.archive.reading import MESSAGES, drain_of
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.message_store import drain_of, message_damage_named, message_files
 
 _CONCURRENT_READS = 8
 
@@ -49,9 +45,8 @@ def find_rows(archive: Archive, ids: Collection[str]) -> list[FoundRow]:
     Raises:
         ArchiveError: a file cannot be read.
     """
-    paths = [path for path in archive.list(MESSAGES) if path.endswith(".parquet")]
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        found = executor.map(lambda path: _rows_in(archive, path, ids), paths)
+        found = executor.map(lambda path: _rows_in(archive, path, ids), message_files(archive))
         return [row for rows in found for row in rows]
 
 
@@ -102,7 +97,7 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
     content = archive.read(path)
     if content is None:
         return []
-    try:
+    with message_damage_named(archive, path):
         file = pq.ParquetFile(pa.BufferReader(content))
         keys = file.read(columns=["message_id", "first_id"])
         wanted = pa.array(ids, pa.string())
@@ -110,16 +105,9 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
             pc.is_in(column_of(keys, name), value_set=wanted) for name in ("message_id", "first_id")
         ]
         is_match = pc.or_(*matches)
-        rows = _rows(file.read().filter(is_match)) if pc.any(is_match).as_py() else []
-    except pa.ArrowException as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
-            "somebody changed it: restore it or take it away"
-        ) from error
+        if not pc.any(is_match).as_py():
+            return []
+        found = file.read().filter(is_match)
+        columns = [column_of(found, name) for name in ARROW_SCHEMA.names]
+        rows = pa.Table.from_arrays(columns, names=ARROW_SCHEMA.names).to_pylist()
     return [FoundRow(drain_of(path), path, row) for row in rows]
-
-
-def _rows(found: pa.Table) -> list[Row]:
-    names = ARROW_SCHEMA.names
-    columns = [column_of(found, name) for name in names]
-    return list(pa.Table.from_arrays(columns, names=names).to_pylist())

@@ -2,42 +2,113 @@
 
 Files are written once and never changed; to erase a message, a file is replaced. A crash may leave
 a message in two of them, so every read keeps one row per message id.
+
+Spark's own Parquet reader reads the files where it can reach them: on local disk, and on S3 where
+the cluster has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark has none;
+there each task fetches files through the archive's adapter and reads them with pyarrow. Both
+readers give null for a column that the file's version did not write, and leave out a column that
+this version does not know.
+
+A plan knows its set of messages again by a digest of their ids. Every id goes into one of 4,096
+buckets: the first three hex digits of its SHA-256. A bucket's digest is the SHA-256 of its ids,
+sorted and one per line. The set's digest is the SHA-256 of the lines
+``<bucket> <bucket's digest>``, sorted, without buckets that are empty. So the ids are hashed where
+they are, and only the buckets' digests travel.
 """
 
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession, Window
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.dead_letter_schema import Row, to_table
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_set import MessageSet, message_set
-from spark_reprocess.archive.reading import (
-    DRAIN,
-    FILE,
-    MESSAGES,
-    drain_folder,
-    rows_and_columns,
+from spark_reprocess.archive.dead_letter_schema import (
+    ARROW_SCHEMA,
+    SPARK_SCHEMA,
+    Row,
+    column_of,
+    to_table,
 )
+from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive, damage_named
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 
+MESSAGES = "messages"
+_DRAIN = "drain_id="
+_NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
+
+FILE = "file"
+"""A column that a read adds if it is asked for: the path of a row's file below the archive."""
+
+_BATCH_ROWS = 1000
+"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
+
+_FILES_PER_TASK = 16
+_BUCKET_DIGITS = 3
+
 _FEW_IDS = 100_000
 """So many message ids every task can take along: about 10 MB."""
-
-_NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
 
 
 def new_id(now_seconds: float) -> str:
     """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
     return f"{datetime.fromtimestamp(now_seconds, UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def drain_folder(drain_id: str) -> str:
+    """Where a drain's files lie, below the archive's root."""
+    return f"{MESSAGES}/{_DRAIN}{drain_id}"
+
+
+def drain_of(path: str) -> str:
+    """Which drain wrote the file at *path*."""
+    return path.split("/")[1].removeprefix(_DRAIN)
+
+
+def message_files(archive: Archive, drain_id: str | None = None) -> list[str]:
+    """Return the paths of a drain's files of messages, or of all drains', sorted."""
+    paths = archive.list(MESSAGES if drain_id is None else drain_folder(drain_id))
+    return [path for path in paths if path.endswith(".parquet")]
+
+
+def drain_ids(archive: Archive) -> list[str]:
+    """Return the ids of all drains that brought at least one message, oldest first."""
+    paths = (path for path in message_files(archive) if path.startswith(drain_folder("")))
+    return sorted({drain_of(path) for path in paths})
+
+
+def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
+    """Return the drains *wanted*, or all.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
+    existing = drain_ids(archive)
+    if not existing:
+        raise InputError(f"archive {archive.root}: holds no messages; run drain first")
+    missing = sorted(set(wanted or ()) - set(existing))
+    if missing:
+        raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
+    return wanted or existing
+
+
+def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
+    """Count the rows that a drain, or one task of it, has written, by its files' names."""
+    names = (_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
+    return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
 
 
 def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) -> str:
@@ -60,7 +131,7 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     """Replace a file by one without these messages; return how many rows went.
 
     The new file is durable before the old one is removed, and has the same name each time, so that
-    a repeat after a crash goes on where it was. A file that loses its last row stays as an empty
+    a repeat after a crash continues. A file that loses its last row stays as an empty
     one: plans name their drains.
 
     Raises:
@@ -69,7 +140,8 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     content = archive.read(path)
     if content is None:
         return 0
-    table = _decoded(archive, path, content)
+    with message_damage_named(archive, path):
+        table = pq.read_table(pa.BufferReader(content))
     gone = pc.is_in(table["message_id"], value_set=pa.array(sorted(message_ids), pa.string()))
     kept = table.filter(pc.invert(gone))
     erased = int(table.num_rows - kept.num_rows)
@@ -81,27 +153,6 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     return erased
 
 
-def holds_any(content: bytes, ids: Collection[str]) -> bool:
-    """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
-    wanted = pa.array(sorted(ids), pa.string())
-    try:
-        keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
-        found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
-        return any(pc.any(one).as_py() for one in found)
-    except pa.ArrowException:
-        return True
-
-
-def _decoded(archive: Archive, path: str, content: bytes) -> pa.Table:
-    try:
-        return pq.read_table(pa.BufferReader(content))
-    except pa.ArrowException as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read as Parquet ({type(error).__name__}); "
-            "somebody changed it: restore it or take it away"
-        ) from error
-
-
 def _name_without(path: str, kept: pa.Table) -> str:
     folder, name = path.rsplit("/", 1)
     task = name.split("-")[1] if name.count("-") > 1 else "00000"
@@ -109,16 +160,75 @@ def _name_without(path: str, kept: pa.Table) -> str:
     return f"{folder}/part-{task}-{kept.num_rows}-{sha256(ids.encode()).hexdigest()[:16]}.parquet"
 
 
-def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:
-    """How many rows a drain, or one task of it, has written so far, as its files' names tell it."""
-    names = (_NAME.search(path) for path in archive.list(drain_folder(drain_id)))
-    return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
+def holds_any(content: bytes, ids: Collection[str]) -> bool:
+    """Whether a file has a row with one of these message ids or first ids, or cannot be read."""
+    wanted = pa.array(sorted(ids), pa.string())
+    try:
+        keys = pq.read_table(pa.BufferReader(content), columns=["message_id", "first_id"])
+        found = (pc.is_in(keys[name], value_set=wanted) for name in keys.schema.names)
+        return any(pc.any(one).as_py() for one in found)
+    except PARQUET_DAMAGE:
+        return True
 
 
-def drain_ids(archive: Archive) -> list[str]:
-    """Return the ids of all drains that brought at least one message, oldest first."""
-    folders = {path.split("/")[1] for path in archive.list(MESSAGES) if path.endswith(".parquet")}
-    return sorted(f.removeprefix(DRAIN) for f in folders if f.startswith(DRAIN))
+def message_damage_named(archive: Archive, path: str) -> AbstractContextManager[None]:
+    """Raise ArchiveError where the block finds that a file of messages is damaged."""
+    return damage_named(archive, path, PARQUET_DAMAGE, "restore it or take it away")
+
+
+def arrival_order() -> list[Column]:
+    """Return what to sort by for the order in which SQS received the messages of a message group.
+
+    Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
+    Messages of standard queues have none and are sorted by time and id.
+    """
+    names = ("sequence_number", "sent_at", "message_id")
+    return [F.length("sequence_number"), *map(F.col, names)]
+
+
+def digest(message_ids: Iterable[str]) -> str:
+    """Return the digest of a set of ids, as the module says; each id is to come once."""
+    buckets: defaultdict[str, list[str]] = defaultdict(list)
+    for message_id in message_ids:
+        buckets[_sha256(message_id)[:_BUCKET_DIGITS]].append(message_id)
+    return _of_buckets((bucket, _sha256("\n".join(sorted(ids)))) for bucket, ids in buckets.items())
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSet:
+    """What is to be known of a set of messages, whatever their number.
+
+    Attributes:
+        rows: in how many rows they stand; a message may have several.
+        messages: how many there are.
+        sha256: the digest of their ids.
+    """
+
+    rows: int
+    messages: int
+    sha256: str
+
+
+def message_set(rows: DataFrame) -> MessageSet:
+    """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
+    bucket = F.substring(F.sha2("message_id", 256), 1, _BUCKET_DIGITS)
+    ids = F.collect_set("message_id")
+    of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
+        F.count("*").alias("rows"),
+        F.size(ids).alias("messages"),
+        F.sha2(F.concat_ws("\n", F.sort_array(ids)), 256).alias("digest"),
+    )
+    found = of_bucket.toArrow().to_pydict()
+    pairs = zip(found["bucket"], found["digest"], strict=True)
+    return MessageSet(sum(found["rows"]), sum(found["messages"]), _of_buckets(pairs))
+
+
+def _of_buckets(digests: Iterable[tuple[str, str]]) -> str:
+    return _sha256("\n".join(f"{bucket} {digest}" for bucket, digest in sorted(digests)))
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def read_archive(
@@ -126,7 +236,7 @@ def read_archive(
 ) -> DataFrame:
     """Read the messages of the drains *wanted*, or of all; one row per message id.
 
-    Of several rows of one message the one drained first is kept, always the same. Looks at all
+    Of several rows of one message the one drained first is kept, always the same. Reads all
     message ids right away, so that bodies need to be moved for those alone that have several rows.
 
     Raises:
@@ -136,60 +246,21 @@ def read_archive(
     return read_archive_set(spark, archive, wanted)[0].drop(FILE)
 
 
-def read_rows(
-    spark: SparkSession, archive: Archive, wanted: Sequence[str], columns: Sequence[str]
-) -> tuple[DataFrame, DataFrame]:
-    """Read the rows of the drains *wanted* as they were written: a message may have several.
-
-    Reads nothing yet.
-
-    Returns:
-        The rows, and *columns* alone of the same rows.
-
-    Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
-    """
-    drains = require_drains(archive, wanted)
-    rows, some = rows_and_columns(spark, archive, drains, columns)
-    return rows.drop(FILE), some
-
-
 def read_archive_set(
     spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
 ) -> tuple[DataFrame, MessageSet]:
     """Read as ``read_archive`` does, with ``FILE``; also return the set of the ids."""
-    drains = require_drains(archive, wanted)
-    rows, ids = rows_and_columns(spark, archive, drains, ["message_id"])
+    rows, ids = read_rows(spark, archive, wanted, ["message_id"])
     with explained(None):
         known = message_set(ids)
         if known.rows == known.messages:
             return rows, known
         repeated = ids.groupBy("message_id").count().where("count > 1").select("message_id")
-        return _one_row_per_message(rows, repeated, repeated.count()), known
+        return _one_row_per_message(rows, repeated), known
 
 
-def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[str]:
-    """Return the drains *wanted*, or all.
-
-    Raises:
-        InputError: the archive has no messages, or lacks one of the drains.
-    """
-    existing = drain_ids(archive)
-    if not existing:
-        raise InputError(f"archive {archive.root}: holds no messages; run drain first")
-    missing = sorted(set(wanted or ()) - set(existing))
-    if missing:
-        raise InputError(f"archive {archive.root}: holds no drain {', '.join(missing)}")
-    return wanted or existing
-
-
-def column_texts(column: DataFrame) -> list[str]:
-    """Bring a frame of one text column to the driver."""
-    return [str(text) for text in column.toArrow().column(0).to_pylist()]
-
-
-def _one_row_per_message(rows: DataFrame, repeated: DataFrame, how_many: int) -> DataFrame:
-    ids = F.broadcast(repeated) if how_many <= _FEW_IDS else repeated
+def _one_row_per_message(rows: DataFrame, repeated: DataFrame) -> DataFrame:
+    ids = F.broadcast(repeated) if repeated.count() <= _FEW_IDS else repeated
     once = rows.join(ids, "message_id", "left_anti")
     order = Window.partitionBy("message_id").orderBy(
         "drained_at", "drain_id", "receive_count", FILE
@@ -198,3 +269,124 @@ def _one_row_per_message(rows: DataFrame, repeated: DataFrame, how_many: int) ->
     ranked = copies.withColumn("_copy", F.row_number().over(order))
     first = ranked.where("_copy = 1").drop("_copy")
     return once.unionByName(first).select(*rows.columns)
+
+
+def archive_rows(
+    spark: SparkSession,
+    archive: Archive,
+    drain_ids: Sequence[str],
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """Read the rows of these drains as they were written: a message may have several.
+
+    Args:
+        spark: the session.
+        archive: where the rows are.
+        drain_ids: at least one; each must exist.
+        columns: of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
+            reading through the adapter decodes nothing else.
+
+    Returns:
+        These columns and ``drain_id``. Lazy: each action reads the files again.
+    """
+    wanted = tuple(columns or ARROW_SCHEMA.names)
+    if _spark_reads(spark, archive):
+        return _rows_by_spark(spark, archive, drain_ids).select(*wanted, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
+
+
+def read_rows(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Read the rows of the drains *wanted*, or of all, as they were written.
+
+    Reads nothing yet. A file that a drain adds after this is in neither frame.
+
+    Returns:
+        All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
+    drains = require_drains(archive, wanted)
+    all_columns = (*ARROW_SCHEMA.names, FILE)
+    if _spark_reads(spark, archive):
+        rows = _rows_by_spark(spark, archive, drains)
+        return rows.select(*all_columns, "drain_id"), rows.select(*columns)
+    files = _files(archive, drains)
+    rows = _rows_by_adapter(spark, archive, files, all_columns)
+    return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
+
+
+def spark_path(archive: Archive, path: str) -> str:
+    """Return *path* for Spark's readers, with the signs of glob patterns escaped."""
+    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
+
+
+def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
+    """Whether Spark has a file system for the archive's scheme."""
+    scheme, is_remote, _ = archive.root.partition("://")
+    if not is_remote:
+        return True
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+    path = F.concat(F.lit(f"{MESSAGES}/{_DRAIN}"), "drain_id", F.lit("/"), "_metadata.file_name")
+    return (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .parquet(spark_path(archive, MESSAGES))
+        .where(F.col("drain_id").isin(*drain_ids))
+        .withColumn(FILE, path)
+    )
+
+
+def _files(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
+    """Return the path of each file, and the drain that wrote it."""
+    paths = [path for drain_id in drain_ids for path in message_files(archive, drain_id)]
+    return pa.table({"path": paths, "drain_id": [drain_of(path) for path in paths]})
+
+
+def _rows_by_adapter(
+    spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
+) -> DataFrame:
+    tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
+    all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
+    schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
+    spread = spark.createDataFrame(files).repartition(tasks)
+    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), schema)
+
+
+def read_files(
+    archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
+
+    Raises:
+        ArchiveError: a file is gone or damaged.
+    """
+    stored = [name for name in columns if name != FILE]
+    names = [*columns, "drain_id"]
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        content = archive.read(row["path"])
+        if content is None:
+            raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
+        with message_damage_named(archive, row["path"]):
+            file = pq.ParquetFile(pa.BufferReader(content))
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
+                # By name: a file lists its columns in its own order, and an old one lacks some.
+                known: dict[str, Any] = {name: column_of(batch, name) for name in stored}
+                known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
+                known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
+
+
+def column_texts(column: DataFrame) -> list[str]:
+    """Bring a frame of one text column to the driver."""
+    return [str(text) for text in column.toArrow().column(0).to_pylist()]

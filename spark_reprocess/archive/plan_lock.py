@@ -14,9 +14,9 @@ Files, where the number counts up from 1:
 To take the lock, a run reads all locks that were not released. If one of them is alive and
 conflicts, the run is refused. Otherwise it creates the next number, if absent. If another run has
 created that number in the meantime, it reads that one file, and is refused or tries the number
-after it. So whoever creates a number has checked every smaller one; nobody has to look again
-afterwards. Of several that conflict and start together, the first to create a number gets the lock,
-and those that share take the numbers after it.
+after it. So a run that creates a number has checked every smaller one. Of several that conflict and
+start together, the first to create a number gets the lock, and those that share take the numbers
+after it.
 
 A lock that is over never gets alive again: its holder does not renew it after its life. A process
 that dies, even right after it created its file, counts as alive until then. Takers compare the
@@ -34,13 +34,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    require_version,
-    timestamp,
-)
+from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
 LOCK_SECONDS = 120.0
@@ -74,7 +70,7 @@ class LockHolder:
 
 
 def erase_holder(erase_id: str, who: str) -> LockHolder:
-    """Return the holder for an erase. Its claims are its own, so it shares the lock with nobody."""
+    """Return the holder for an erase. Its claims are its own, so it does not share the lock."""
     return LockHolder(erase_id, f"{_ERASE}{erase_id}", "an erase", who)
 
 
@@ -132,7 +128,7 @@ class PlanLock:
         return self._view
 
     def trouble(self) -> str:
-        """Say why the run must stop; empty while it may go on. Reads nothing."""
+        """Return why the run must stop; empty if it need not. Reads nothing."""
         age = self._age()
         if self._taken_by or age < self._lock_seconds / 2:
             return self._taken_by
@@ -237,7 +233,7 @@ def plan_lock(
 
 
 class LockObserver:
-    """Tells a task whether its run still holds the lock. For one thread at a time."""
+    """Observes in a task whether its run still holds the lock. For one thread at a time."""
 
     def __init__(
         self, archive: Archive, view: LockView, now_seconds: Callable[[], float] = time.time
@@ -251,20 +247,20 @@ class LockObserver:
         self._renewed_at = now_seconds()
 
     def trouble(self) -> str:
-        """Say why the task must stop; empty while it may go on. Costs two small reads.
+        """Return why the task must stop; empty if it need not. Costs two small reads.
 
         The clocks of machines differ: the lock counts as renewed when this observer sees that the
         file has changed. A read that fails shows no renewal.
         """
         reason = ""
         with suppress(ArchiveError):
-            reason = self._look()
+            reason = self._observe()
         age = self._now_seconds() - self._renewed_at
         if reason or age < self._view.lock_seconds / 2:
             return reason
         return f"the driver has not renewed {self._view.path} for {age:.0f} s"
 
-    def _look(self) -> str:
+    def _observe(self) -> str:
         content = self._archive.read(self._view.path)
         if reason := self._newer.conflict():
             return reason
@@ -285,7 +281,7 @@ class _NewerLocks:
         self._next = view.number + 1
 
     def conflict(self) -> str:
-        """Say which newer lock conflicts, alive or not; empty if none does.
+        """Return which newer lock conflicts, alive or not; empty if none does.
 
         Raises:
             ArchiveError: one cannot be read.
@@ -337,18 +333,12 @@ def _open_locks(archive: Archive) -> tuple[int, list[str]]:
 
 
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
-    try:
-        raw: dict[str, Any] = json.loads(content or b"")
-        require_version(archive, path, raw)
+    with damage_named(archive, path, advice="if no run is going on, remove it"):
+        raw = read_json(archive, path, content)
         holder = LockHolder(**{one.name: raw[one.name] for one in fields(LockHolder)})
         found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
         found.is_alive(0)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); somebody "
-            "changed it: if no run is going on, remove it"
-        ) from error
-    return found
+        return found
 
 
 def _path(number: int) -> str:

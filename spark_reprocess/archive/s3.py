@@ -1,9 +1,9 @@
 """An archive below a prefix of an S3 bucket, through boto3; endpoint and credentials are boto3's.
 
-S3 keeps both promises of an archive by itself: a PUT that was answered is durable and whole, and
-one with ``If-None-Match: *`` lets one of several writers win. What it leaves to us is the answer
-that was lost: botocore sends the PUT again and is told that the object exists. So each create marks
-its object, and one that is refused looks whose mark is there.
+S3 keeps both promises of an archive: a PUT that was answered is durable and complete, and of
+several with ``If-None-Match: *`` one wins. If an answer is lost, botocore sends the PUT again and
+S3 answers that the object exists. So each create marks its object, and one that is refused reads
+the mark to find out whether it won.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -59,9 +59,6 @@ class _Version:
     is_current: bool = False
     is_marker: bool = False
 
-    def is_at(self, key: str) -> bool:
-        return self.key == key
-
 
 @dataclass(slots=True)
 class S3Archive:
@@ -103,18 +100,27 @@ class S3Archive:
         self._client = None
 
     def check_writable(self) -> None:
-        """See ``Archive``. Leaves an empty object, ``.writable``: we need no right to delete."""
+        """Leaves an empty object, ``.writable``: we need no right to delete."""
         self.write(_PROBE, b"")
 
     def create(self, path: str, content: bytes) -> bool:
-        """See ``Archive``."""
         mark = secrets.token_hex(16)
+
+        def put_first() -> None:
+            self._s3().put_object(
+                Bucket=self.bucket,
+                Key=self._key(path),
+                Body=content,
+                IfNoneMatch="*",
+                Metadata={_WRITER: mark},
+            )
+
         with self._explained("write", path):
             try:
-                _CREATE.call(lambda: self._put_first(path, content, mark), _is_conflict)
+                _CREATE.call(put_first, _is_conflict)
             except ClientError as error:
                 if _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                    return self._mark_at(path) == mark
+                    return self._is_marked(path, mark)
                 if not _is_conflict(error):
                     raise
                 raise ArchiveError(
@@ -124,7 +130,7 @@ class S3Archive:
             return True
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        """See ``Archive``. A PUT on condition that the object is still the version that was read.
+        """A PUT on condition that the object is still the version that was read.
 
         botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
         """
@@ -143,49 +149,45 @@ class S3Archive:
                 )
             except ClientError as error:
                 if _is_conflict(error) or _status(error) == HTTPStatus.PRECONDITION_FAILED:
-                    return self._mark_at(path) == mark
+                    return self._is_marked(path, mark)
                 raise
             return True
 
     def write(self, path: str, content: bytes) -> None:
-        """See ``Archive``. One PUT."""
+        """One PUT."""
         with self._explained("write", path):
             self._s3().put_object(Bucket=self.bucket, Key=self._key(path), Body=content)
 
     def read(self, path: str) -> bytes | None:
-        """See ``Archive``."""
         with self._explained("read", path):
             return _READ.call(lambda: self._get(path), _is_broken_off)
 
     def remove(self, path: str) -> None:
-        """See ``Archive``. A versioned bucket keeps what is deleted without naming a version."""
+        """A versioned bucket keeps what is deleted without naming a version."""
         with self._explained("remove", path):
-            self._delete(one for one in self._versions(path) if one.is_at(self._key(path)))
+            self._delete(self._versions_of(path))
 
     def outdated(self, folder: str) -> "list[str]":
-        """See ``Archive``."""
         with self._explained("list the versions of", folder):
             keys = {one.key for one in self._versions(f"{folder}/") if not one.is_current}
         return sorted(key.removeprefix(self.prefix) for key in keys)
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
-        """See ``Archive``."""
         with self._explained("read a version of", path):
-            for one in self._outdated_of(path):
-                if not one.is_marker:
+            for one in self._versions_of(path):
+                if not one.is_current and not one.is_marker:
                     answer = self._s3().get_object(
                         Bucket=self.bucket, Key=one.key, VersionId=one.version_id
                     )
                     yield answer["Body"].read()
 
     def remove_outdated(self, path: str) -> None:
-        """See ``Archive``."""
         with self._explained("remove a version of", path):
-            self._delete(self._outdated_of(path))
+            self._delete(one for one in self._versions_of(path) if not one.is_current)
 
-    def _outdated_of(self, path: str) -> "list[_Version]":
-        versions = self._versions(path)
-        return [one for one in versions if one.is_at(self._key(path)) and not one.is_current]
+    def _versions_of(self, path: str) -> "list[_Version]":
+        """List the versions of one object: other paths may start with the same letters."""
+        return [one for one in self._versions(path) if one.key == self._key(path)]
 
     def _versions(self, start: str) -> "Iterator[_Version]":
         """List the versions of every object whose path starts so, and the marks of deletions."""
@@ -201,15 +203,15 @@ class S3Archive:
             self._s3().delete_object(Bucket=self.bucket, Key=one.key, VersionId=one.version_id)
 
     def discard(self, path: str) -> None:
-        """See ``Archive``. Needs ``s3:DeleteObject`` for that path alone."""
+        """Needs ``s3:DeleteObject`` for that path alone."""
         with suppress(ClientError, BotoCoreError):
             self._s3().delete_object(Bucket=self.bucket, Key=self._key(path))
 
     def sweep(self, folder: str) -> None:
-        """See ``Archive``. An object is there whole or not at all, so there is nothing to do."""
+        """An object is there whole or not at all, so there is nothing to do."""
 
     def list(self, folder: str) -> "list[str]":
-        """See ``Archive``. The markers that consoles and Hadoop make for folders are left out."""
+        """The markers that consoles and Hadoop make for folders are left out."""
         start = f"{self.prefix}{folder}/" if folder else self.prefix
         with self._explained("list", folder):
             pages = self._s3().get_paginator("list_objects_v2")
@@ -218,22 +220,16 @@ class S3Archive:
                 for page in pages.paginate(Bucket=self.bucket, Prefix=start)
                 for item in page.get("Contents", [])
             ]
-        names = (key.rpartition("/")[2] for key in keys)
-        files = (key for key, name in zip(keys, names, strict=True) if name and name[0] != ".")
+        files = (key for key in keys if key[-1] != "/" and key.rpartition("/")[2][0] != ".")
         return sorted(key.removeprefix(self.prefix) for key in files)
-
-    def _put_first(self, path: str, content: bytes, mark: str) -> None:
-        self._s3().put_object(
-            Bucket=self.bucket,
-            Key=self._key(path),
-            Body=content,
-            IfNoneMatch="*",
-            Metadata={_WRITER: mark},
-        )
 
     def _get(self, path: str) -> bytes | None:
         found = self._get_with_tag(path)
         return None if found is None else found[0]
+
+    def _is_marked(self, path: str, mark: str) -> bool:
+        found = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+        return found["Metadata"].get(_WRITER) == mark
 
     def _get_with_tag(self, path: str) -> tuple[bytes, str] | None:
         client = self._s3()
@@ -242,10 +238,6 @@ class S3Archive:
         except client.exceptions.NoSuchKey:
             return None
         return answer["Body"].read(), answer["ETag"]
-
-    def _mark_at(self, path: str) -> str | None:
-        answer = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
-        return answer["Metadata"].get(_WRITER)
 
     def _key(self, path: str) -> str:
         return f"{self.prefix}{path}"

@@ -10,19 +10,17 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    require_version,
-)
+from spark_reprocess.archive.files import PARQUET_DAMAGE, RECORD_DAMAGE, Archive, read_json
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark.conditions import explained
 
@@ -31,12 +29,13 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _MOST_BROADCAST_ROWS = 100_000
-_DRIVER_ROWS = 20_000
+DRIVER_ROWS = 20_000
 """The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
 
 _PARTS_PER_TASK = 4
 _BATCH_ROWS = 10_000
-_PART_SCHEMA = "name string, rows long, sha256 string"
+_TYPES: dict[str, pa.DataType] = {"name": pa.string(), "rows": pa.int64(), "sha256": pa.string()}
+_PARTS = pa.schema(_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
         frame: the rows. Each task writes the rows of its partition.
         archive: where the table goes.
         folder: its path below the archive's root.
-        rows: how many rows the frame has; None where nobody knows.
+        rows: how many rows the frame has; None if unknown.
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
@@ -72,19 +71,13 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     Raises:
         ArchiveError: a file cannot be written. There is no table then.
     """
-    writer = PartWriter(archive, folder)
+    write = partial(write_parts, archive, folder)
     with explained(None):
-        if rows is not None and rows <= _DRIVER_ROWS:
-            written = pa.Table.from_batches(
-                writer.write(frame.toArrow().to_batches()), to_arrow_schema(_parts_schema())
-            )
+        if rows is not None and rows <= DRIVER_ROWS:
+            written = pa.Table.from_batches(write(frame.toArrow().to_batches()), _PARTS)
         else:
-            written = frame.mapInArrow(writer.write, _PART_SCHEMA).toArrow()
+            written = frame.mapInArrow(write, from_arrow_schema(_PARTS)).toArrow()
     return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
-
-
-def _parts_schema() -> StructType:
-    return cast("StructType", StructType.fromDDL(_PART_SCHEMA))
 
 
 def read_table(
@@ -108,15 +101,16 @@ def read_table(
     schema = cast("StructType", StructType.fromDDL(schema_ddl))
     if not parts:
         return spark.createDataFrame([], schema)
-    reader = PartReader(archive, folder, to_arrow_schema(schema))
+    arrow_schema = to_arrow_schema(schema)
+    read = partial(read_parts, archive, folder, arrow_schema)
+    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=_PARTS)
     rows_in_all = sum(one.rows for one in parts)
-    if rows_in_all <= _DRIVER_ROWS:
-        batches = [batch for part in parts for batch in reader.batches(part.name, part.sha256)]
-        return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
-    listed = {"name": [one.name for one in parts], "sha256": [one.sha256 for one in parts]}
+    if rows_in_all <= DRIVER_ROWS:
+        found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
+        return spark.createDataFrame(found, schema)
     tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
-    spread = spark.createDataFrame(pa.table(listed)).repartition(min(tasks, len(parts)))
-    rows = spread.mapInArrow(reader.read, schema)
+    spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
+    rows = spread.mapInArrow(read, schema)
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
     return rows.hint("merge") if rows_in_all > _MOST_BROADCAST_ROWS else rows
 
@@ -150,115 +144,102 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
     if content is None:
-        raise ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
+        raise _missing(archive, path)
     if digest is not None and sha256(content).hexdigest() != digest:
         raise InputError(
             f"archive {archive.root}: {folder} is not the table that the plan was made with; "
             "analyze again"
         )
     try:
-        raw = json.loads(content)
-        require_version(archive, path, raw)
+        raw = read_json(archive, path, content)
         return [Part(one["name"], one["rows"], one["sha256"]) for one in raw["parts"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except RECORD_DAMAGE as error:
         raise _changed(archive, path) from error
 
 
-@dataclass(frozen=True, slots=True)
-class PartWriter:
-    """Writes a task's rows as files under names that no other attempt uses. Picklable.
+def write_parts(
+    archive: Archive,
+    folder: str,
+    batches: Iterable[pa.RecordBatch],
+    part_bytes: int = _PART_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a task as files under names that no other attempt uses.
 
-    Attributes:
+    Args:
         archive: where the table is.
         folder: its path.
+        batches: the rows.
         part_bytes: how many bytes of rows, in memory, go into one file.
+
+    Yields:
+        One row of ``_PARTS`` for each file, once it is durable.
+
+    Raises:
+        ArchiveError: a file cannot be written.
     """
-
-    archive: Archive
-    folder: str
-    part_bytes: int = _PART_BYTES
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows; yield one row of ``_PART_SCHEMA`` for each file, once it is durable.
-
-        Raises:
-            ArchiveError: a file cannot be written.
-        """
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
-        for batch in batches:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes >= self.part_bytes:
-                yield from self._write(held)
-                held, held_bytes = [], 0
-        yield from self._write(held)
-
-    def _write(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = sum(batch.num_rows for batch in batches)
-        if not rows:
-            return
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_batches(batches), sink, compression="zstd")
-        content = sink.getvalue().to_pybytes()
-        name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
-        self.archive.write(f"{self.folder}/{name}", content)
-        part = Part(name, rows, sha256(content).hexdigest())
-        yield pa.RecordBatch.from_pylist([asdict(part)])
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes >= part_bytes:
+            yield from _write_part(archive, folder, held)
+            held, held_bytes = [], 0
+    yield from _write_part(archive, folder, held)
 
 
-@dataclass(frozen=True, slots=True)
-class PartReader:
-    """Reads the files of a table in a task. Picklable.
+def _write_part(
+    archive: Archive, folder: str, batches: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in batches)
+    if not rows:
+        return
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches(batches), sink, compression="zstd")
+    content = sink.getvalue().to_pybytes()
+    name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
+    archive.write(f"{folder}/{name}", content)
+    part = Part(name, rows, sha256(content).hexdigest())
+    yield pa.RecordBatch.from_pylist([asdict(part)], schema=_PARTS)
 
-    Attributes:
-        archive: where the table is.
-        folder: its path.
-        schema: the wanted columns.
+
+def read_parts(
+    archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the columns of *schema* of the files that *batches*, rows of ``_PARTS``, name.
+
+    Raises:
+        ArchiveError: a file is missing, cannot be read or was changed.
     """
-
-    archive: Archive
-    folder: str
-    schema: pa.Schema
-
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the rows of the files whose ``name`` and ``sha256`` *batches* hold.
-
-        Raises:
-            ArchiveError: a file is missing, cannot be read or was changed.
-        """
-        for batch in batches:
-            for part in batch.to_pylist():
-                yield from self.batches(part["name"], part["sha256"])
-
-    def batches(self, name: str, digest: str) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one file. Raises as ``read`` does."""
-        path = f"{self.folder}/{name}"
-        content = self.archive.read(path)
+    for part in (part for batch in batches for part in batch.to_pylist()):
+        path = f"{folder}/{part['name']}"
+        content = archive.read(path)
         if content is None:
-            raise ArchiveError(
-                f"archive {self.archive.root}: {path} is missing; restore it from a backup"
-            )
-        if sha256(content).hexdigest() != digest:
-            raise _changed(self.archive, path)
+            raise _missing(archive, path)
+        if sha256(content).hexdigest() != part["sha256"]:
+            raise _changed(archive, path)
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
-            names = [name for name in self.schema.names if name in file.schema_arrow.names]
+            names = [name for name in schema.names if name in file.schema_arrow.names]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
-                yield self._conformed(batch)
-        except pa.ArrowException as error:
-            raise _changed(self.archive, path) from error
+                yield _conformed(batch, schema)
+        except PARQUET_DAMAGE as error:
+            raise _changed(archive, path) from error
 
-    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return *batch* with the wanted columns: in their order, null where the file has none."""
-        names = set(batch.schema.names)
-        columns: list[Any] = [
-            batch.column(field.name).cast(field.type)
-            if field.name in names
-            else pa.nulls(batch.num_rows, field.type)
-            for field in self.schema
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return *batch* with the columns of *schema*: in their order, null where the file has none."""
+    columns: list[Any] = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _missing(archive: Archive, path: str) -> ArchiveError:
+    return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
 
 
 def _changed(archive: Archive, path: str) -> ArchiveError:

@@ -1,22 +1,81 @@
 """The options of a canary, and how long to wait for its failures. No I/O."""
 
+import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
-from spark_reprocess.canary.observation_window import (
-    COUNTS_LAG_SECONDS,
-    GRACE_SECONDS,
-    MARGIN_SECONDS,
-    Redelivery,
-)
 from spark_reprocess.errors import InputError
+
+COUNTS_LAG_SECONDS = 60
+"""How far SQS's counts may lag: SQS API, GetQueueAttributes."""
+
+MARGIN_SECONDS = 60
+"""For the way through the DLQ, where long polls take up to 20 s, and for counts that lag."""
+
+GRACE_SECONDS = 120.0
+"""How long, after the wait, dead letters on their way may take to be parked."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%")
-_WHOLE = 100
+
+_LEAST_READINGS = 10
+"""Readings of the main queue in a short wait."""
+
+_MOST_READINGS = 30
+"""In a long wait, where ``_MOST_SECONDS_APART`` allows it. On a queue with live traffic any reading
+may show a message that is received a moment later, and two such readings restart the wait."""
+
+_MOST_SECONDS_APART = 30.0
+"""So that two readings show a backlog that lasts for ``MARGIN_SECONDS``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """How a queue redelivers messages that were not deleted.
+
+    Attributes:
+        visibility_timeout_seconds: how long each receive hides a message.
+        max_receive_count: after how many receives it moves to the DLQ.
+        dead_letter_arn: of the DLQ; empty if the queue has none.
+        delay_seconds: how long the queue itself delays every message.
+    """
+
+    visibility_timeout_seconds: int
+    max_receive_count: int
+    dead_letter_arn: str
+    delay_seconds: int = 0
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, str]) -> Self:
+        """Read a queue's attributes."""
+        try:
+            policy = json.loads(attributes["RedrivePolicy"])
+            count, arn = int(policy["maxReceiveCount"]), str(policy["deadLetterTargetArn"])
+        except (KeyError, TypeError, ValueError):
+            count, arn = 0, ""
+        hidden = int(attributes.get("VisibilityTimeout", 30))
+        return cls(hidden, count, arn, int(attributes.get("DelaySeconds", 0)))
+
+    @property
+    def stale_seconds(self) -> int:
+        """After a send, for how long the queue's counts may not include it."""
+        return COUNTS_LAG_SECONDS + self.delay_seconds
+
+    def least_wait_seconds(self, failures_in_a_row: int = 1, consumer_max_seconds: int = 0) -> int:
+        """Return how long so many failures, one after the other, take to come back.
+
+        On a FIFO queue the messages of a group fail one after the other.
+
+        Args:
+            failures_in_a_row: how many.
+            consumer_max_seconds: the longest that the consumer keeps one message hidden.
+        """
+        hidden_seconds = max(self.visibility_timeout_seconds, consumer_max_seconds)
+        return hidden_seconds * self.max_receive_count * failures_in_a_row + MARGIN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +95,7 @@ class Share:
         if _NUMBER.fullmatch(text):
             return cls(Decimal(text), is_percent=False)
         match = _PERCENT.fullmatch(text)
-        if match is None or Decimal(match[1]) > _WHOLE:
+        if match is None or Decimal(match[1]) > 100:  # noqa: PLR2004 - percent
             raise ValueError("must be a whole number, or a percentage from 0% to 100%")
         return cls(Decimal(match[1]), is_percent=True)
 
@@ -49,23 +108,13 @@ class Share:
         return min(total, math.floor(self._exactly(total)))
 
     def _exactly(self, total: int) -> Decimal:
-        return self.number * total / _WHOLE if self.is_percent else self.number
+        return self.number * total / 100 if self.is_percent else self.number
 
     def __str__(self) -> str:
         return f"{self.number}%" if self.is_percent else str(self.number)
 
 
 NONE = Share(Decimal(0), is_percent=False)
-
-_LEAST_READINGS = 10
-"""Readings of the main queue in a short wait."""
-
-_MOST_READINGS = 30
-"""In a long wait, where ``_MOST_SECONDS_APART`` allows it. On a queue with live traffic any reading
-may show a message that is received a moment later, and two such readings restart the wait."""
-
-_MOST_SECONDS_APART = 30.0
-"""So that two readings show a backlog that lasts for ``MARGIN_SECONDS``."""
 
 
 @dataclass(frozen=True, slots=True)

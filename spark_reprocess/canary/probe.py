@@ -1,4 +1,4 @@
-"""Reads the queues and the archive for ``watch``.
+"""The queues of a canary: the preflight check, and what ``watch`` reads of queues and archive.
 
 Returned canaries are counted in the archive, not in the parked queue: a receive without a deletion
 hides messages from others, adds to the receive count, and does not return all messages of a large
@@ -13,19 +13,19 @@ safe, and the next canary does not count it.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.errors import QueueError
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_of
-from spark_reprocess.clients import ClientFactory, QueueCounts
+from spark_reprocess.archive.message_store import MESSAGES, archive_rows, drain_ids, drain_of
+from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.clients import ClientFactory, QueueCounts, queue_counts, require_queue
 from spark_reprocess.drain.drain import DrainOptions, drain
-from spark_reprocess.errors import JobError
+from spark_reprocess.errors import InputError, JobError
 
 _MANY_MESSAGES = 2000
 """Above this number a drain is faster with several tasks."""
@@ -38,6 +38,52 @@ class WatchedQueues:
     main: str
     dead_letters: str | None
     parked: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The queues of a canary that can show a failure: they passed the check.
+
+    Attributes:
+        redelivery: of the destination.
+        queues: to watch.
+    """
+
+    redelivery: Redelivery
+    queues: WatchedQueues
+
+    @classmethod
+    def check(
+        cls,
+        options: CanaryOptions,
+        destination: str,
+        attributes: Mapping[str, str],
+        make_client: ClientFactory,
+    ) -> Self:
+        """Check every queue that has to be watched.
+
+        Args:
+            options: of the canary.
+            destination: the URL of the main queue.
+            attributes: its attributes.
+            make_client: for calls to SQS.
+
+        Raises:
+            InputError: one cannot be watched, is the wrong one, or would never show a failure.
+        """
+        parked = options.parked_queue_url
+        if parked == destination:
+            raise InputError("--parked-queue-url: is the destination itself")
+        require_queue("--parked-queue-url", parked, make_client)
+        redelivery = Redelivery.of(attributes)
+        options.wait(redelivery)
+        dead_letters = queue_url_beside(destination, redelivery.dead_letter_arn)
+        if dead_letters == parked:
+            dead_letters = None
+        if dead_letters is not None:
+            # If its counts cannot be read, canaries that were not parked would count as good.
+            require_queue("--canary, the destination's DLQ", dead_letters, make_client)
+        return cls(redelivery, WatchedQueues(destination, dead_letters, parked))
 
 
 @dataclass(slots=True)
@@ -76,11 +122,10 @@ class QueueProbe:
             self._baseline_ids = frozenset(row["message_id"] for row in ids)
 
     def main(self) -> QueueCounts | None:
-        """See ``Probe``."""
         return self._counts(self.queues.main)
 
     def dead_letters_waiting(self) -> int | None:
-        """See ``Probe``. On a FIFO queue messages in flight are held: they are decided."""
+        """On a FIFO queue messages in flight are held: they are decided."""
         url = self.queues.dead_letters
         if url is None:
             return 0
@@ -91,11 +136,9 @@ class QueueProbe:
         return counts.visible + (0 if is_fifo else counts.in_flight)
 
     def parked(self) -> QueueCounts | None:
-        """See ``Probe``."""
         return self._counts(self.queues.parked)
 
     def fetch(self) -> str:
-        """See ``Probe``."""
         counts = self.parked()
         tasks = None if counts is None or counts.visible > _MANY_MESSAGES else 1
         options = DrainOptions(self.queues.parked, self.archive.root, tasks=tasks, wait_seconds=1)
@@ -107,7 +150,6 @@ class QueueProbe:
         return "; ".join(summary.stopped_by)
 
     def returned(self) -> Mapping[str, str]:
-        """See ``Probe``."""
         new = frozenset(self.archive.list(MESSAGES)) - self._baseline_files
         drains = sorted({drain_of(path) for path in new if path.endswith(".parquet")})
         if not drains:
@@ -125,10 +167,7 @@ class QueueProbe:
         return rows.where(F.col("plan_id") == self.plan_id)
 
     def _counts(self, url: str) -> QueueCounts | None:
-        try:
-            return QueueCounts.of(SqsQueue(self.make_client(url), url).describe())
-        except QueueError:
-            return None
+        return queue_counts(SqsQueue(self.make_client(url), url))
 
 
 def queue_url_beside(url: str, arn: str) -> str | None:

@@ -4,16 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_reprocess.canary.observation_window import Redelivery
+from spark_reprocess.canary.options import Redelivery
 
 RECOMMENDED_SHARE = 100
 """The recommended sample is one message in so many,"""
 
 RECOMMENDED_MOST = 100
 """at most so many in total, and at least one of each group."""
-
-_LEAST_FACTOR = 2
-"""A sample of more than half of the messages is not recommended: it protects too few."""
 
 
 def allocate(sizes: Mapping[str, int], total: int) -> dict[str, int]:
@@ -36,11 +33,14 @@ def allocate(sizes: Mapping[str, int], total: int) -> dict[str, int]:
 
 
 def recommended_size(sizes: Mapping[str, int]) -> int | None:
-    """Return the recommended number of messages; None where a canary protects too few."""
+    """Return the recommended number of messages.
+
+    None where that is more than half of the messages: a canary would protect too few.
+    """
     groups = sum(size > 0 for size in sizes.values())
     messages = sum(sizes.values())
     size = max(groups, min(RECOMMENDED_MOST, messages // RECOMMENDED_SHARE))
-    return size if 0 < size * _LEAST_FACTOR <= messages else None
+    return size if 0 < size <= messages / 2 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The verdict of a canary on each group. No I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from spark_reprocess.canary.options import Share
@@ -71,16 +71,9 @@ def joined(reports: Sequence[CanaryReport]) -> CanaryReport | None:
     )
 
 
-def with_failures(
-    groups: Iterable[GroupVerdict], failures: Mapping[str, Mapping[str, str]]
-) -> tuple[GroupVerdict, ...]:
-    """Add *failures*, by group id and first id the error types of canaries that came back."""
-    return tuple(replace(one, failures=failures.get(one.group_id, {})) for one in groups)
-
-
 def judge(
     sent: Mapping[str, int],
-    returned: Mapping[str, int],
+    failures: Mapping[str, Mapping[str, str]],
     max_return: Share,
     unknown: str = "",
     never_sent: Iterable[tuple[str, str]] = (),
@@ -89,23 +82,26 @@ def judge(
 
     Args:
         sent: by group id, how many canaries SQS confirmed.
-        returned: by group id, how many came back.
+        failures: by group id and first id, the error types of the canaries that came back.
         max_return: number or share of a group's canaries that may come back.
         unknown: why the wait gave no answer; empty if it did. Failures that were seen count in
             either case.
         never_sent: groups without a canary, and why.
     """
     judged = [
-        _judge(group_id, count, returned.get(group_id, 0), max_return.at_most(count), unknown)
+        _judge(group_id, count, failures.get(group_id, {}), max_return.at_most(count), unknown)
         for group_id, count in sent.items()
     ]
     missing = [GroupVerdict(one, 0, 0, 0, Verdict.UNKNOWN, why) for one, why in never_sent]
     return (*judged, *missing)
 
 
-def _judge(group_id: str, sent: int, returned: int, allowed: int, unknown: str) -> GroupVerdict:
-    if returned > allowed:
-        return GroupVerdict(group_id, sent, returned, allowed, Verdict.FAILED)
-    why = unknown or ("" if sent else "none of its canaries is known to be sent")
-    verdict = Verdict.UNKNOWN if why else Verdict.PASSED
-    return GroupVerdict(group_id, sent, returned, allowed, verdict, why)
+def _judge(
+    group_id: str, sent: int, failures: Mapping[str, str], allowed: int, unknown: str
+) -> GroupVerdict:
+    verdict, why = Verdict.PASSED, ""
+    if len(failures) > allowed:
+        verdict = Verdict.FAILED
+    elif why := unknown or ("" if sent else "none of its canaries is known to be sent"):
+        verdict = Verdict.UNKNOWN
+    return GroupVerdict(group_id, sent, len(failures), allowed, verdict, why, failures)

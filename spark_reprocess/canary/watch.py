@@ -1,4 +1,13 @@
-"""The loop that waits for canaries to come back. No I/O but through its probe.
+"""The wait for the failures of a canary: from when, how long, and the loop.
+
+SQS does not report when a message was received. A count without visible messages shows that every
+message that was in the queue before, canaries included, has been received. SQS's counts lag, so
+readings soon after the send are ignored. From then on a message that fails moves to the DLQ within
+maxReceiveCount times the time for which a receive hides it, and is parked shortly after.
+
+A consumer that stops leaves its messages visible. So a backlog that returns restarts the wait, and
+the wait does not end at a reading that shows a backlog. Messages in flight do not matter: a queue
+with live traffic always has some, and the wait covers all that were hidden when it began.
 
 A driver that dies here loses nothing: the ledger has the canaries as sent, and those that fail are
 parked like any other message. The next run sends a new canary of what is left.
@@ -8,15 +17,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_reprocess.canary.observation_window import (
-    GRACE_SECONDS,
-    MOST_RESTARTS,
-    ObservationWindow,
-)
-from spark_reprocess.canary.options import Share
+from spark_reprocess.canary.options import GRACE_SECONDS, Share
 from spark_reprocess.canary.verdict import Verdict, judge
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.figures import duration
+
+MOST_RESTARTS = 3
+"""A backlog that returns more often ends the wait with the verdict unknown."""
+
+_READINGS_IN_A_ROW = 2
+"""SQS's counts are approximate: one reading proves nothing."""
 
 _COUNTS_PER_READING = 3
 _COUNTS_APART_SHARE = 0.2
@@ -24,6 +34,65 @@ _COUNTS_APART_SHARE = 0.2
 live traffic is in few: a reading shows a backlog only if each of its counts does."""
 
 _NOT_PARKED = "dead letters wait in the DLQ, perhaps canaries; is its replay function running?"
+
+
+@dataclass(slots=True)
+class ObservationWindow:
+    """The wait for one canary: first until the backlog is gone, then for failures.
+
+    Attributes:
+        sent_at: when its last message was sent.
+        stale_seconds: after the send; earlier readings of the main queue are ignored.
+        wait_seconds: the longest wait for the backlog to be gone, and the wait for failures.
+        started_at: when the backlog was gone; None while there is one.
+        restarts: how often the backlog returned.
+    """
+
+    sent_at: float
+    stale_seconds: float
+    wait_seconds: float
+    started_at: float | None = None
+    restarts: int = 0
+    _returned_at: float | None = None
+    _clear_readings: int = 0
+    _backlog_readings: int = 0
+
+    def record(self, now: float, main: QueueCounts | None) -> None:
+        """Take a reading of the main queue.
+
+        None, where SQS did not answer, counts as a backlog.
+        """
+        if now < self.sent_at + self.stale_seconds:
+            return
+        is_clear = main is not None and not main.visible
+        self._clear_readings = self._clear_readings + 1 if is_clear else 0
+        self._backlog_readings = 0 if is_clear else self._backlog_readings + 1
+        if self.started_at is None:
+            if self._clear_readings >= _READINGS_IN_A_ROW:
+                self.started_at = now
+        elif self._backlog_readings >= _READINGS_IN_A_ROW:
+            self.started_at = None
+            self._returned_at = now
+            self.restarts += 1
+
+    def seconds_left(self, now: float) -> float:
+        """Return the time until the current phase is over; at least 0."""
+        since = self.sent_at + self.stale_seconds
+        if self.started_at is not None:
+            since = self.started_at
+        elif self._returned_at is not None:
+            since = self._returned_at
+        return max(0.0, since + self.wait_seconds - now)
+
+    def has_given_up(self, now: float) -> bool:
+        """Whether the backlog was not gone in time, or returned too often."""
+        is_late = self.seconds_left(now) == 0 or self.restarts > MOST_RESTARTS
+        return self.started_at is None and is_late
+
+    def is_over(self, now: float) -> bool:
+        """Whether every failure had the time to come back, and no message waits to be received."""
+        is_waited = self.started_at is not None and self.seconds_left(now) == 0
+        return is_waited and self._clear_readings > 0
 
 
 class Probe(Protocol):
@@ -62,11 +131,6 @@ class Observation:
     unknown: str
     main_queue: QueueCounts | None = None
 
-    @property
-    def returned(self) -> dict[str, int]:
-        """Canaries that came back, by group id."""
-        return {group_id: len(of_group) for group_id, of_group in self.failures.items()}
-
 
 @dataclass(slots=True)
 class Watch:
@@ -77,7 +141,7 @@ class Watch:
         sent: by group id, how many of them SQS confirmed.
         now_seconds: a monotonic clock: setting the time of day must not shorten the wait.
         pause: sleeps so many seconds, or less.
-        stopped: why the wait must end now, empty while it may go on.
+        stopped: why the wait must end now, empty if it need not.
     """
 
     canaries: Mapping[str, str]
@@ -97,7 +161,7 @@ class Watch:
     def run(self) -> Observation:
         """Wait until every group has failed, the wait is over, or it must end."""
         unknown = self._wait() or self._settle()
-        return self._observation(unknown)
+        return Observation(self._failures(), unknown, self._main)
 
     def status(self) -> str:
         """Return the progress line."""
@@ -168,14 +232,14 @@ class Watch:
         found = self.probe.returned()
         self._returned |= {one: found[one] for one in found.keys() & self.canaries.keys()}
 
-    def _observation(self, unknown: str = "") -> Observation:
+    def _failures(self) -> dict[str, dict[str, str]]:
         failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
         for first_id, error in sorted(self._returned.items()):
             failures[self.canaries[first_id]][first_id] = error
-        return Observation(failures, unknown, self._main)
+        return failures
 
     def _is_decided(self) -> bool:
-        verdicts = judge(self.sent, self._observation().returned, self.max_return)
+        verdicts = judge(self.sent, self._failures(), self.max_return)
         return all(one.verdict is Verdict.FAILED for one in verdicts)
 
     def _backlog_sentence(self) -> str:

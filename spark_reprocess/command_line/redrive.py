@@ -35,9 +35,9 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.edits import EditSample
 from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import Problem, RedriveOptions, RedriveSummary
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally
 from spark_reprocess.spark import interrupts
 
 _ABOUT = """\
@@ -265,7 +265,7 @@ def _format_duration(summary: RedriveSummary) -> str:
     return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
 
 
-def problem_sentence(problem: Problem, sentences: Mapping[str, str] | None = None) -> str:
+def problem_sentence(problem: Tally, sentences: Mapping[str, str] | None = None) -> str:
     """Format how many messages a problem concerns, and which.
 
     Args:

@@ -1,24 +1,26 @@
 """The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from dlq_replay.errors import QueueError
 from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, Probe, open_archive
 from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
-from spark_reprocess.archive.probe import Probe, probing
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
     QueueCounts,
+    queue_counts,
     require_queue,
     require_queue_url,
     sqs_client,
@@ -31,6 +33,9 @@ IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
 task holds two chunks, the one that it receives and the one that it deletes."""
 
+_PROBES = "probes"
+"""The folder of probes. What a killed driver left there is not read."""
+
 _PROBE_LIFE_SECONDS = 7 * 86_400.0
 """Longer than any drain. An older probe was left by a drain that was killed."""
 
@@ -41,9 +46,6 @@ _COUNTS = pa.schema(
         ("stopped_by", pa.string()),
     ]
 )
-_SPARK_COUNTS = """
-    received long, archived long, deleted long, left long, unreadable long, faults array<string>,
-    stopped_by string"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def drain(
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
     started = time.time()
     drain_id = new_id(started)
-    with probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
+    with _probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:
         work = DrainWork(
             archive=archive,
             probe=probe,
@@ -125,10 +127,9 @@ def drain(
         with progress("draining", _status(work, options, QueueCounts.of(queue))):
             # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))
-            rows = tasks.mapInArrow(work.run, _SPARK_COUNTS).collect()
+            rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
     counts = [DrainCounts(**row.asDict()) for row in rows]
-    rest = _counts_now(SqsQueue(make_client(work.queue_url), work.queue_url))
-    return replace(_summary(work, time.time() - started, counts), rest=rest)
+    return _summary(work, time.time() - started, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class DrainWork:
         """Run the task of each number in *batches*; yield its counts."""
         search_rarely()
         for batch in batches:
-            counts = [asdict(self._run_task(index)) for index in _numbers(batch)]
+            counts = [asdict(self._run_task(row["id"])) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
 
     def _run_task(self, index: int) -> DrainCounts:
@@ -164,8 +165,7 @@ class DrainWork:
                 write=partial(write_messages, self.archive, self.drain_id, index),
                 rules=rules,
                 executor=executor,
-                count_visible=partial(_visible_now, queue),
-                now_seconds=time.time,
+                count_visible=partial(_count_visible, queue),
             ).run()
 
     def rules_left(self, index: int) -> DrainRules:
@@ -177,19 +177,32 @@ class DrainWork:
         return replace(rules, limit=max(0, rules.limit - taken))
 
 
-def _numbers(batch: pa.RecordBatch) -> list[int]:
-    return [int(row["id"]) for row in batch.to_pylist()]
+@contextmanager
+def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
+    """Keep a probe in the archive until the block ends.
 
+    Args:
+        archive: where the tasks of the run will write.
+        run_id: as ``new_id`` makes them.
+        oldest_id: probes with smaller ids were left by runs that were killed; they are removed.
 
-def _counts_now(queue: SqsQueue) -> QueueCounts | None:
+    Raises:
+        ArchiveError: the archive cannot be written.
+    """
+    probe = Probe(f"{_PROBES}/{run_id}", secrets.token_hex(16).encode())
+    archive.write(probe.path, probe.content)
     try:
-        return QueueCounts.of(queue.describe())
-    except QueueError:
-        return None
+        yield probe
+    finally:
+        archive.discard(probe.path)
+        with suppress(ArchiveError):
+            for path in archive.list(_PROBES):
+                if path < f"{_PROBES}/{oldest_id}":
+                    archive.discard(path)
 
 
-def _visible_now(queue: SqsQueue) -> int | None:
-    counts = _counts_now(queue)
+def _count_visible(queue: SqsQueue) -> int | None:
+    counts = queue_counts(queue)
     return None if counts is None else counts.visible
 
 
@@ -206,12 +219,10 @@ def _rules_by_task(
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,
     )
-    limits = [None] * count if options.limit is None else _shares(options.limit, count)
-    return tuple(replace(rules, limit=limit) for limit in limits)
-
-
-def _shares(total: int, parts: int) -> list[int]:
-    return [total // parts + (index < total % parts) for index in range(parts)]
+    if options.limit is None:
+        return (rules,) * count
+    share, rest = divmod(options.limit, count)
+    return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))
 
 
 def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Callable[[], str]:
@@ -231,6 +242,7 @@ def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> 
         deleted=sum(one.deleted for one in counts),
         left=sum(one.left for one in counts),
         unreadable=sum(one.unreadable for one in counts),
+        rest=queue_counts(SqsQueue(work.make_client(work.queue_url), work.queue_url)),
         faults=tuple(fault for one in counts for fault in one.faults),
         stopped_by=tuple(sorted({one.stopped_by for one in counts if one.stopped_by})),
     )

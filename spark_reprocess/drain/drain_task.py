@@ -9,10 +9,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
@@ -95,8 +95,7 @@ class DrainCounts:
     stopped_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What is needed to delete a message whose row is written."""
 
     message_id: str
@@ -146,35 +145,23 @@ class EmptyQueueDetector:
 
     Attributes:
         count_visible: asks SQS how many messages are visible; None if SQS does not answer.
+        is_empty: whether the queue counts as empty.
+        empty_polls: the number of empty answers in a row.
     """
 
     count_visible: Callable[[], int | None]
-    _empty_polls: int = 0
-    _is_empty: bool = False
+    is_empty: bool = False
+    empty_polls: int = 0
 
     def record(self, messages: int) -> None:
         """Take the number of messages in an answer."""
-        self._empty_polls = 0 if messages else self._empty_polls + 1
-        if self._empty_polls >= LAST_POLL:
-            self._is_empty = True
-        elif self._empty_polls and self._empty_polls % EMPTY_POLLS == 0:
-            self._is_empty = self.count_visible() == 0
+        self.empty_polls = 0 if messages else self.empty_polls + 1
+        if self.empty_polls >= LAST_POLL:
+            self.is_empty = True
+        elif self.empty_polls and self.empty_polls % EMPTY_POLLS == 0:
+            self.is_empty = self.count_visible() == 0
         else:
-            self._is_empty = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the queue counts as empty."""
-        return self._is_empty
-
-    @property
-    def was_empty(self) -> bool:
-        """Whether the last answer was empty."""
-        return self._empty_polls > 0
-
-    def wait_seconds(self, wanted: int) -> int:
-        """Return the length of the next poll. One of 1 s or more asks all of SQS's servers."""
-        return wanted if self._empty_polls < EMPTY_POLLS else max(1, wanted)
+            self.is_empty = False
 
 
 class ParkedQueue(Protocol):
@@ -198,42 +185,34 @@ class ParkedQueue(Protocol):
         """Delete messages; return those that were not confirmed."""
 
 
+@dataclass(slots=True)
 class DrainTask:
-    """The loop of one task."""
+    """The loop of one task.
 
-    def __init__(
-        self,
-        queue: ParkedQueue,
-        write: Callable[[list[Row]], object],
-        rules: DrainRules,
-        executor: Executor,
-        count_visible: Callable[[], int | None],
-        now_seconds: Callable[[], float],
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        """Set up the loop.
+    Attributes:
+        write: returns only once its rows are durable; raises ArchiveError.
+        executor: runs receives and deletes.
+        count_visible: see ``EmptyQueueDetector``.
+        now_seconds: the time of day, epoch seconds.
+        sleep: waits so many seconds before a retry.
+    """
 
-        Args:
-            queue: the queue to empty.
-            write: returns only once its rows are durable; raises ArchiveError.
-            rules: limits.
-            executor: runs receives and deletes.
-            count_visible: see ``EmptyQueueDetector``.
-            now_seconds: the time of day, epoch seconds.
-            sleep: waits so many seconds before a retry.
-        """
-        self._queue = queue
-        self._write = write
-        self._rules = rules
-        self._executor = executor
+    queue: ParkedQueue
+    write: Callable[[list[Row]], object]
+    rules: DrainRules
+    executor: Executor
+    count_visible: InitVar[Callable[[], int | None]]
+    now_seconds: Callable[[], float] = time.time
+    sleep: Callable[[float], object] = time.sleep
+    _detector: EmptyQueueDetector = field(init=False)
+    _counts: DrainCounts = field(default_factory=DrainCounts)
+    _taken: int = 0
+    _reserved: int = 0
+    _largest_answer_bytes: int | None = None
+    _deletions: list[Future[tuple[int, int]]] = field(default_factory=list)
+
+    def __post_init__(self, count_visible: Callable[[], int | None]) -> None:
         self._detector = EmptyQueueDetector(count_visible)
-        self._now_seconds = now_seconds
-        self._sleep = sleep
-        self._counts = DrainCounts()
-        self._taken = 0
-        self._reserved = 0
-        self._largest_answer_bytes: int | None = None
-        self._deletions: list[Future[tuple[int, int]]] = []
 
     def run(self) -> DrainCounts:
         """Drain until the queue is empty, a limit is reached or something fails; never raises."""
@@ -245,24 +224,24 @@ class DrainTask:
         return self._counts
 
     def _is_over(self) -> bool:
-        until = self._rules.until_seconds
+        until = self.rules.until_seconds
         return (
             self._counts.stopped_by is not None
             or self._detector.is_empty
-            or self._rules.limit == self._taken
-            or (until is not None and self._now_seconds() >= until)
+            or self.rules.limit == self._taken
+            or (until is not None and self.now_seconds() >= until)
         )
 
     def _gather(self) -> Chunk:
         """Receive until the chunk is full, ``CHUNK_SECONDS`` are over, or the task ends."""
         chunk = Chunk()
-        full_at = self._now_seconds() + CHUNK_SECONDS
+        full_at = self.now_seconds() + CHUNK_SECONDS
         calls: dict[Future[Received | QueueError], int] = {}
         while True:
             while self._wants_more(chunk, len(calls), full_at):
                 room = self._room()
                 self._reserved += room
-                calls[self._executor.submit(self._receive, room, self._wait(chunk))] = room
+                calls[self.executor.submit(self._receive, room, self._wait(chunk))] = room
             if not calls:
                 return chunk
             for ended in wait(calls, return_when=FIRST_COMPLETED).done:
@@ -270,45 +249,47 @@ class DrainTask:
                 self._take(ended.result(), chunk)
 
     def _wants_more(self, chunk: Chunk, calls: int, full_at: float) -> bool:
-        if calls == self._rules.receives or self._is_over() or self._room() == 0:
+        if calls == self.rules.receives or self._is_over() or self._room() == 0:
             return False
-        if chunk and self._rules.is_fifo and self._detector.was_empty:
+        if chunk and self.rules.is_fifo and self._detector.empty_polls:
             return False
         answer_bytes = self._largest_answer_bytes
         each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
         expected_bytes = chunk.size_bytes + calls * each
         return (
-            len(chunk) < self._rules.chunk_messages
-            and expected_bytes < self._rules.chunk_bytes
-            and self._now_seconds() < full_at
+            len(chunk) < self.rules.chunk_messages
+            and expected_bytes < self.rules.chunk_bytes
+            and self.now_seconds() < full_at
         )
 
     def _room(self) -> int:
-        limit = self._rules.limit
+        limit = self.rules.limit
         return (
             MAX_RECEIVE if limit is None else min(MAX_RECEIVE, limit - self._taken - self._reserved)
         )
 
     def _wait(self, chunk: Chunk) -> int:
-        if len(chunk) and self._rules.is_fifo:
+        if len(chunk) and self.rules.is_fifo:
             # SQS may return nothing more until the messages of this chunk are deleted.
             return 0
-        wanted = self._detector.wait_seconds(self._rules.wait_seconds)
+        # A poll of 1 s or more asks all of SQS's servers.
+        least = 1 if self._detector.empty_polls >= EMPTY_POLLS else 0
+        wanted = max(least, self.rules.wait_seconds)
         return int(min(wanted, max(0, self._seconds_left())))
 
     def _seconds_left(self) -> float:
-        until = self._rules.until_seconds
-        return math.inf if until is None else until - self._now_seconds()
+        until = self.rules.until_seconds
+        return math.inf if until is None else until - self.now_seconds()
 
     def _receive(self, room: int, wait_seconds: int) -> Received | QueueError:
         receive = partial(
-            self._queue.receive,
+            self.queue.receive,
             max_messages=room,
             wait_seconds=wait_seconds,
-            visibility_timeout_seconds=self._rules.visibility_timeout_seconds,
-            attempt_id=uuid.uuid4().hex if self._rules.is_fifo else None,
+            visibility_timeout_seconds=self.rules.visibility_timeout_seconds,
+            attempt_id=uuid.uuid4().hex if self.rules.is_fifo else None,
         )
-        retry = Retry(RECEIVE_ATTEMPTS, sleep=self._sleep, seconds_left=self._seconds_left)
+        retry = Retry(RECEIVE_ATTEMPTS, sleep=self.sleep, seconds_left=self._seconds_left)
         try:
             return retry.call(receive, lambda error: isinstance(error, QueueError))
         except QueueError as error:
@@ -326,12 +307,12 @@ class DrainTask:
         self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
 
     def _readable(self, received: Received) -> Iterator[tuple[Message, Row]]:
-        drained_at = datetime.fromtimestamp(self._now_seconds(), UTC)
+        drained_at = datetime.fromtimestamp(self.now_seconds(), UTC)
         for one in received:
             try:
                 if isinstance(one, MalformedMessageError):
                     raise one
-                yield one, to_row(one, self._queue.url, drained_at)
+                yield one, to_row(one, self.queue.url, drained_at)
             except MalformedMessageError as error:
                 self._counts.unreadable += 1
                 if len(self._counts.faults) < _NAMED_FAULTS:
@@ -340,7 +321,7 @@ class DrainTask:
     def _settle(self, chunk: Chunk) -> bool:
         """Write, then delete. Return False if the write failed; then nothing is deleted."""
         try:
-            self._write(chunk.rows)
+            self.write(chunk.rows)
         except ArchiveError as error:
             self._counts.stopped_by = str(error)
             return False
@@ -348,16 +329,16 @@ class DrainTask:
         # Deletions of the chunk before ran while this one was received.
         self._await_deletions()
         for batch in chunk.receipts(MAX_RECEIVE):
-            self._deletions.append(self._executor.submit(self._delete, batch))
-        if self._rules.is_fifo:
+            self._deletions.append(self.executor.submit(self._delete, batch))
+        if self.rules.is_fifo:
             self._await_deletions()
         return True
 
     def _delete(self, batch: Sequence[Receipt]) -> tuple[int, int]:
         """Delete a batch; return how many are deleted and how many are left."""
         left = list(batch)
-        for _ in Retry(DELETE_ATTEMPTS, sleep=self._sleep).attempts():
-            left = self._queue.delete(left)
+        for _ in Retry(DELETE_ATTEMPTS, sleep=self.sleep).attempts():
+            left = self.queue.delete(left)
             if not left:
                 break
         return len(batch) - len(left), len(left)

@@ -1,1 +1,1 @@
-"""The verb ``erase``: messages leave the archive for good, with what quotes them."""
+"""The verb ``erase``: deletes messages from the archive, with what quotes them."""

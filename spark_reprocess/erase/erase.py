@@ -10,8 +10,9 @@ messages replace the condition.
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,14 +28,17 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_store import (
+    MESSAGES,
+    archive_rows,
     column_texts,
     drain_ids,
+    drain_of,
     holds_any,
+    message_files,
     new_id,
     write_without,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
-from spark_reprocess.archive.reading import MESSAGES, archive_rows, drain_folder, drain_of
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import (
     Report,
@@ -115,9 +119,14 @@ class EraseSummary:
     kept_conditions: tuple[str, ...] = ()
 
     @property
+    def is_new(self) -> bool:
+        """Whether there is more to erase than an earlier run began."""
+        return bool(self.messages or self.deleted_files or self.failures)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to erase."""
-        return not (self.messages or self.resumed or self.deleted_files or self.failures)
+        return not (self.is_new or self.resumed)
 
 
 def erase(
@@ -141,7 +150,7 @@ def erase(
         found = _find(spark, archive, options, progress)
         if found.summary.is_empty:
             return found.summary
-        begun, is_new = list(found.begun), found.is_new
+        begun, is_new = list(found.begun), found.summary.is_new
         if is_new:
             begun.append(_erasure(archive, erase_id, options, found))
             record_erasure(archive, begun[-1])
@@ -176,11 +185,6 @@ class _Found:
     conditions: dict[str, str | None]
     summary: EraseSummary
 
-    @property
-    def is_new(self) -> bool:
-        """Whether there is more to erase than an earlier run began."""
-        return bool(self.drains_by_id or self.summary.deleted_files or self.summary.failures)
-
 
 def _find(
     spark: SparkSession, archive: Archive, options: EraseOptions, progress: Progress
@@ -198,8 +202,12 @@ def _find(
         failures = recorded(options.failure_table, {*drains_by_id, *other_ids})
     begun = tuple(unfinished(archive))
     gone = {*drains_by_id, *other_ids, *(one for erasure in begun for one in erasure.ids)}
-    deleted_files = tuple(_deleted_files(archive, gone))
-    drains_of_rows = (d for ids in (*drains_by_id.values(), *_drains(begun)) for d in ids)
+    deleted_files = tuple(
+        path
+        for path in archive.outdated(MESSAGES)
+        if any(holds_any(content, gone) for content in archive.outdated_contents(path))
+    )
+    drains_of_rows = chain(*drains_by_id.values(), *(d for e in begun for d in e.drains.values()))
     touched = tuple(sorted({*drains_of_rows, *map(drain_of, deleted_files)}))
     reports = tuple(one for one in reports_of(archive) if touched and one.may_quote(touched))
     conditions, kept_conditions = _conditions(rows, reports, gone)
@@ -217,12 +225,6 @@ def _find(
     )
     others = tuple(sorted(other_ids - drains_by_id.keys()))
     return _Found(rows, drains_by_id, others, begun, reports, conditions, summary)
-
-
-def _deleted_files(archive: Archive, ids: Collection[str]) -> Iterator[str]:
-    for path in archive.outdated(MESSAGES):
-        if any(holds_any(content, ids) for content in archive.outdated_contents(path)):
-            yield path
 
 
 def _conditions(
@@ -286,10 +288,6 @@ def _unknown(rows: DataFrame, options: EraseOptions) -> tuple[str, ...]:
         found = rows.where(F.col(column).isin(*options.ids)).select(column).distinct()
         known.update(column_texts(found))
     return tuple(one for one in options.ids if one not in known)
-
-
-def _drains(begun: Iterable[Erasure]) -> list[list[str]]:
-    return [list(drains) for erasure in begun for drains in erasure.drains.values()]
 
 
 def _erasure(archive: Archive, erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
@@ -360,7 +358,7 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
     groups = {group_id for erasure in begun for group_id in erasure.groups}
     count = 0
     for drain_id in found.summary.drains:
-        for path in _files(archive, drain_id):
+        for path in message_files(archive, drain_id):
             _require_lock(archive, lock)
             count += write_without(archive, path, message_ids)
     for report in found.reports:
@@ -381,7 +379,3 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
 def _require_lock(archive: Archive, lock: PlanLock) -> None:
     if trouble := lock.trouble():
         raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
-
-
-def _files(archive: Archive, drain_id: str) -> list[str]:
-    return [path for path in archive.list(drain_folder(drain_id)) if path.endswith(".parquet")]

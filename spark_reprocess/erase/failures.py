@@ -6,7 +6,7 @@ recorded: their items stay until the table's TTL deletes them.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import boto3
@@ -27,43 +27,6 @@ def recorded(table: str, message_ids: Collection[str]) -> int:
     Raises:
         InputError: the table cannot be read. Nothing was changed.
     """
-    try:
-        return _count(_client(), table, sorted(message_ids))
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(
-            f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
-            "may call dynamodb:BatchGetItem and dynamodb:BatchWriteItem on it"
-        ) from error
-
-
-def delete_recorded(table: str, message_ids: Collection[str]) -> None:
-    """Delete the items of these messages, if there are any.
-
-    Raises:
-        ArchiveError: some may still be there; repeat later.
-    """
-    try:
-        client = _client()
-        for keys in _batches(sorted(message_ids), MAX_WRITES):
-            requests: Any = [{"DeleteRequest": {"Key": key}} for key in keys]
-            _until_done(
-                requests,
-                lambda left: client.batch_write_item(RequestItems={table: left}).get(
-                    "UnprocessedItems", {}
-                ),
-                table,
-            )
-    except (ClientError, BotoCoreError) as error:
-        if isinstance(error, ClientError) and error.response["Error"].get("Code") == _GONE:
-            # The table existed when the erasure began; its items were deleted with it.
-            return
-        raise ArchiveError(
-            f"failure table {table}: cannot delete what was recorded of the erased messages: "
-            f"{describe(error)}; run the same command again"
-        ) from error
-
-
-def _count(client: DynamoDbClient, table: str, message_ids: Sequence[str]) -> int:
     found = 0
 
     def read(left: Any) -> Any:  # noqa: ANN401 - DynamoDB's
@@ -73,9 +36,40 @@ def _count(client: DynamoDbClient, table: str, message_ids: Sequence[str]) -> in
         found += sum(len(items) for items in answer.get("Responses", {}).values())
         return {name: one["Keys"] for name, one in answer.get("UnprocessedKeys", {}).items()}
 
-    for keys in _batches(message_ids, MAX_READS):
-        _until_done(keys, read, table)
+    try:
+        client = _client()
+        for keys in _batches(message_ids, MAX_READS):
+            _until_done(keys, read, table)
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(
+            f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
+            "may call dynamodb:BatchGetItem and dynamodb:BatchWriteItem on it"
+        ) from error
     return found
+
+
+def delete_recorded(table: str, message_ids: Collection[str]) -> None:
+    """Delete the items of these messages, if there are any.
+
+    Raises:
+        ArchiveError: some may still be there; repeat later.
+    """
+
+    def write(left: Any) -> Any:  # noqa: ANN401 - DynamoDB's
+        return client.batch_write_item(RequestItems={table: left}).get("UnprocessedItems", {})
+
+    try:
+        client = _client()
+        for keys in _batches(message_ids, MAX_WRITES):
+            _until_done([{"DeleteRequest": {"Key": key}} for key in keys], write, table)
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response["Error"].get("Code") == _GONE:
+            # The table existed when the erasure began; its items were deleted with it.
+            return
+        raise ArchiveError(
+            f"failure table {table}: cannot delete what was recorded of the erased messages: "
+            f"{describe(error)}; run the same command again"
+        ) from error
 
 
 def _until_done(wanted: Any, call: Callable[[Any], Any], table: str) -> None:  # noqa: ANN401
@@ -88,8 +82,8 @@ def _until_done(wanted: Any, call: Callable[[Any], Any], table: str) -> None:  #
     raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run the same command again")
 
 
-def _batches(message_ids: Sequence[str], size: int) -> Iterator[list[dict[str, Any]]]:
-    keys = [{"message_id": {"S": message_id}} for message_id in message_ids]
+def _batches(message_ids: Collection[str], size: int) -> Iterator[list[dict[str, Any]]]:
+    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
     yield from (keys[start : start + size] for start in range(0, len(keys), size))
 
 

@@ -19,7 +19,6 @@ from spark_reprocess.plan.reading import read_plan
 _PLAN = "plan.yaml"
 _ASIDE = "plan.yaml.aside"
 
-
 ERASED_TITLE = "(erased)"
 LEAD_MARKS = ("# lead:", "# --where")
 """Starts of the comment lines with a group's lead."""
@@ -122,11 +121,7 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
     Everything else stays, comments of operators included. A text that is not YAML is returned
     unchanged.
     """
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return text
-    for group in reversed(list(_groups(root, group_ids))):
+    for group in reversed(list(_groups(_root(text), group_ids))):
         title = _fields(group).get("title")
         text = with_scalars(text, [(title, ERASED_TITLE)] if title else [])
         text = _without_leads(text, group.start_mark.index)
@@ -135,15 +130,18 @@ def without_titles(text: str, group_ids: Collection[str]) -> str:
 
 def with_condition(text: str, where: str) -> str:
     """Replace the snapshot's condition by *where*; a text without one is returned unchanged."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return text
-    found = _fields(_fields(root).get("snapshot")).get("where")
+    found = _fields(_fields(_root(text)).get("snapshot")).get("where")
     if found is None:
         return text
     quoted = yaml.safe_dump(where, default_style='"', width=2**31).rstrip("\n")
     return with_scalars(text, [(found, quoted)])
+
+
+def _root(text: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
 
 
 def _without_leads(text: str, start: int) -> str:

@@ -9,7 +9,11 @@ from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import states_of
+from spark_reprocess.archive.ledger import (
+    RunRecord,
+    run_records,
+    states_of,
+)
 from spark_reprocess.archive.lookup import (
     FoundAttempt,
     FoundRow,
@@ -18,7 +22,6 @@ from spark_reprocess.archive.lookup import (
     find_sender,
 )
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.run_records import RunRecord, run_records
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect import UNDECIDED
 

@@ -13,8 +13,7 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
-from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.reading import archive_rows, arrival_order
+from spark_reprocess.archive.message_store import archive_rows, arrival_order, drain_ids
 from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.progress import Progress, silent

@@ -1,15 +1,49 @@
-"""plan.yaml as a value: an operator's decision for each group. Pure.
+"""plan.yaml as a value and as a text: an operator's decision for each group. Pure.
 
-``plan_text`` writes the file with comments; ``reading`` reads it and reports all of its faults.
+``reading`` reads it and reports all of its faults.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from textwrap import indent
+from typing import Any
+
+import yaml
 
 from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.json_text import Style
 
 PLAN_VERSION = 2
 """The newest. A plan of version 1 names no table."""
+
+_NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
+"""Characters that JSON allows and YAML refuses, or reads as the end of a line."""
+
+_JSON_IN_YAML = Style(", ", ": ", escapes={code: f"\\u{code:04x}" for code in _NOT_IN_YAML})
+
+_HEAD = """\
+# What to do with the messages of an analysis, group by group. Edit the actions, then look at what
+# would happen (a dry run; nothing is sent without --execute):
+#
+#   dlq decide GROUP redrive           sets an action here
+#   dlq redrive --stack NAME           a dry run of the newest plan
+#
+# action: leave     do nothing; a later analysis shows the group again
+#         redrive   send every message of the group to the queue, with a fresh replay counter
+#         discard   record that nobody wants them back; they stay in the archive
+# note:   why, for the next reader
+#
+# Messages that must change before they can succeed: a group may also have, for example,
+#
+#   edit:                 JSON Patch (RFC 6902) on JSON bodies
+#     - {op: replace, path: /customer/zip, value: "10115"}
+#   set_attributes:       Spark SQL over the archive's columns; null removes an attribute
+#     tenant: get_json_object(body, '$.tenant')
+#
+# Nothing else is yours to edit. The snapshot freezes which messages the plan is about; titles
+# and counts are for the reader. A group that is deleted here is left.
+"""
 
 
 class Action(StrEnum):
@@ -27,7 +61,7 @@ class Snapshot:
     Attributes:
         drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
-        sha256: ``message_set.digest`` of their ids.
+        sha256: ``message_store.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
         table_sha256: digest of the plan's ``messages.parquet``, in hex; None in version 1.
@@ -100,3 +134,60 @@ class Plan:
     def actions(self) -> dict[str, Action]:
         """The action by group id; a group without an action is left."""
         return {group.group_id: group.action for group in self.groups}
+
+
+def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Write *plan* so that ``read_plan`` returns an equal one.
+
+    PyYAML writes every value, because titles contain text from messages.
+
+    Args:
+        plan: the plan.
+        notes: by group id, lines for a comment above the group.
+    """
+    snapshot = {"drain_ids": list(plan.snapshot.drain_ids), "messages": plan.snapshot.messages}
+    for name in ("sha256", "table_sha256", "where", "policy_sha256"):
+        if (value := getattr(plan.snapshot, name)) is not None:
+            snapshot[name] = value
+    head = {"version": plan.version, "plan_id": plan.plan_id, "archive": plan.archive}
+    parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
+    notes = notes or {}
+    groups = "\n".join(_group(group, notes.get(group.group_id, ())) for group in plan.groups)
+    return "\n".join([*parts, f"groups:\n{groups}" if groups else "groups: []\n"])
+
+
+def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
+    values = {
+        "id": group.group_id,
+        "title": group.title,
+        "count": group.count,
+        "action": group.action.value,
+        **({"note": group.note} if group.note else {}),
+    }
+    lines = indent(_yaml(values) + _edit(group.edit), "    ")
+    # A line break in a value would end the comment.
+    one_line = ("".join(c if c.isprintable() else " " for c in note) for note in notes)
+    comments = "".join(f"  # {note}\n" for note in one_line)
+    return f"{comments}  - {lines[4:]}"
+
+
+def _edit(edit: Edit | None) -> str:
+    if edit is None:
+        return ""
+    # JSON is YAML, and keeps each number's digits.
+    operations = edit.patch.operations if edit.patch else []
+    lines = [f"  - {_JSON_IN_YAML.write(dict(one))}\n" for one in operations]
+    text = "edit:\n" + "".join(lines) if lines else ""
+    attributes = dict(edit.set_attributes)
+    return text + (_yaml({"set_attributes": attributes}) if attributes else "")
+
+
+def _yaml(values: dict[str, Any]) -> str:
+    text = _dump(values, allow_unicode=True)
+    # PyYAML writes some line separators as they are and then reads them as spaces.
+    return text if yaml.safe_load(text) == values else _dump(values, allow_unicode=False)
+
+
+def _dump(values: dict[str, Any], *, allow_unicode: bool) -> str:
+    # One line per value, however long: a folded title would be hard to read between the groups.
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=allow_unicode, width=2**31)

@@ -107,8 +107,7 @@ def _faults(located: LocatedYaml) -> Iterator[tuple[int, str]]:
     if fault := version_fault(raw.get("version"), POLICY_VERSION):
         yield located.line("version"), fault
     if is_newer(raw.get("version"), POLICY_VERSION):
-        # Its other keys belong to a format that this program does not know.
-        return
+        return  # Its other keys belong to a format that this program does not know.
     for path, line in located.repeated:
         yield line, f"{path[-1]}: is repeated; remove one"
     for key in set(raw) - _POLICY_KEYS:

@@ -11,8 +11,15 @@ from typing import Any
 from spark_reprocess.editing.edit import Edit, name_fault
 from spark_reprocess.editing.patch import Patch, patch_faults
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.json_in_yaml import Fault, json_at
-from spark_reprocess.plan.located_yaml import LocatedYaml, Path, is_newer, read_yaml, version_fault
+from spark_reprocess.plan.located_yaml import (
+    Fault,
+    LocatedYaml,
+    Path,
+    is_newer,
+    json_at,
+    read_yaml,
+    version_fault,
+)
 from spark_reprocess.plan.plan import PLAN_VERSION, Action, Plan, PlannedGroup, Snapshot
 
 _MOST_ATTRIBUTES = 10

@@ -4,21 +4,17 @@ A *disposition* is one word. Two of them make work, the others say why there is 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
-from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.reading import arrival_order
+from spark_reprocess.archive.disposition import WORK, Disposition
+from spark_reprocess.archive.message_store import arrival_order
+from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
 
 CHUNK_MESSAGES = 100
 
@@ -27,14 +23,10 @@ POSITION = ("unit", "chunk", "place")
 DETAIL = "detail"
 """A column beside ``disposition``: which queue, source or message stands in the way; else null."""
 
-SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
-"""What tells which queue a message came from first."""
-
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
-PARKED_QUEUE = "parked_queue"
-"""A column: account and name of the parked queue that a message was drained from."""
+_LANE = "_lane"
 
 ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
 """What tells a message's place in its message group."""
@@ -43,107 +35,8 @@ _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
 
-_REASON_FOREIGN = "foreign_source"
 _PASSES = tuple(one for one in Disposition if not one.blocks_group)
 """Anything else blocks its message group, also what has no disposition: it is not in the plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """Which queues a run is about, and what that says of each message. Pure columns.
-
-    Attributes:
-        destination: URL of the queue that messages go to.
-        parked: URL of the parked queue whose messages the run acts on; None where the archive has
-            messages of one parked queue alone.
-        is_named: whether the operator named the destination for every message that is not known to
-            be foreign. Otherwise it stands for the source of messages that do not name theirs.
-        sources: by name, the URLs of the queues whose messages go back there; *destination* is
-            always one of them.
-        dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        room_bytes: the smallest message size limit of the queues that a copy passes before it is
-            parked again.
-        is_shared: whether other queues than the destination use its dead-letter queue, or might.
-        includes_foreign: whether messages of other and of unknown sources go, too.
-    """
-
-    destination: str
-    parked: str | None = None
-    is_named: bool = True
-    sources: Mapping[str, str] = field(default_factory=dict)
-    dead_letter_queue: str | None = None
-    room_bytes: int = MAX_MESSAGE_BYTES
-    is_shared: bool = False
-    includes_foreign: bool = False
-
-    @property
-    def is_fifo(self) -> bool:
-        """Whether the destination keeps the order of message groups."""
-        return QueueAddress.from_url(self.destination).is_fifo
-
-    @property
-    def is_of_parked(self) -> Column:
-        """Whether a message was drained from the run's own parked queue."""
-        if self.parked is None:
-            return F.lit(True)  # noqa: FBT003 - a value
-        address = QueueAddress.from_url(self.parked)
-        is_it = F.col(PARKED_QUEUE) == f"{address.account_id}/{address.name}"
-        return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
-
-    def hindrance(self) -> tuple[Column, Column]:
-        """Return the disposition of a message that must not be sent, else null; and why.
-
-        What a message's own context says comes first. Without it, what SQS noted when it moved
-        the message counts. A message without either was parked unchanged, or by SQS: it is the
-        destination's only where no other queue uses that dead-letter queue.
-        """
-        source = self._source()
-        was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
-        is_foreign = F.coalesce(~source.isin(*self._known), was_foreign)
-        if self.is_named:
-            is_foreign &= was_foreign
-        may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
-        disposition = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
-        if not self.includes_foreign:
-            disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
-                may_be_foreign, Disposition.UNKNOWN_SOURCE
-            )
-        unknown = F.lit("not recorded")
-        detail = F.when(
-            disposition == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown)
-        )
-        return disposition, detail.when(
-            disposition == Disposition.FOREIGN, F.coalesce(source, unknown)
-        )
-
-    def destination_of(self) -> Column:
-        """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
-        if self.is_named:
-            return F.lit(self.destination)
-        pairs = [F.lit(part) for pair in self._known.items() for part in pair]
-        return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
-
-    @property
-    def _known(self) -> Mapping[str, str]:
-        if self.is_named:
-            return {QueueAddress.from_url(self.destination).name: self.destination}
-        return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
-
-    def _source(self) -> Column:
-        """Name of the queue that a message came from first; null where nothing records it."""
-        moved_from = F.substring_index("source_arn", ":", -1)
-        is_direct = ~_has_context() & (moved_from != F.lit(self.dead_letter_queue or ""))
-        return F.coalesce("source_queue", F.when(is_direct, moved_from))
-
-
-def _has_context() -> Column:
-    named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
-    return reduce(or_, named)
-
-
-def parked_queue() -> Column:
-    """``PARKED_QUEUE`` of an archived message: the last two parts of its queue URL's path."""
-    return F.substring_index(F.rtrim("queue_url", F.lit("/")), "/", -2)
 
 
 def has_room(max_message_bytes: int) -> Column:
@@ -201,19 +94,18 @@ def with_dispositions(
         requires_room: whether a message that cannot carry its plan's id is left.
     """
     known = numbered.join(states, on="message_id", how="left")
-    action = F.lit("redrive") if actions is None else _lookup(F.col("group_id"), actions)
     state = F.col("state")
     not_ours, detail = queues.hindrance()
     disposition = (
         F.when(state == "sent", Disposition.SENT_BEFORE)
         .when(state == "discarded", Disposition.DISCARDED_BEFORE)
         .when(state == "restored", Disposition.RESTORED_BEFORE)
-        .when(action == "leave", Disposition.LEAVE)
+        .when(~_has_action(actions, "redrive", "discard"), Disposition.LEAVE)
         .when(~F.col("selected"), Disposition.NOT_SELECTED)
         .when(not_ours.isNotNull(), not_ours)
         .when(state == "busy", Disposition.BUSY)
         .when((state == "in_doubt") & ~F.lit(send_in_doubt), Disposition.IN_DOUBT)
-        .when(action == "discard", Disposition.DISCARD)
+        .when(_has_action(actions, "discard"), Disposition.DISCARD)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
         .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)
@@ -264,7 +156,80 @@ def with_waiting(dispositions: DataFrame, undecided: DataFrame | None = None) ->
     )
 
 
-def _lookup(key: Column, values: Mapping[str, str]) -> Column:
-    pairs = [F.lit(part) for pair in values.items() for part in pair]
-    found = F.create_map(*pairs)[key] if pairs else F.lit(None)
-    return F.coalesce(found, F.lit("leave"))
+def _has_action(actions: Mapping[str, str] | None, *wanted: str) -> Column:
+    if actions is None:
+        return F.lit("redrive" in wanted)
+    groups = [group_id for group_id, action in actions.items() if action in wanted]
+    return F.coalesce(F.col("group_id").isin(*groups), F.lit(False))  # noqa: FBT003 - a value
+
+
+def keep_groups_whole(dispositions: DataFrame) -> DataFrame:
+    """Leave the message groups of which a run's condition takes only a part."""
+    group = Window.partitionBy("message_group_id")
+    is_part = F.max(F.col("disposition") == Disposition.NOT_SELECTED).over(group)
+    is_split = F.col("message_group_id").isNotNull() & _is_work() & is_part
+    return _refuse(dispositions, is_split, Disposition.SPLIT_GROUP)
+
+
+def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
+    """Let at most *limit* messages make work: the first of the plan's order.
+
+    On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
+    messages does not go; the others behind it may.
+    """
+    return (
+        _limited_groups(dispositions, limit) if to_fifo else _limited_messages(dispositions, limit)
+    )
+
+
+def _limited_messages(dispositions: DataFrame, limit: int) -> DataFrame:
+    """Rank each message in its chunk, and the chunks, of which there are a hundred times fewer."""
+    chunks = (
+        dispositions.where(_is_work()).groupBy("unit", "chunk").agg(F.count("*").alias("_work"))
+    )
+    starts = chunks.select("unit", "chunk", _sum_before("_work", "unit", "chunk").alias("_before"))
+    in_chunk = Window.partitionBy("unit", "chunk").orderBy("place")
+    ranked = dispositions.join(starts, on=["unit", "chunk"], how="left").withColumn(
+        "_rank", F.col("_before") + F.sum(_is_work().cast("int")).over(in_chunk)
+    )
+    return _refuse(ranked, _is_work() & (F.col("_rank") > limit), Disposition.OVER_LIMIT).drop(
+        "_before", "_rank"
+    )
+
+
+def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
+    """Rank each group in its unit, and the units, of which there are few."""
+    laned = dispositions.withColumn(_LANE, F.coalesce("message_group_id", "message_id"))
+    groups = (
+        laned.where(_is_work())
+        .groupBy("unit", _LANE)
+        .agg(F.count("*").alias("_work"), F.min("place").alias("_first"))
+        .where(F.col("_work") <= limit)
+    )
+    units = groups.groupBy("unit").agg(F.sum("_work").alias("_of_unit"))
+    starts = units.select("unit", _sum_before("_of_unit", "unit").alias("_before"))
+    up_to_here = F.sum("_work").over(Window.partitionBy("unit").orderBy("_first"))
+    within = (
+        groups.withColumn("_up_to_here", up_to_here)
+        .join(starts, on="unit")
+        .where(F.col("_before") + F.col("_up_to_here") <= limit)
+        .select("unit", _LANE, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
+    )
+    marked = laned.join(within, on=["unit", _LANE], how="left")
+    over = _is_work() & F.col("_is_within").isNull()
+    return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_LANE, "_is_within")
+
+
+def _sum_before(count: str, *order: str) -> Column:
+    earlier = Window.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    return F.coalesce(F.sum(count).over(earlier), F.lit(0))
+
+
+def _refuse(dispositions: DataFrame, condition: Column, disposition: Disposition) -> DataFrame:
+    return dispositions.withColumn(
+        "disposition", F.when(condition, disposition).otherwise(F.col("disposition"))
+    )
+
+
+def _is_work() -> Column:
+    return F.col("disposition").isin(*WORK)

@@ -2,34 +2,28 @@
 
 import heapq
 import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    timestamp,
-)
-from spark_reprocess.archive.run_records import RunRecord, record_run, run_folder
-from spark_reprocess.archive.tables import read_table, write_table
-from spark_reprocess.clients import ClientFactory, region_of
+from spark_reprocess.archive.ledger import run_folder
+from spark_reprocess.clients import ClientFactory
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
     POSITION,
 )
-from spark_reprocess.redrive.edited_rows import with_changes
+from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
-from spark_reprocess.redrive.redrive_values import Tally
+from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import (
     SETTLED_SCHEMA,
@@ -50,59 +44,6 @@ _TROUBLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """What became of the work.
-
-    Attributes:
-        outcomes: of every message that made work, what was not reached included.
-        stopped_by: why the run ended early, empty where it did not.
-    """
-
-    outcomes: tuple[Tally, ...]
-    stopped_by: str
-
-
-def with_run_record(
-    archive: Archive,
-    context: RunContext,
-    verb: str,
-    spark: SparkSession,
-    destinations: Sequence[str],
-) -> RunContext:
-    """Write the record of a run; return its context with what proves to tasks that they see it.
-
-    Raises:
-        ArchiveError: it cannot be written; nothing may be claimed then.
-    """
-    region = region_of(context.destination, "us-east-1")
-    record = RunRecord(
-        run_id=context.run_id,
-        plan_id=context.plan_id,
-        verb=verb,
-        actor=context.who,
-        **asdict(caller(spark.sparkContext.applicationId, region)),
-        reason=context.reason,
-        time=timestamp(time.time()),
-        destination=context.destination,
-        destinations=destinations,
-        policy_sha256=context.policy_sha256,
-    )
-    return replace(context, probe=record_run(archive, record))
-
-
-def write_dispositions(
-    archive: Archive, dispositions: DataFrame, planned: Iterable[Tally], context: RunContext
-) -> DataFrame:
-    """Write what the run does with each message, durably; return it as it is read from there.
-
-    Spark computes a lost partition again. From the ledger alone it would then decide anew.
-    """
-    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    write_table(dispositions, archive, folder, sum(tally.count for tally in planned))
-    return read_table(dispositions.sparkSession, archive, folder, dispositions.schema.toDDL())
-
-
-@dataclass(frozen=True, slots=True)
 class TaskRunner:
     """Runs the sends of one run.
 
@@ -119,7 +60,7 @@ class TaskRunner:
 
     def execute(
         self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
-    ) -> Executed:
+    ) -> Sent:
         """Settle the rows of *dispositions* that make work, each chunk whole in one task.
 
         Ctrl-C, a queue that is gone, a disk that is full, a plan lock that is not renewed: open
@@ -134,7 +75,7 @@ class TaskRunner:
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
         if not total:
-            return Executed((), "")
+            return Sent(())
         rows, windows = self._rows(dispositions, context)
         folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
         task = SendTask(self.archive, context, self.make_sender, folder, windows)
@@ -155,7 +96,7 @@ class TaskRunner:
             if row["count"]
         ]
         stopped_by = next((row["detail"] for row in settled if not row["count"]), "")
-        return Executed((*outcomes, *_not_reached(work, outcomes)), stopped_by)
+        return Sent((*outcomes, *_not_reached(work, outcomes)), stopped_by)
 
     def _rows(
         self, dispositions: DataFrame, context: RunContext

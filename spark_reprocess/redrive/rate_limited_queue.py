@@ -1,8 +1,7 @@
-"""A queue whose every call is counted: it keeps the rate, stops when told, repeats what it may."""
+"""A queue that keeps to the rate, stops on a signal, and sends again what it may."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import (
@@ -13,39 +12,16 @@ from dlq_replay.sending import (
     SendResult,
     send_apart_if_spoiled,
 )
+from dlq_replay.sqs import SqsQueue
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector, is_transient
-from spark_reprocess.redrive.stop_signals import Signals
+from spark_reprocess.redrive.rate_limiter import RateLimiter
+from spark_reprocess.redrive.stop_signals import StopSignals
 
 REPEATS = 5
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 _DEDUPLICATION_SECONDS = 240.0
 """Of the five minutes for which a FIFO queue knows a deduplication id; the rest is for the call."""
-
-
-class OneCallQueue(Protocol):
-    """A queue whose every call can be counted. ``dlq_replay.sqs.SqsQueue`` is one."""
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-
-    def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
-        """Send with exactly one call; one result each, in order."""
-
-
-class Limiter(Protocol):
-    """Lets calls begin at a rate. ``rate_limiter.RateLimiter`` is one."""
-
-    @property
-    def call_messages(self) -> int:
-        """The most messages for one call."""
-
-    def acquire(self, messages: int, may_wait: Callable[[], bool]) -> bool:
-        """Wait while *may_wait*; return whether a call of so many messages may begin."""
-
-    def release(self, messages: int) -> None:
-        """Say that a call that was acquired has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +36,9 @@ class RateLimitedQueue:
         is_fifo: SQS removes a repeated send, so an answer that was lost can be asked for again.
     """
 
-    queue: OneCallQueue
-    signals: Signals
-    limiter: Limiter
+    queue: SqsQueue
+    signals: StopSignals
+    limiter: RateLimiter
     errors: GlobalErrorDetector
     until_seconds: float
     now_seconds: Callable[[], float]

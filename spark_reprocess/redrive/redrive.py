@@ -5,11 +5,11 @@ destination after the other. Summarize.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
@@ -17,14 +17,12 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
-from spark_reprocess.archive.dead_letter_schema import from_row
-from spark_reprocess.archive.disposition import WORK, Disposition
+from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import open_archive, read_text
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.canary.observation_window import Redelivery
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.preflight import Preflight
+from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.canary.probe import Preflight, QueueProbe
 from spark_reprocess.canary.sample import CanarySample, combined, recommended
 from spark_reprocess.canary.verdict import joined
 from spark_reprocess.clients import (
@@ -36,22 +34,36 @@ from spark_reprocess.clients import (
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.reading import SqlFaults, read_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.redrive.canary_draw import drawn_sample
+from spark_reprocess.redrive.canary import (
+    PLANNED,
+    Canary,
+    drawn_sample,
+    not_reached,
+    to_send_by_group,
+)
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
-from spark_reprocess.redrive.edit_preview import PREVIEW_SAMPLES, EditSample, edit_sample
-from spark_reprocess.redrive.edit_records import other_edits, record_edits
-from spark_reprocess.redrive.edited_rows import sql_faults
-from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally, summarize
+from spark_reprocess.redrive.edits import edit_samples, sql_checks
+from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.queues import Attributes, find_queues
+from spark_reprocess.redrive.redrive_values import (
+    RedriveOptions,
+    RedriveSummary,
+    Sent,
+    Tally,
+    summarize,
+)
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sender import Sender, Sent, not_reached, to_send_by_group
-from spark_reprocess.redrive.source_queues import Attributes, find_queues
+from spark_reprocess.redrive.run_context import (
+    RunContext,
+    other_edits,
+    record_edits,
+    with_run_record,
+    write_dispositions,
+)
 
 
 def redrive(
@@ -73,12 +85,20 @@ def redrive(
     options.check()
     masks = _masks(options)
     archive = open_archive(options.archive)
-    plan = read_plan(_read_file(options.plan), sql_faults(spark))
+    plan = read_plan(_read_file(options.plan), SqlFaults(*sql_checks(spark)))
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = _context(plan, options, destinations, queues.room_bytes)
-    preflight = _Preflights(options, destinations, make_client)
-    preflight.check([options.destination])
+    preflights = dict[str, Preflight]()
+
+    def check_canaries(urls: Iterable[str]) -> None:
+        for url in urls:
+            if options.canary and url not in preflights:
+                preflights[url] = _preflight(
+                    options.canary, url, options, destinations, make_client
+                )
+
+    check_canaries([options.destination])
     with ExitStack() as stack:
         lock = None
         if options.execute:
@@ -90,15 +110,16 @@ def redrive(
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
-        notes = (
-            *resolved.notes,
-            *other_edits(archive, plan, resolved.counts(Disposition.SENT_BEFORE)),
-        )
+        notes = (*resolved.notes, *other_edits(archive, plan, resolved.planned))
         # The operator's destination is the first.
         planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
-        preflights = preflight.check(planned)
+        check_canaries(planned)
         if lock is None:
-            samples = _samples(resolved, context.editor, masks) if options.has_samples else ()
+            samples = (
+                edit_samples(resolved.messages, resolved.dispositions, context.editor, masks)
+                if options.has_samples
+                else ()
+            )
             drawn = _drawn(resolved, planned, context, options, destinations)
             counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
             summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
@@ -111,27 +132,46 @@ def redrive(
         record_edits(archive, context, time.time())
         dispositions = write_dispositions(archive, resolved.dispositions, resolved.planned, context)
         runner = TaskRunner(archive, resolved.messages, make_sender, progress, options.tasks)
-        sender = Sender(runner, plan, options, dispositions, make_client)
-        summary = _summary(plan, context, resolved, _send(sender, context, planned, preflights))
+
+        def make_probe(preflight: Preflight) -> QueueProbe:
+            drains, queues = plan.snapshot.drain_ids, preflight.queues
+            return QueueProbe(spark, archive, queues, plan.plan_id, drains, make_client)
+
+        sent = _send_all(runner, options, dispositions, context, planned, preflights, make_probe)
+        summary = _summary(plan, context, resolved, sent)
         with progress("compacting the ledger", str):
             notes += () if summary.stopped_by else compact_ledger(archive)
     return replace(summary, notes=notes)
 
 
-def _send(
-    sender: Sender,
+def _send_all(
+    runner: TaskRunner,
+    options: RedriveOptions,
+    dispositions: DataFrame,
     context: RunContext,
     planned: Mapping[str, Sequence[Tally]],
     preflights: Mapping[str, Preflight],
+    make_probe: Callable[[Preflight], QueueProbe],
 ) -> dict[str, Sent]:
     """Send to one destination after the other. What stops the run stops those that follow."""
     sent: dict[str, Sent] = {}
-    for url, of_destination in planned.items():
+    for url, tallies in planned.items():
         if any(one.stopped_by for one in sent.values()):
-            sent[url] = not_reached(of_destination)
-        else:
-            to_here = replace(context, destination=url)
-            sent[url] = sender.send(of_destination, to_here, preflights.get(url))
+            sent[url] = Sent(not_reached(tallies))
+            continue
+        to_here = replace(context, destination=url)
+        # The operator's destination has the run's own name.
+        queue = QueueAddress.from_url(url).name
+        name = context.run_id if url == options.destination else f"{context.run_id}-{queue}"
+        is_work = F.col("disposition").isin(*WORK)
+        is_planned = F.coalesce(is_work & (F.col(DESTINATION) == url), F.lit(False))  # noqa: FBT003
+        rows = dispositions.withColumn(PLANNED, is_planned).where(F.col(PLANNED) | ~is_work)
+        if options.canary is None:
+            sent[url] = runner.execute(rows, tallies, to_here, name)
+            continue
+        canary = Canary(runner, to_here, options.canary, preflights[url], make_probe, name)
+        in_order = context.to_fifo and not options.allow_reordering
+        sent[url] = canary.send(rows, tallies, in_order=in_order)
     return sent
 
 
@@ -156,38 +196,28 @@ def _summary(
     return replace(summary, canary=joined([one.canary for one in sent.values() if one.canary]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Preflights:
-    """Checks, once for each destination, that failures of a canary would show."""
+def _preflight(
+    canary: CanaryOptions,
+    url: str,
+    options: RedriveOptions,
+    destinations: Mapping[str, Attributes],
+    make_client: ClientFactory,
+) -> Preflight:
+    """Check that failures of a canary of this destination would show.
 
-    options: RedriveOptions
-    destinations: Mapping[str, Attributes]
-    make_client: ClientFactory
-    _checked: dict[str, Preflight] = field(default_factory=dict)
-
-    def check(self, urls: Iterable[str]) -> Mapping[str, Preflight]:
-        """Check these destinations; return all that were checked. Empty without a canary.
-
-        Raises:
-            InputError: a queue cannot be watched, is the wrong one, or never shows a failure.
-        """
-        canary = self.options.canary
-        for url in urls:
-            if canary and url not in self._checked:
-                self._checked[url] = self._check(canary, url)
-        return self._checked
-
-    def _check(self, canary: CanaryOptions, url: str) -> Preflight:
-        try:
-            return Preflight.check(canary, url, self.destinations[url], self.make_client)
-        except InputError as error:
-            if url == self.options.destination:
-                raise
-            name = QueueAddress.from_url(url).name
-            raise InputError(
-                f"messages of source queue {name}: {error}. To leave them out, add --where "
-                f"\"coalesce(source_queue, '') <> '{name}'\""
-            ) from error
+    Raises:
+        InputError: a queue cannot be watched, is the wrong one, or never shows a failure.
+    """
+    try:
+        return Preflight.check(canary, url, destinations[url], make_client)
+    except InputError as error:
+        if url == options.destination:
+            raise
+        name = QueueAddress.from_url(url).name
+        raise InputError(
+            f"messages of source queue {name}: {error}. To leave them out, add --where "
+            f"\"coalesce(source_queue, '') <> '{name}'\""
+        ) from error
 
 
 def _drawn(
@@ -209,8 +239,8 @@ def _drawn(
         )
         with drawn_sample(
             of_destination, resolved.messages, to_send, context, options.canary, redelivery
-        ) as sample:
-            found.append(sample.drawn)
+        ) as (sample, _):
+            found.append(sample)
     return combined(found)
 
 
@@ -219,13 +249,6 @@ def _masks(options: RedriveOptions) -> Masks:
         return compile_masks(options.masks)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
-
-
-def _samples(resolved: ResolvedPlan, editor: Editor, masks: Masks) -> tuple[EditSample, ...]:
-    return tuple(
-        edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
-        for row in resolved.first_edited(editor, PREVIEW_SAMPLES)
-    )
 
 
 def _read_file(path: str) -> str:

@@ -1,8 +1,8 @@
-"""What a redrive is asked for and what it answers: frozen values. Pure."""
+"""Options and results of a redrive."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.options import CanaryOptions
@@ -13,7 +13,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
-from spark_reprocess.redrive.edit_preview import EditSample
+from spark_reprocess.redrive.edits import EditSample
 from spark_reprocess.redrive.rate_limiter import most_tasks
 
 EXAMPLES = 5
@@ -106,6 +106,24 @@ def require_possible_rate(max_rate: float | None, claim_ttl_seconds: float) -> N
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How many messages of a group have a disposition.
+
+    Attributes:
+        group_id: empty for all groups.
+        word: the disposition.
+        detail: why, empty if there is nothing to add.
+        examples: the ids of the first few.
+    """
+
+    group_id: str
+    word: str
+    count: int
+    detail: str = ""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GroupOutcome:
     """One group: how many of its messages met which ``Disposition``.
 
@@ -121,16 +139,6 @@ class GroupOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Messages that were not settled, and why; the ids of the first few."""
-
-    word: str
-    detail: str
-    count: int
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RedriveSummary:
     """What happened, or what would.
 
@@ -139,7 +147,7 @@ class RedriveSummary:
         destinations: how many messages were sent to each queue, by its URL; in a dry run, how many
             would be.
         groups: every group of the plan, in its order.
-        problems: what stands in the way of messages that the plan wants settled.
+        problems: what stands in the way of messages that the plan wants settled, over all groups.
         stopped_by: why the run ended early, empty where it did not.
         samples: in a dry run, what the plan's edits would do to some messages.
         notes: what else the operator should know, a sentence each.
@@ -152,7 +160,7 @@ class RedriveSummary:
     run_id: str
     destinations: Mapping[str, int]
     groups: tuple[GroupOutcome, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Tally, ...]
     stopped_by: str = ""
     samples: tuple[EditSample, ...] = ()
     notes: tuple[str, ...] = ()
@@ -189,14 +197,18 @@ class RedriveSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """So many messages of a group have a disposition; *group_id* is empty for all groups."""
+class Sent:
+    """What became of messages that made work.
 
-    group_id: str
-    word: str
-    count: int
-    detail: str = ""
-    examples: tuple[str, ...] = ()
+    Attributes:
+        tallies: of every one of them, what was not reached included.
+        stopped_by: why the run ended early, empty where it did not.
+        canary: the verdict of the canary that went ahead; None without one.
+    """
+
+    tallies: tuple[Tally, ...]
+    stopped_by: str = ""
+    canary: CanaryReport | None = None
 
 
 def summarize(
@@ -222,15 +234,12 @@ def summarize(
         )
         for group in plan.groups
     )
-    problems = tuple(_problems(possible_problems))
-    return RedriveSummary(plan.plan_id, run_id, destinations, groups, problems, stopped_by)
-
-
-def _problems(tallies: Iterable[Tally]) -> Iterator[Problem]:
-    merged: dict[tuple[str, str], list[Tally]] = {}
-    for tally in tallies:
+    problems: dict[tuple[str, str], Tally] = {}
+    for tally in possible_problems:
         if Disposition(tally.word).is_problem:
-            merged.setdefault((tally.word, tally.detail), []).append(tally)
-    for (word, detail), parts in merged.items():
-        examples = [one for part in parts for one in part.examples][:EXAMPLES]
-        yield Problem(word, detail, sum(part.count for part in parts), tuple(examples))
+            key = (tally.word, tally.detail)
+            known = problems.get(key, Tally("", tally.word, 0, tally.detail))
+            examples = (*known.examples, *tally.examples)[:EXAMPLES]
+            problems[key] = replace(known, count=known.count + tally.count, examples=examples)
+    found = tuple(problems.values())
+    return RedriveSummary(plan.plan_id, run_id, destinations, groups, found, stopped_by)

@@ -5,40 +5,49 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table
+from spark_reprocess.analysis.plan_messages import check_messages, erased_messages, plan_messages
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.reading import archive_rows
+from spark_reprocess.archive.message_store import archive_rows, column_texts, drain_ids
+from spark_reprocess.archive.tables import DRIVER_ROWS
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
+    DETAIL,
     ORDER_COLUMNS,
-    PARKED_QUEUE,
-    Queues,
-    parked_queue,
+    POSITION,
+    has_room,
+    keep_groups_whole,
+    limited,
+    with_chunks,
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edited_rows import FAULT, first_rows, with_edit_faults
-from spark_reprocess.redrive.editor import Editor
-from spark_reprocess.redrive.plan_messages import (
-    PlanMessages,
-    hindered,
-    plan_messages,
-)
+from spark_reprocess.redrive.edits import FAULT, Editor, with_edit_faults
+from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
-from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
-from spark_reprocess.spark.conditions import explained
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import condition, explained
+
+_DETAILS = 4
+"""So many causes of one problem are named."""
+
+_COLUMNS = (*ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
+"""What decides about a message beside the plan's table. A body does not."""
+
+_NUMBERED = (
+    *(*ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
+    *("group_id", "selected", "has_room", PARKED_QUEUE),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class ResolvedPlan:
     Attributes:
         messages: the archive's rows of the plan's drains, one for each message. Others than the
             plan's may be among them; ``dispositions`` has none of those.
-        dispositions: one row per message; see ``with_dispositions``. Persisted.
+        dispositions: one row per message; see ``with_dispositions``. Evaluated once.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
@@ -61,23 +70,6 @@ class ResolvedPlan:
     work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
     notes: tuple[str, ...]
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session that holds them."""
-        return self.messages.sparkSession
-
-    def counts(self, word: str) -> dict[str, int]:
-        """How many messages of each group have this disposition."""
-        return {tally.group_id: tally.count for tally in self.planned if tally.word == word}
-
-    def first_edited(self, editor: Editor, count: int) -> list[dict[str, Any]]:
-        """The first *count* rows that are to be sent of each group with an edit."""
-        return (
-            first_rows(self.messages, self.dispositions, editor.edits, count)
-            if editor.edits
-            else []
-        )
 
 
 @contextmanager
@@ -99,53 +91,71 @@ def resolved_plan(
     """
     with ExitStack() as stack:
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
-            frozen, dispositions = _resolve(spark, archive, plan, options, queues, editor)
-            stack.callback(dispositions.unpersist)
+            messages, dispositions, notes = _resolve(
+                stack, spark, archive, plan, options, queues, editor
+            )
             columns = ("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             counts = dispositions.groupBy(*columns).count().collect()
             _require_one_parked_queue(counts, queues)
-            planned = tuple(_tallies(counts))
+            planned = _tallies(counts)
             # A group that was erased as a whole is named in the plan and has no message.
-            if not frozen.notes:
+            if not notes:
                 _require_known_groups(plan, planned)
+            work = defaultdict[str, list[Row]](list)
+            for row in counts:
+                if row["disposition"] in WORK:
+                    work[row[DESTINATION]].append(row)
+            by_destination = {url: _tallies(rows) for url, rows in work.items()}
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
-        yield ResolvedPlan(
-            frozen.rows, dispositions, planned, _work(counts), problems, frozen.notes
-        )
+        yield ResolvedPlan(messages, dispositions, planned, by_destination, problems, notes)
 
 
 def _resolve(
+    stack: ExitStack,
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-) -> tuple[PlanMessages, DataFrame]:
-    """Return the plan's messages, and the disposition of each, persisted.
+) -> tuple[DataFrame, DataFrame, tuple[str, ...]]:
+    """Return messages, dispositions and notes of ``ResolvedPlan``.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
     a message has several rows; then one of them is chosen, and the pass is repeated.
     """
-    table = message_table(spark, archive, plan, saves=options.execute).persist()
+    table = message_table(spark, archive, plan, saves=options.execute)
+    places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
+    for each_once in (False, True):
+        messages, numbered = plan_messages(
+            archive,
+            plan,
+            places,
+            # A condition may name any column. Without one, bodies need not be read.
+            None if options.where else _COLUMNS,
+            each_once=each_once,
+        )
+        gone = erased_messages(archive, plan, places, messages)
+        dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
+        dispositions = held(dispositions, plan.snapshot.messages, stack)
+        if options.limit is not None:
+            dispositions = limited(dispositions, options.limit, to_fifo=queues.is_fifo)
+            dispositions = held(dispositions, plan.snapshot.messages, stack)
+        if check_messages(plan, dispositions, [i for one in gone for i in one.message_ids]):
+            break
+    return messages, dispositions, tuple(one.sentence for one in gone)
 
-    def attempt(*, each_once: bool) -> tuple[PlanMessages, DataFrame, bool]:
-        frozen = plan_messages(archive, plan, table, queues.room_bytes, each_once=each_once)
-        dispositions = _dispositions(frozen, archive, options, queues, editor).persist()
-        try:
-            return frozen, dispositions, frozen.check(dispositions)
-        except BaseException:
-            dispositions.unpersist()
-            raise
 
-    try:
-        frozen, dispositions, is_settled = attempt(each_once=False)
-        if not is_settled:
-            dispositions.unpersist()
-            frozen, dispositions, _ = attempt(each_once=True)
-    finally:
-        table.unpersist()
-    return frozen, dispositions
+def held(frame: DataFrame, rows: int, stack: ExitStack) -> DataFrame:
+    """Evaluate *frame*, of so many rows, once, until *stack* is closed.
+
+    The driver holds few rows in one partition, so that a query over them is one Spark job. More
+    rows are persisted.
+    """
+    if rows <= DRIVER_ROWS:
+        return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
+    stack.callback(frame.unpersist)
+    return frame.persist()
 
 
 def _expressions(plan: Plan) -> list[str]:
@@ -157,13 +167,28 @@ def _expressions(plan: Plan) -> list[str]:
 
 
 def _dispositions(
-    frozen: PlanMessages, archive: Archive, options: RedriveOptions, queues: Queues, editor: Editor
+    archive: Archive,
+    plan: Plan,
+    messages: DataFrame,
+    columns: DataFrame,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
 ) -> DataFrame:
-    plan, spark, ttl = frozen.plan, frozen.rows.sparkSession, options.claim_ttl_seconds
-    numbered = frozen.selected(options.where)
+    is_selected = F.lit(True)  # noqa: FBT003 - a value
+    if options.where is not None:
+        is_selected = condition(messages, options.where, Place.WHERE)
+    numbered = columns.withColumns(
+        {
+            "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
+            "has_room": has_room(queues.room_bytes),
+            PARKED_QUEUE: parked_queue(),
+        }
+    ).select(*_NUMBERED)
+    spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
     dispositions = with_dispositions(
-        with_edit_faults(numbered, frozen.rows, editor),
+        with_edit_faults(numbered, messages, editor),
         states,
         plan.actions,
         queues,
@@ -173,14 +198,9 @@ def _dispositions(
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
-        dispositions = with_waiting(
-            dispositions, _undecided_elsewhere(archive, plan, numbered, states)
-        )
-    return (
-        dispositions
-        if options.limit is None
-        else limited(dispositions, options.limit, to_fifo=queues.is_fifo)
-    )
+        others = _undecided_elsewhere(archive, plan, numbered, states)
+        dispositions = with_waiting(dispositions, others)
+    return dispositions
 
 
 def _undecided_elsewhere(
@@ -204,8 +224,7 @@ def _require_one_parked_queue(counts: Sequence[Row], queues: Queues) -> None:
     """A message must not go to a queue only because another one's messages do."""
     if queues.parked is not None:
         return
-    work = [row for row in counts if row["disposition"] in WORK]
-    found = sorted({row[PARKED_QUEUE] for row in work} - {None})
+    found = sorted({row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None})
     if len(found) > 1:
         raise InputError(
             f"the plan has messages of {len(found)} parked queues: {', '.join(found)}; say with "
@@ -220,20 +239,33 @@ def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
         raise InputError(plan_faults(plan, unknown))
 
 
-def _tallies(counts: Iterable[Row]) -> Iterator[Tally]:
+def _tallies(counts: Iterable[Row]) -> tuple[Tally, ...]:
     """Add up the counts by group and disposition."""
     found = Counter[tuple[str, str]]()
     for row in counts:
         found[row["group_id"], row["disposition"]] += row["count"]
-    return (Tally(group_id, word, count) for (group_id, word), count in found.items())
+    return tuple(Tally(group_id, word, count) for (group_id, word), count in found.items())
 
 
-def _work(counts: Iterable[Row]) -> dict[str, list[Tally]]:
-    rows = defaultdict[str, list[Row]](list)
-    for row in counts:
-        if row["disposition"] in WORK:
-            rows[row[DESTINATION]].append(row)
-    return {url: list(_tallies(of_url)) for url, of_url in rows.items()}
+def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
+    """Return what stands in the way before anything is sent: causes, and the first few ids."""
+    counts = Counter[str]()
+    for tally in planned:
+        counts[tally.word] += tally.count
+    return [
+        Tally("", word, counts[word], *_causes(dispositions.where(F.col("disposition") == word)))
+        for word in Disposition
+        if word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]
+    ]
+
+
+def _causes(rows: DataFrame) -> tuple[str, tuple[str, ...]]:
+    causes = rows.where(F.col(DETAIL).isNotNull()).groupBy(DETAIL).count()
+    found = causes.orderBy(F.desc("count"), DETAIL).limit(_DETAILS + 1).collect()
+    named = [f"{row[DETAIL]} ({row['count']:,})" for row in found[:_DETAILS]]
+    more = ["…"] if len(found) > _DETAILS else []
+    ids = column_texts(rows.orderBy(*POSITION).select("message_id").limit(EXAMPLES))
+    return ", ".join([*named, *more]), tuple(ids)
 
 
 def _unedited(dispositions: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

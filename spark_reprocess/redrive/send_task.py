@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import pyarrow as pa
@@ -48,22 +48,21 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.dispositions import (
     POSITION,
 )
-from spark_reprocess.redrive.editor import CHANGES, Editor
+from spark_reprocess.redrive.edits import CHANGES, Editor
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.stop_signals import Signals, StopSignals, stop_marker
+from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
 SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
-_FIELDS: "list[pa.Field[Any]]" = [
-    pa.field("group_id", pa.string()),
-    pa.field("word", pa.string()),
-    pa.field("detail", pa.string()),
-    pa.field("count", pa.int64()),
-    pa.field("examples", pa.list_(pa.string())),
-]
-_ARROW = pa.schema(_FIELDS)
+_COLUMNS: dict[str, pa.DataType] = {
+    "group_id": pa.string(),
+    "word": pa.string(),
+    "detail": pa.string(),
+    "count": pa.int64(),
+    "examples": pa.list_(pa.string()),
+}
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
@@ -120,7 +119,7 @@ class ChunkSender:
     executor: Executor
     ledger: Ledger
     context: RunContext
-    signals: Signals
+    signals: StopSignals
     now_seconds: Callable[[], float]
     _blocked_groups: set[str] = field(default_factory=set)
 
@@ -239,10 +238,9 @@ class ChunkSender:
             }
 
 
-Chunks = Iterable[tuple[str, int, Sequence[Item]]]
-
-
-def settle_all(sender: ChunkSender, chunks: Chunks) -> Iterator[list[Settled]]:
+def settle_all(
+    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+) -> Iterator[list[Settled]]:
     """Settle chunk after chunk until all are done or the task must stop.
 
     What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
@@ -285,33 +283,39 @@ class SendTask:
         first = next(rows, None)
         if first is None:
             return
-        task, attempt = first[TASK], _attempt_number()
+        task, spark_task = first[TASK], TaskContext.get()
+        is_repeated = spark_task is not None and spark_task.attemptNumber() > 0
         signals = StopSignals(
             self.archive, stop_marker(self.context.plan_id, self.context.run_id), self.context.lock
         )
         counts = _Counts(self.archive, f"{self.progress_folder}/task-{task:05d}.json")
-        if self._may_start(signals, attempt):
+        if self._may_start(signals, is_repeated=is_repeated):
             window = None if self.windows is None else self.windows[task]
-            chunks = self._chunks(_prepended(first, rows))
+            chunks = self._chunks(chain([first], rows))
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
                 sender = self._sender(signals, RateLimiter(window), executor)
                 for settled in settle_all(sender, chunks):
                     counts.add(settled)
-        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=_ARROW)
+        yield pa.RecordBatch.from_pylist(
+            counts.rows(signals.stopped_by), schema=pa.schema(_COLUMNS)
+        )
 
-    def _may_start(self, signals: Signals, attempt: int) -> bool:
+    def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:
             try:
                 self.context.probe.check(self.archive)
             except ArchiveError as error:
-                # A claim on this machine's own disk would keep nobody else from sending.
-                signals.stop(str(error))
-        if attempt and self.windows is not None:
+                # A claim on this machine's own disk would keep nobody else from sending, and a stop
+                # marker would reach nobody.
+                signals.stop_task(str(error))
+        if is_repeated and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
             signals.wait(WINDOW_SECONDS)
         return not signals.stopped_by
 
-    def _sender(self, signals: Signals, limiter: RateLimiter, executor: Executor) -> ChunkSender:
+    def _sender(
+        self, signals: StopSignals, limiter: RateLimiter, executor: Executor
+    ) -> ChunkSender:
         url, is_fifo = self.context.destination, self.context.to_fifo
         queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
         return ChunkSender(
@@ -336,17 +340,6 @@ class SendTask:
         editor = self.context.editor
         for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
             yield unit, chunk, [_item(row, self.context, editor) for row in of_chunk]
-
-
-def _attempt_number() -> int:
-    """Which attempt of Spark's at this task, counted from 0."""
-    context = TaskContext.get()
-    return context.attemptNumber() if context else 0
-
-
-def _prepended(first: dict[str, Any], rest: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield first
-    yield from rest
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:

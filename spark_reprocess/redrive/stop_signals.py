@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
@@ -21,26 +20,6 @@ from spark_reprocess.errors import ArchiveError
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
-
-
-class Signals(Protocol):
-    """What a task asks before it claims or sends. Safe to share between threads."""
-
-    @property
-    def stopped_by(self) -> str:
-        """Why nothing more may be sent; empty while all is well. Once set, it stays."""
-
-    def look(self) -> bool:
-        """Look now; return whether the task may send."""
-
-    def may_go_on(self) -> bool:
-        """Look again if the last look is too old; return whether the task may send."""
-
-    def wait(self, seconds: float) -> None:
-        """Wait, but no longer than the task may send."""
-
-    def stop(self, why: str) -> None:
-        """Stop this task, and all others of the run. The first reason is the one that counts."""
 
 
 def stop_marker(plan_id: str, run_id: str) -> str:
@@ -58,7 +37,7 @@ def write_stop_marker(archive: Archive, path: str, why: str) -> None:
 
 
 class StopSignals:
-    """The signals of one task, as its archive shows them."""
+    """What a task asks before it claims or sends. Safe to share between threads."""
 
     def __init__(
         self,
@@ -82,40 +61,41 @@ class StopSignals:
 
     @property
     def stopped_by(self) -> str:
-        """See ``Signals``."""
+        """Why nothing more may be sent; empty if all is well. Once set, it stays."""
         return self._stopped_by
 
     def look(self) -> bool:
-        """See ``Signals``."""
+        """Look now; return whether the task may send."""
         with self._looking:
             if not self._stopped_by:
                 why = self._trouble()
                 self._looked_at = self._now_seconds()
                 if why:
-                    self._set(why)
+                    self.stop_task(why)
         return not self._stopped_by
 
     def may_go_on(self) -> bool:
-        """See ``Signals``."""
+        """Look again if the last look is too old; return whether the task may send."""
         if self._stopped_by:
             return False
         age = self._now_seconds() - self._looked_at
         return self.look() if not 0 <= age < LOOK_SECONDS else True
 
     def wait(self, seconds: float) -> None:
-        """See ``Signals``."""
+        """Wait, but no longer than the task may send."""
         until = self._now_seconds() + seconds
         while self.may_go_on() and (left := until - self._now_seconds()) > 0:
             self._is_stopped.wait(min(left, LOOK_SECONDS))
 
     def stop(self, why: str) -> None:
-        """See ``Signals``."""
-        self._set(why)
+        """Stop this task, and all others of the run. The first reason is the one that counts."""
+        self.stop_task(why)
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
             write_stop_marker(self._archive, self._marker, why)
 
-    def _set(self, why: str) -> None:
+    def stop_task(self, why: str) -> None:
+        """Stop this task alone. The first reason is the one that counts."""
         self._stopped_by = self._stopped_by or why
         self._is_stopped.set()
 

@@ -19,10 +19,8 @@ from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_set import digest
-from spark_reprocess.archive.message_store import new_id, read_archive
+from spark_reprocess.archive.message_store import FILE, MESSAGES, digest, new_id, read_archive_set
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.archive.reading import MESSAGES
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
@@ -35,31 +33,30 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.dispositions import (
     ORDER_COLUMNS,
-    PARKED_QUEUE,
-    SOURCE_COLUMNS,
-    Queues,
+    keep_groups_whole,
+    limited,
     number_chunks,
-    parked_queue,
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edited_rows import FAULT
-from spark_reprocess.redrive.execution import (
-    Executed,
-    TaskRunner,
-    with_run_record,
-    write_dispositions,
-)
-from spark_reprocess.redrive.plan_messages import hindered
+from spark_reprocess.redrive.edits import FAULT
+from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
+    Sent,
     Tally,
     require_possible_rate,
     summarize,
 )
-from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.redrive.resolve import held, hindered
+from spark_reprocess.redrive.run_context import (
+    RunContext,
+    with_run_record,
+    write_dispositions,
+)
+from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.conditions import condition, explained
 
 _IN_ORDER_UNITS = 8
 
@@ -127,15 +124,19 @@ def restore(
             archive.check_writable()
             holding = plan_lock(archive, context.lock_holder, context.lock_seconds)
             lock = stack.enter_context(holding)
-        messages = read_archive(spark, archive)
+        messages, known = read_archive_set(spark, archive)
+        messages = messages.drop(FILE)
         if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
                 f"archive {archive.root}: messages were drained into it at this moment, and chunks "
                 "are cut from all of them; nothing was sent, run again"
             )
         with progress("resolving each message", str), explained(options.where):
-            dispositions = _dispositions(messages, archive, context, options).persist()
-            stack.callback(dispositions.unpersist)
+            dispositions = _dispositions(messages, archive, context, options)
+            dispositions = held(dispositions, known.messages, stack)
+            if options.limit is not None:
+                dispositions = limited(dispositions, options.limit, to_fifo=context.to_fifo)
+                dispositions = held(dispositions, known.messages, stack)
             rows = (
                 dispositions.groupBy("group_id", "disposition")
                 .count()
@@ -144,7 +145,7 @@ def restore(
             )
         planned = [Tally(row["group_id"], row["disposition"], row["count"]) for row in rows]
         problems = hindered(dispositions, planned)
-        executed, notes = Executed((), ""), tuple[str, ...]()
+        executed, notes = Sent(()), tuple[str, ...]()
         if lock is not None:
             context = replace(
                 with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
@@ -155,7 +156,7 @@ def restore(
             with progress("compacting the ledger", str):
                 notes = () if executed.stopped_by else compact_ledger(archive)
     counted = (
-        [one for one in executed.outcomes if one.word == context.confirmed]
+        [one for one in executed.tallies if one.word == context.confirmed]
         if options.execute
         else [one for one in planned if one.word == Disposition.SEND]
     )
@@ -164,8 +165,8 @@ def restore(
         _plan(archive, context, planned),
         context.run_id if options.execute else "",
         {url: sum(one.count for one in counted)},
-        [*kept, *executed.outcomes],
-        [*problems, *executed.outcomes],
+        [*kept, *executed.tallies],
+        [*problems, *executed.tallies],
         executed.stopped_by,
     )
     return replace(summary, notes=notes)
@@ -198,29 +199,26 @@ def _files(archive: Archive) -> str:
 def _dispositions(
     messages: DataFrame, archive: Archive, context: RunContext, options: RestoreOptions
 ) -> DataFrame:
+    is_selected = F.lit(True)  # noqa: FBT003 - a value
+    if options.where is not None:
+        is_selected = condition(messages, options.where, Place.WHERE)
     # A drain is a unit: what it brought never changes, so chunks keep their numbers.
     slim = messages.select(
         *(*ORDER_COLUMNS, *SOURCE_COLUMNS),
         parked_queue().alias(PARKED_QUEUE),
         F.col("drain_id").alias("group_id"),
         F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
+        F.coalesce(is_selected, F.lit(False)).alias("selected"),  # noqa: FBT003 - a value
     )
     units = _IN_ORDER_UNITS if context.to_fifo else None
     numbered = number_chunks(slim, units).withColumn(FAULT, F.lit(None))
-    chosen = matching(messages, options.where).select(
-        "message_id",
-        F.lit(True).alias("selected"),  # noqa: FBT003 - a value
-    )
-    marked = numbered.join(chosen, on="message_id", how="left").withColumn(
-        "selected", F.col("selected").isNotNull()
-    )
     states = ledger_states(
         messages.sparkSession, archive, time.time(), options.claim_ttl_seconds
     ).select("message_id", "state")
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)
     dispositions = with_dispositions(
-        marked,
+        numbered,
         states,
         None,
         # The parked queue takes messages of every source, but only those that were in it.
@@ -235,9 +233,7 @@ def _dispositions(
         dispositions = with_waiting(
             dispositions if options.where is None else keep_groups_whole(dispositions)
         )
-    if options.limit is None:
-        return dispositions
-    return limited(dispositions, options.limit, to_fifo=context.to_fifo)
+    return dispositions
 
 
 def _plan(archive: Archive, context: RunContext, planned: list[Tally]) -> Plan:

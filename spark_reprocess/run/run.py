@@ -14,11 +14,8 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    timestamp,
-)
-from spark_reprocess.archive.message_store import drain_ids, new_id
-from spark_reprocess.archive.reading import MESSAGES
+from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.message_store import MESSAGES, drain_ids, new_id
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
@@ -152,16 +149,29 @@ def run(
         ArchiveError: the archive cannot be used.
     """
     options.check()
-    policy = _policy(spark, options)
+    policy = None
+    if options.policy is not None:
+        policy = load_policy(spark, options.policy, options.policy_sha256)
     archive = open_archive(options.archive)
     archive.check_writable()
     run_id = new_id(time.time())
-    drained = drain(spark, _drain_options(options), progress=progress)
+    draining = DrainOptions(
+        parked_queue_url=options.parked_queue_url,
+        archive=options.archive,
+        time_budget_seconds=options.time_budget_seconds,
+    )
+    drained = drain(spark, draining, progress=progress)
     findings, redriven, postponed = None, None, ""
     if drain_ids(archive):
         files = archive.list(MESSAGES)
         try:
-            findings = analyze(spark, _analyze_options(options, policy), progress=progress)
+            analyzing = AnalyzeOptions(
+                archive=options.archive,
+                policy=policy,
+                masks=options.masks,
+                has_samples=options.has_samples,
+            )
+            findings = analyze(spark, analyzing, progress=progress)
             redriven = _redrive(spark, options, policy, findings, progress)
         except InputError as error:
             # Another drain has added messages, so the archive does not hold what the plan froze.
@@ -174,29 +184,6 @@ def run(
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
     return RunSummary(run_id, drained, findings, redriven, undecided, used, postponed, warnings)
-
-
-def _policy(spark: SparkSession, options: RunOptions) -> Policy | None:
-    if options.policy is None:
-        return None
-    return load_policy(spark, options.policy, options.policy_sha256)
-
-
-def _drain_options(options: RunOptions) -> DrainOptions:
-    return DrainOptions(
-        parked_queue_url=options.parked_queue_url,
-        archive=options.archive,
-        time_budget_seconds=options.time_budget_seconds,
-    )
-
-
-def _analyze_options(options: RunOptions, policy: Policy | None) -> AnalyzeOptions:
-    return AnalyzeOptions(
-        archive=options.archive,
-        policy=policy,
-        masks=options.masks,
-        has_samples=options.has_samples,
-    )
 
 
 def _redrive(

@@ -1,6 +1,6 @@
 """The options of the ``sqs`` format. A fault names every option that is wrong."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,8 @@ class SendOptions:
         return QueueAddress.from_url(self.queue_url).is_fifo
 
 
-_Reader = Callable[[str], Any]
+_Option = tuple[str, str, Callable[[str], object]]
+"""An option's name, the field that it sets, and what reads its text; that raises ValueError."""
 
 
 def peek_options(options: Mapping[str, str]) -> PeekOptions:
@@ -55,18 +56,16 @@ def peek_options(options: Mapping[str, str]) -> PeekOptions:
     Raises:
         InputError: some are wrong, missing or unknown; the message lists all of them.
     """
-    readers = {
-        "queueurl": ("queueUrl", "queue_url", _queue_url),
-        "limit": ("limit", "limit", _whole(1, 1_000_000)),
-        "waitseconds": ("waitSeconds", "wait_seconds", _whole(0, 20)),
-        "visibilitytimeoutseconds": (
-            "visibilityTimeoutSeconds",
-            "visibility_timeout_seconds",
-            _whole(1, 43_200),
-        ),
-        "giveback": ("giveBack", "gives_back", _boolean),
-    }
-    return PeekOptions(**_read(options, readers))
+    visibility = ("visibilityTimeoutSeconds", "visibility_timeout_seconds", _whole(1, 43_200))
+    values = _read(
+        options,
+        ("queueUrl", "queue_url", _queue_url),
+        ("limit", "limit", _whole(1, 1_000_000)),
+        ("waitSeconds", "wait_seconds", _whole(0, 20)),
+        visibility,
+        ("giveBack", "gives_back", _boolean),
+    )
+    return PeekOptions(**values)
 
 
 def send_options(options: Mapping[str, str]) -> SendOptions:
@@ -75,44 +74,31 @@ def send_options(options: Mapping[str, str]) -> SendOptions:
     Raises:
         InputError: some are wrong, missing or unknown; the message lists all of them.
     """
-    readers = {
-        "queueurl": ("queueUrl", "queue_url", _queue_url),
-        "attempts": ("attempts", "attempts", _whole(1, 10)),
-    }
-    return SendOptions(**_read(options, readers))
+    attempts = ("attempts", "attempts", _whole(1, 10))
+    return SendOptions(**_read(options, ("queueUrl", "queue_url", _queue_url), attempts))
 
 
-def _read(
-    options: Mapping[str, str], readers: Mapping[str, tuple[str, str, _Reader]]
-) -> dict[str, Any]:
+def _read(options: Mapping[str, str], *known: _Option) -> dict[str, Any]:
+    # Names of options are case-insensitive in Spark.
+    by_name = {name.lower(): (name, field, read) for name, field, read in known}
     values: dict[str, Any] = {}
-    faults = list(_faults(options, readers, values))
-    if faults:
-        raise InputError(
-            "format sqs: the options have faults:\n" + "\n".join(f"  {one}" for one in faults)
-        )
-    return values
-
-
-def _faults(
-    options: Mapping[str, str],
-    readers: Mapping[str, tuple[str, str, _Reader]],
-    values: dict[str, Any],
-) -> Iterator[str]:
-    known = ", ".join(written_name for written_name, _, _ in readers.values())
-    for name, text in options.items():
-        # Names of options are case-insensitive in Spark.
-        reader = readers.get(name.lower())
-        if reader is None:
-            yield f"{name}: is not known; known are {known}"
+    faults: list[str] = []
+    for given, text in options.items():
+        if given.lower() not in by_name:
+            names = ", ".join(name for name, _, _ in known)
+            faults.append(f"{given}: is not known; known are {names}")
             continue
-        written_name, field, read = reader
+        name, field, read = by_name[given.lower()]
         try:
             values[field] = read(str(text))
         except ValueError as error:
-            yield f"{written_name}: {text!r}: {error}"
-    if not any(name.lower() == "queueurl" for name in options):
-        yield "queueUrl: is missing; give the queue's URL"
+            faults.append(f"{name}: {text!r}: {error}")
+    if not any(given.lower() == "queueurl" for given in options):
+        faults.append("queueUrl: is missing; give the queue's URL")
+    if faults:
+        lines = "\n".join(f"  {one}" for one in faults)
+        raise InputError(f"format sqs: the options have faults:\n{lines}")
+    return values
 
 
 def _queue_url(text: str) -> str:
@@ -120,7 +106,7 @@ def _queue_url(text: str) -> str:
     return text
 
 
-def _whole(least: int, most: int) -> _Reader:
+def _whole(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdecimal()) or not least <= int(text) <= most:
             raise ValueError(f"must be a whole number from {least} to {most:,}")

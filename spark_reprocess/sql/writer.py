@@ -89,7 +89,8 @@ def require_columns(schema: StructType, *, is_fifo: bool) -> None:
         f"{name}: is {types[name].simpleString()}; must be "
         + " or ".join(one.simpleString() for one in wanted)
         for name, wanted in _COLUMNS.items()
-        if name in types and not any(_is_like(types[name], one) for one in wanted)
+        # Whether values may be null does not matter.
+        if name in types and types[name].simpleString() not in {w.simpleString() for w in wanted}
     ]
     if faults:
         lines = "\n".join(f"  {one}" for one in faults)
@@ -142,13 +143,8 @@ def _delay_seconds(value: int | None, *, is_fifo: bool) -> int | None:
     return value
 
 
-def _is_like(found: DataType, wanted: DataType) -> bool:
-    """Whether the types are the same, nullability aside."""
-    return found.simpleString() == wanted.simpleString()
-
-
-@dataclass(slots=True)
-class SendCounts:
+@dataclass
+class SendCounts(WriterCommitMessage):
     """Result of one task.
 
     Attributes:
@@ -161,11 +157,6 @@ class SendCounts:
     sent: int = 0
     in_doubt: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def failed(self) -> int:
-        """Rows that were not confirmed."""
-        return self.faults.total()
 
 
 @dataclass(slots=True)
@@ -260,15 +251,6 @@ class SinkError(JobError):
     """Some rows were not sent; the others were."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskCounts(WriterCommitMessage):
-    """Result of one task; see ``SendCounts``."""
-
-    sent: int
-    in_doubt: int
-    faults: dict[str, int]
-
-
 class SqsWriter(DataSourceArrowWriter):
     """Sends each row as one message, at least once.
 
@@ -321,8 +303,7 @@ class SqsWriter(DataSourceArrowWriter):
                 is_fifo=self._options.is_fifo,
                 retry=Retry(self._options.attempts, BACKOFF),
             )
-            counts = sender.send_all(row for batch in iterator for row in batch.to_pylist())
-        return _TaskCounts(counts.sent, counts.in_doubt, dict(counts.faults))
+            return sender.send_all(row for batch in iterator for row in batch.to_pylist())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Check that every row was sent.
@@ -330,14 +311,14 @@ class SqsWriter(DataSourceArrowWriter):
         Raises:
             SinkError: some were not.
         """
-        tasks = [one for one in messages if isinstance(one, _TaskCounts)]
-        faults = sum((Counter(one.faults) for one in tasks), Counter[str]())
+        tasks = [one for one in messages if isinstance(one, SendCounts)]
+        faults = sum((one.faults for one in tasks), Counter[str]())
         if faults:
             sent = sum(one.sent for one in tasks)
             raise SinkError(_sentence(self._options.queue_url, sent, faults, tasks))
 
 
-def _sentence(url: str, sent: int, faults: Counter[str], tasks: Sequence[_TaskCounts]) -> str:
+def _sentence(url: str, sent: int, faults: Counter[str], tasks: Sequence[SendCounts]) -> str:
     in_doubt = sum(one.in_doubt for one in tasks)
     lines = [f"  {count:,} rows: {fault}" for fault, count in faults.most_common(_NAMED_FAULTS)]
     doubt = f" ({in_doubt:,} of them may have arrived: no answer came)" if in_doubt else ""

@@ -6,9 +6,8 @@ from pathlib import Path
 from dlq_replay.message import Message
 from spark_reprocess.analysis.signature import signature_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_set import digest
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.archive.message_store import digest
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.integration.spark_world import DRAIN_ID
 
 PLAN_ID = "p-1"

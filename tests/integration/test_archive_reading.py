@@ -5,10 +5,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive import reading
+from spark_reprocess.archive import message_store
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_set import MessageSet, digest, message_set
-from spark_reprocess.archive.reading import FILE, archive_rows, rows_and_columns
+from spark_reprocess.archive.message_store import (
+    FILE,
+    MessageSet,
+    archive_rows,
+    digest,
+    message_set,
+    read_rows,
+)
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:
@@ -41,14 +47,14 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     *,
     by_spark: bool,
 ) -> None:
-    monkeypatch.setattr(reading, "_spark_reads", lambda *_: by_spark)
-    rows, ids = rows_and_columns(spark, archive, DRAINS, ["message_id"])
+    monkeypatch.setattr(message_store, "_spark_reads", lambda *_: by_spark)
+    rows, ids = read_rows(spark, archive, DRAINS, ["message_id"])
     archive_of(tmp_path, [parked(90)], DRAINS[0])
 
     assert sorted(row[0] for row in ids.collect()) == sorted(
         row["message_id"] for row in rows.collect()
     )
-    again, _ = rows_and_columns(spark, archive, DRAINS, ["message_id"])
+    again, _ = read_rows(spark, archive, DRAINS, ["message_id"])
     assert again.count() == rows.count() + 1
     assert {row[0] for row in rows.select(FILE).collect()} < set(archive.list("messages"))
 
@@ -61,7 +67,7 @@ def test_both_readers_give_the_same_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_spark = archive_rows(spark, archive, DRAINS[:2], columns)
-    monkeypatch.setattr(reading, "_spark_reads", lambda *_: False)
+    monkeypatch.setattr(message_store, "_spark_reads", lambda *_: False)
     by_us = archive_rows(spark, archive, DRAINS[:2], columns)
 
     assert by_us.schema == by_spark.schema

@@ -17,9 +17,6 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Ledger,
-)
 from spark_reprocess.archive.message_store import read_archive, write_messages
 from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.canary.verdict import Verdict
@@ -31,6 +28,7 @@ from tests.builders import context, counter, filler, message
 from tests.integration.canary_world import CanaryWorld, canary_world, client_at, repeated
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, planned, receive_all
+from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +117,7 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     assert [again.count(word) for word in ("sent", "sent_before")] == [8, 12]
     wait_until(lambda: len(world.handled) == 18)
     assert len(archive.list(f"ledger/plan_id={summary.plan_id}/canary")) == 2
-    claims = [one.claim for one in Ledger(archive, summary.plan_id).all_attempts()]
+    claims = [one.claim for one in attempts_of(archive, summary.plan_id)]
     assert {claim.is_canary for claim in claims} == {True, False}
 
 

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.archive.ledger import (
-    Ledger,
-)
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from tests.builders import context, filler, message, text
@@ -24,6 +21,7 @@ from tests.integration.spark_world import (
     planned,
     receive_all,
 )
+from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +78,7 @@ def test_ledger_names_the_edit_of_each_claim(
 
     summary = executed(spark, archive, plan, make_queue("main").url)
 
-    (attempt,) = Ledger(archive, summary.plan_id).all_attempts()
+    (attempt,) = attempts_of(archive, summary.plan_id)
     ((group_id, digest),) = attempt.claim.edits.items()
     (record,) = archive.list(f"ledger/plan_id={summary.plan_id}/edits")
     assert record.endswith(f"/{group_id}.{digest}.json")

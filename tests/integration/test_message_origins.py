@@ -18,7 +18,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.dispositions import (
+from spark_reprocess.redrive.queues import (
     PARKED_QUEUE,
     Queues,
     parked_queue,

@@ -7,7 +7,7 @@ import pytest
 
 from dlq_replay.message import Message
 from spark_reprocess.archive.compaction import ledger_files
-from spark_reprocess.archive.message_store import read_archive
+from spark_reprocess.archive.message_store import read_archive_set
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_reprocess.archive.files import Archive
+    from spark_reprocess.archive.message_store import MessageSet
 
 
 def restored(
@@ -103,12 +104,12 @@ def test_messages_that_are_drained_meanwhile_make_it_wait(
     queue = make_queue("parked")
     archive = archive_of(tmp_path, [parked(0)], drained_from=queue.url)
 
-    def drain_and_read(*arguments: Any) -> "DataFrame":
+    def drain_and_read(*arguments: Any) -> "tuple[DataFrame, MessageSet]":
         archive_of(tmp_path, [parked(2)], drained_from=queue.url)
-        return read_archive(*arguments)
+        return read_archive_set(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(restore_module, "read_archive", drain_and_read)
+        patch.setattr(restore_module, "read_archive_set", drain_and_read)
         with pytest.raises(BusyError, match="messages were drained into it at this moment"):
             restored(spark, archive, queue.url)
 

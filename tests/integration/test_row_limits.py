@@ -8,9 +8,10 @@ import pytest
 
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.redrive.dispositions import (
+    keep_groups_whole,
+    limited,
     number_chunks,
 )
-from spark_reprocess.redrive.row_limits import keep_groups_whole, limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

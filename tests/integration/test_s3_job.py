@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.reading import drain_folder
+from spark_reprocess.archive.message_store import drain_folder
 from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, bodies, entry_of, parked, receive_all

@@ -27,8 +27,7 @@ from spark_reprocess.archive.job_runs import is_stop_requested
 from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import command_of
 from spark_reprocess.plan.decision import decide
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed

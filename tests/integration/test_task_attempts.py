@@ -25,19 +25,17 @@ from local_sqs.server import ServedWorld, serve_in_thread
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    Ledger,
-)
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
-from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.edits import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
 from tests.integration.spark_world import receive_all
+from tests.ledgers import attempts_of
 
 SEND = "SendMessageBatch"
 CHUNKS = 6
@@ -100,7 +98,7 @@ class Stage:
     def in_doubt(self) -> set[str]:
         """Bodies of messages that the ledger cannot vouch for."""
         found: set[str] = set()
-        for attempt in Ledger(self.archive, self.context.plan_id).all_attempts():
+        for attempt in attempts_of(self.archive, self.context.plan_id):
             sure = {
                 r.message_id for r in attempt.results or () if r.outcome is not Disposition.IN_DOUBT
             }

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.canary.observation_window import MOST_RESTARTS, ObservationWindow, Redelivery
-from spark_reprocess.canary.options import NONE, CanaryOptions, Share
+from spark_reprocess.canary.options import NONE, CanaryOptions, Redelivery, Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.watch import Watch
+from spark_reprocess.canary.watch import MOST_RESTARTS, ObservationWindow, Watch
 from spark_reprocess.clients import QueueCounts
 
 LAG_SECONDS = 60
@@ -141,7 +140,7 @@ class World:
         ).run()
         # Each time it waits for the backlog to be gone, then for failures; there is an end.
         assert self.now < stale_seconds + (MOST_RESTARTS + 2) * 2 * (wait_seconds + 60)
-        (judged,) = judge({"g": 1}, seen.returned, NONE, seen.unknown)
+        (judged,) = judge({"g": 1}, seen.failures, NONE, seen.unknown)
         return judged.verdict
 
 

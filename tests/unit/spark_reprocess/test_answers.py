@@ -11,7 +11,7 @@ from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
-from spark_reprocess.redrive.redrive_values import GroupOutcome, Problem, RedriveSummary
+from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 
 Capture = pytest.CaptureFixture[str]
 
@@ -64,7 +64,7 @@ ANALYZED = Findings(
 
 
 def redriven(
-    counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Problem
+    counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Tally
 ) -> RedriveSummary:
     group = GroupOutcome("g-1", "TimeoutError", action, counts)
     return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
@@ -237,7 +237,8 @@ def test_discards_are_shown_where_there_are_any(capsys: Capture) -> None:
     ],
 )
 def test_every_problem_has_a_sentence_and_ids(word: str, sentence: str, capsys: Capture) -> None:
-    problem = Problem(word, "TooLong" if word == "failed" else "", 7, ("m-1", "m-2"))
+    detail = "TooLong" if word == "failed" else ""
+    problem = Tally("", word, 7, detail, ("m-1", "m-2"))
 
     print_redrive(redriven({word: 7}, "r-1", "redrive", problem))
 

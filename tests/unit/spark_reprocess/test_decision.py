@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.decision import decide
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 
 HEX = "0" * 64

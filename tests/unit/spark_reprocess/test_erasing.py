@@ -1,6 +1,7 @@
 """What erasing does to files, plans and records, without Spark."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,75 +24,51 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_set import digest
-from spark_reprocess.archive.message_store import drain_ids, write_messages, write_without
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.lookup import find_rows
+from spark_reprocess.archive.message_store import (
+    digest,
+    drain_ids,
+    holds_any,
+    read_files,
+    write_messages,
+    write_without,
+)
 from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.plan.plan_text import plan_text
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.builders import NOW, filler, message, queue_url
 
 DRAIN = "20261121T031502Z-ab12cd"
 
 
-@dataclass
-class Dying:
+@dataclass(frozen=True)
+class Dying(LocalArchive):
     """An archive whose process dies before or after its *n*-th change."""
 
-    archive: Archive
     dies_at: int
     is_before: bool
-    changes: int = field(default=0)
-
-    @property
-    def root(self) -> str:
-        return self.archive.root
-
-    def read(self, path: str) -> bytes | None:
-        return self.archive.read(path)
-
-    def outdated(self, folder: str) -> list[str]:
-        return self.archive.outdated(folder)
-
-    def list(self, folder: str) -> list[str]:
-        return self.archive.list(folder)
-
-    def sweep(self, folder: str) -> None:
-        self.archive.sweep(folder)
-
-    def outdated_contents(self, path: str) -> Iterator[bytes]:
-        return self.archive.outdated_contents(path)
-
-    def remove_outdated(self, path: str) -> None:
-        self.archive.remove_outdated(path)
-
-    def discard(self, path: str) -> None:
-        self.archive.discard(path)
-
-    def check_writable(self) -> None:
-        self.archive.check_writable()
-
-    def create(self, path: str, content: bytes) -> bool:
-        return self.archive.create(path, content)
+    changes: list[str] = field(default_factory=list)
 
     def write(self, path: str, content: bytes) -> None:
-        with self:
-            self.archive.write(path, content)
+        with self._change(path):
+            super().write(path, content)
 
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
         raise NotImplementedError
 
     def remove(self, path: str) -> None:
-        with self:
-            self.archive.remove(path)
+        with self._change(path):
+            super().remove(path)
 
-    def __enter__(self) -> None:
-        self.changes += 1
-        if self.changes == self.dies_at and self.is_before:
+    @contextmanager
+    def _change(self, path: str) -> Iterator[None]:
+        self.changes.append(path)
+        is_last = len(self.changes) == self.dies_at
+        if is_last and self.is_before:
             raise KilledError
-
-    def __exit__(self, *_: object) -> None:
-        if self.changes == self.dies_at and not self.is_before:
+        yield
+        if is_last:
             raise KilledError
 
 
@@ -108,12 +85,12 @@ def rows_in(archive: Archive) -> list[str]:
     return found
 
 
-def fill(archive: Archive, ids: list[str], task: int = 0) -> None:
+def fill(archive: Archive, ids: list[str], task: int = 0) -> str:
     drained_at = datetime.fromtimestamp(NOW, UTC)
     rows = [
         to_row(message(one, f"body of {one}", filler(2)), queue_url("p"), drained_at) for one in ids
     ]
-    write_messages(archive, DRAIN, task, rows)
+    return write_messages(archive, DRAIN, task, rows)
 
 
 def erase_all(archive: Archive, ids: set[str]) -> None:
@@ -135,7 +112,7 @@ def test_killed_anywhere_a_repeat_ends_it_and_nothing_else_is_lost(
         archive = open_archive(folder)
         for task, ids in enumerate(files):
             fill(archive, sorted(ids), task)
-        dying = Dying(archive, dies_at, is_before)
+        dying = Dying(archive.root, dies_at, is_before)
         try:
             erase_all(dying, gone)
         except KilledError:
@@ -157,13 +134,30 @@ def test_file_without_such_a_message_stays_as_it_is(tmp_path: Path) -> None:
     assert archive.list("messages") == before
 
 
-def test_broken_file_is_an_error_and_stays(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
-    archive.write(path, b"no parquet")
+def half_overwritten(archive: Archive) -> bytes:
+    """Return a file of messages of which the footer is well and a page cannot be decompressed."""
+    content = archive.read(fill(archive, [f"m-{number}" for number in range(100)])) or b""
+    return content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :]
 
-    with pytest.raises(ArchiveError, match="cannot be read as Parquet"):
-        write_without(archive, path, {"a"})
+
+@pytest.mark.parametrize("is_parquet", [True, False])
+def test_broken_file_is_an_error_with_its_name_and_stays(
+    tmp_path: Path, *, is_parquet: bool
+) -> None:
+    archive = open_archive(str(tmp_path / "archive"))
+    content = half_overwritten(open_archive(str(tmp_path))) if is_parquet else b"no parquet"
+    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
+    archive.write(path, content)
+    files = pa.RecordBatch.from_pylist([{"path": path, "drain_id": DRAIN}])
+
+    for read in (
+        lambda: write_without(archive, path, {"a"}),
+        lambda: find_rows(archive, {"a"}),
+        lambda: list(read_files(archive, ["message_id"], [files])),
+    ):
+        with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):
+            read()
+    assert holds_any(content, {"a"})
     assert archive.list("messages") == [path]
 
 
@@ -311,7 +305,7 @@ def test_report_is_stripped_wherever_it_was_killed(dies_at: int, is_before: bool
         archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
         try:
             for report in reports_of(archive):
-                strip_report(Dying(archive, dies_at, is_before), report, ["g-1"])
+                strip_report(Dying(archive.root, dies_at, is_before), report, ["g-1"])
         except KilledError:
             pass
 

@@ -20,6 +20,7 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
 from tests.fake_limits import FakeSignals
+from tests.ledgers import attempts_of
 
 CONTEXT = RunContext(
     run_id="run-1",
@@ -70,7 +71,7 @@ class Bench:
         assert Ledger(self.archive, "p-1").claim("g-1", 1, 1, claim)
 
     def states(self, in_seconds: float = 0) -> dict[str, Disposition]:
-        attempts = Ledger(self.archive, "p-1").all_attempts()
+        attempts = attempts_of(self.archive, "p-1")
         return states_of(attempts, time.time() + in_seconds, CONTEXT.claim_ttl_seconds)
 
 
@@ -324,3 +325,8 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
     sender.settle("g-1", 1, [item("m-1")])
 
     assert asked == [pytest.approx(0.7 * CONTEXT.claim_ttl_seconds, abs=30)]
+
+
+def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -> None:
+    assert CONTEXT.lock_holder.claims == FIFO.lock_holder.claims
+    assert CONTEXT.lock_holder.claims != replace(CONTEXT, cut_from="other").lock_holder.claims

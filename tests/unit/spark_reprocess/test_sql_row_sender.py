@@ -61,7 +61,7 @@ def test_every_row_is_sent(bench: Bench) -> None:
 
     counts = bench.sender(queue).send_all(rows(*bodies))
 
-    assert (counts.sent, counts.failed, counts.in_doubt) == (250, 0, 0)
+    assert (counts.sent, counts.faults.total(), counts.in_doubt) == (250, 0, 0)
     assert sorted(queue.arrived) == sorted(bodies)
     assert bench.pauses == []
 
@@ -71,7 +71,7 @@ def test_what_is_refused_is_sent_again_after_longer_and_longer_pauses(bench: Ben
 
     counts = bench.sender(queue).send_all(rows("a", "b"))
 
-    assert (counts.sent, counts.failed) == (2, 0)
+    assert (counts.sent, counts.faults.total()) == (2, 0)
     assert queue.arrived.count("b") == 1
     assert bench.pauses == pytest.approx([0.4, 0.8])
 
@@ -99,7 +99,7 @@ def test_answers_that_stay_lost_are_in_doubt(bench: Bench) -> None:
 
     counts = bench.sender(queue).send_all(rows("a"))
 
-    assert (counts.sent, counts.failed, counts.in_doubt) == (0, 1, 1)
+    assert (counts.sent, counts.faults.total(), counts.in_doubt) == (0, 1, 1)
 
 
 def test_a_bad_row_stops_nobody(bench: Bench) -> None:
@@ -136,4 +136,4 @@ def test_a_bad_row_stops_its_fifo_group_too(bench: Bench) -> None:
     counts = bench.sender(queue, is_fifo=True).send_all(rows("a1", "", "a3", group="a"))
 
     assert queue.arrived == ["a1"]
-    assert counts.failed == 2
+    assert counts.faults.total() == 2

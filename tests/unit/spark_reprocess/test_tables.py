@@ -10,11 +10,11 @@ import pytest
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.tables import (
     Part,
-    PartReader,
-    PartWriter,
     commit,
     parts_of,
+    read_parts,
     table_digest,
+    write_parts,
 )
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -37,22 +37,21 @@ def batches(*ids: str) -> list[pa.RecordBatch]:
 
 
 def write_part(archive: Archive, *ids: str, part_bytes: int = 1_000_000) -> list[Part]:
-    written = PartWriter(archive, FOLDER, part_bytes).write(batches(*ids))
+    written = write_parts(archive, FOLDER, batches(*ids), part_bytes)
     return [Part(**row) for batch in written for row in batch.to_pylist()]
 
 
-def read_parts(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
+def rows_of(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
     listed = [{"name": one.name, "sha256": one.sha256} for one in parts_of(archive, FOLDER)]
-    reader = PartReader(archive, FOLDER, schema)
-    found = reader.read([pa.RecordBatch.from_pylist(listed)])
+    found = read_parts(archive, FOLDER, schema, [pa.RecordBatch.from_pylist(listed)])
     return [row for batch in found for row in batch.to_pylist()]
 
 
 def test_reader_returns_what_tasks_wrote(archive: Archive) -> None:
     commit(archive, FOLDER, [*write_part(archive, "a", "b"), *write_part(archive, "c")])
 
-    assert sorted(str(row["message_id"]) for row in read_parts(archive)) == ["a", "b", "c"]
-    assert {row["position"] for row in read_parts(archive)} == {7}
+    assert sorted(str(row["message_id"]) for row in rows_of(archive)) == ["a", "b", "c"]
+    assert {row["position"] for row in rows_of(archive)} == {7}
 
 
 def test_a_task_without_rows_writes_no_file(archive: Archive) -> None:
@@ -70,7 +69,7 @@ def test_files_of_a_repeated_attempt_are_ignored(archive: Archive) -> None:
     write_part(archive, "a")
     commit(archive, FOLDER, write_part(archive, "a"))
 
-    assert [row["message_id"] for row in read_parts(archive)] == ["a"]
+    assert [row["message_id"] for row in rows_of(archive)] == ["a"]
 
 
 def test_there_is_no_table_before_its_manifest(archive: Archive) -> None:
@@ -86,7 +85,7 @@ def test_first_of_two_writers_wins_and_the_other_leaves_no_files(archive: Archiv
     second = commit(archive, FOLDER, write_part(archive, "b"))
 
     assert first == second == table_digest(archive, FOLDER)
-    assert [row["message_id"] for row in read_parts(archive)] == ["a"]
+    assert [row["message_id"] for row in rows_of(archive)] == ["a"]
     assert len(archive.list(FOLDER)) == 2
 
 
@@ -102,7 +101,7 @@ def test_missing_columns_are_null_and_unknown_ones_are_left_out(archive: Archive
     commit(archive, FOLDER, write_part(archive, "a"))
     later = pa.schema([pa.field("new", pa.timestamp("us", "UTC")), SCHEMA.field("message_id")])
 
-    assert read_parts(archive, later) == [{"new": None, "message_id": "a"}]
+    assert rows_of(archive, later) == [{"new": None, "message_id": "a"}]
 
 
 def test_a_missing_file_is_named(archive: Archive) -> None:
@@ -111,7 +110,7 @@ def test_a_missing_file_is_named(archive: Archive) -> None:
     archive.remove(f"{FOLDER}/{part.name}")
 
     with pytest.raises(ArchiveError, match=f"{part.name} is missing; restore it"):
-        read_parts(archive)
+        rows_of(archive)
 
 
 def test_a_changed_file_is_named(archive: Archive) -> None:
@@ -122,7 +121,7 @@ def test_a_changed_file_is_named(archive: Archive) -> None:
     archive.write(f"{FOLDER}/{first[0].name}", other)
 
     with pytest.raises(ArchiveError, match=f"{first[0].name} was changed after it was written"):
-        read_parts(archive)
+        rows_of(archive)
 
 
 def test_a_manifest_that_is_no_manifest_is_named(archive: Archive) -> None:

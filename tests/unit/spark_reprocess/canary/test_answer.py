@@ -4,14 +4,12 @@ import pytest
 
 from spark_reprocess.canary.options import NONE
 from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport, judge, with_failures
+from spark_reprocess.canary.verdict import CanaryReport, judge
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.canary import print_sample, print_verdict, stopped_sentence
 
 FAILURES = {"g-2": {"first-4": "KeyError", "first-6": ""}}
-REPORT = CanaryReport(
-    with_failures(judge({"g-1": 3, "g-2": 3}, {"g-2": 2}, NONE), FAILURES), 9.4, archived=7
-)
+REPORT = CanaryReport(judge({"g-1": 3, "g-2": 3}, FAILURES, NONE), 9.4, archived=7)
 
 
 def test_answer_names_what_came_back_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +47,7 @@ def test_dry_run_says_how_long_the_verdict_takes(capsys: pytest.CaptureFixture[s
 def test_many_are_not_all_named(capsys: pytest.CaptureFixture[str]) -> None:
     many = {"g": {f"first-{n}": "" for n in range(9)}}
 
-    print_verdict(CanaryReport(with_failures(judge({"g": 9}, {"g": 9}, NONE), many), 1.0))
+    print_verdict(CanaryReport(judge({"g": 9}, many, NONE), 1.0))
 
     said = capsys.readouterr().out
     assert said.count("  first-") == 5

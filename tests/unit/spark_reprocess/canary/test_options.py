@@ -1,7 +1,6 @@
 import pytest
 
-from spark_reprocess.canary.observation_window import Redelivery
-from spark_reprocess.canary.options import CanaryOptions, Share
+from spark_reprocess.canary.options import CanaryOptions, Redelivery, Share
 from spark_reprocess.canary.probe import queue_url_beside
 from spark_reprocess.canary.sample import CanarySample, recommended
 from spark_reprocess.errors import InputError

@@ -6,6 +6,10 @@ from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.verdict import CanaryReport, Verdict, judge
 
 
+def came_back(counts: dict[str, int]) -> dict[str, dict[str, str]]:
+    return {one: {f"{one}-{n}": "" for n in range(count)} for one, count in counts.items()}
+
+
 @pytest.mark.parametrize(
     ("sent", "returned", "max_return", "unknown", "verdict"),
     [
@@ -26,7 +30,7 @@ from spark_reprocess.canary.verdict import CanaryReport, Verdict, judge
 def test_verdict_on_a_group(
     sent: int, returned: int, max_return: str, unknown: str, verdict: Verdict
 ) -> None:
-    (one,) = judge({"g": sent}, {"g": returned}, Share.of(max_return), unknown)
+    (one,) = judge({"g": sent}, came_back({"g": returned}), Share.of(max_return), unknown)
 
     assert one.verdict == verdict
     assert bool(one.why) == (verdict is Verdict.UNKNOWN)
@@ -49,10 +53,11 @@ counts = st.dictionaries(st.sampled_from("abcde"), st.integers(0, 20))
 def test_groups_are_judged_each_by_itself(
     sent: dict[str, int], returned: dict[str, int], most: int, unknown: str
 ) -> None:
-    together = judge(sent, returned, Share.of(str(most)), unknown)
+    together = judge(sent, came_back(returned), Share.of(str(most)), unknown)
 
     assert together == tuple(
-        judge({one: sent[one]}, returned, Share.of(str(most)), unknown)[0] for one in sent
+        judge({one: sent[one]}, came_back(returned), Share.of(str(most)), unknown)[0]
+        for one in sent
     )
 
 
@@ -60,7 +65,7 @@ def test_groups_are_judged_each_by_itself(
 def test_nothing_passes_while_anything_is_unknown(
     sent: dict[str, int], returned: dict[str, int], most: int
 ) -> None:
-    groups = judge(sent, returned, Share.of(str(most)), "backlog")
+    groups = judge(sent, came_back(returned), Share.of(str(most)), "backlog")
 
     assert CanaryReport(groups, 1.0).stopped_groups == tuple(sent)
 
@@ -70,7 +75,7 @@ def test_more_patience_with_failures_never_stops_more(
     sent: dict[str, int], returned: dict[str, int], most: int
 ) -> None:
     strict, mild = (
-        set(CanaryReport(judge(sent, returned, Share.of(str(n))), 1.0).stopped_groups)
+        set(CanaryReport(judge(sent, came_back(returned), Share.of(str(n))), 1.0).stopped_groups)
         for n in (most, most + 1)
     )
 

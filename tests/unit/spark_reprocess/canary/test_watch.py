@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_reprocess.canary.observation_window import ObservationWindow
 from spark_reprocess.canary.options import NONE, Share
 from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.watch import Observation, Watch
+from spark_reprocess.canary.watch import Observation, ObservationWindow, Watch
 from spark_reprocess.clients import QueueCounts
 
 CANARIES = {"f-1": "g", "f-2": "g", "f-3": "h"}
@@ -68,7 +67,7 @@ class World:
 
 
 def verdicts(seen: Observation, max_return: Share = NONE) -> dict[str, Verdict]:
-    groups = judge(SENT, seen.returned, max_return, seen.unknown)
+    groups = judge(SENT, seen.failures, max_return, seen.unknown)
     return {one.group_id: one.verdict for one in groups}
 
 
@@ -86,7 +85,7 @@ def test_one_group_fails_and_the_other_passes() -> None:
 
     seen = world.watch().run()
 
-    assert seen.returned == {"g": 1, "h": 0}
+    assert {one: len(ids) for one, ids in seen.failures.items()} == {"g": 1, "h": 0}
     assert seen.failures == {"g": {"f-1": "TimeoutError"}, "h": {}}
     assert verdicts(seen) == {"g": Verdict.FAILED, "h": Verdict.PASSED}
     assert world.now >= 150
@@ -208,7 +207,7 @@ def test_fetch_that_fails_once_is_made_good() -> None:
 def test_other_parked_messages_are_fetched_and_not_counted() -> None:
     world = World(others=500)
 
-    assert world.watch().run().returned == {"g": 0, "h": 0}
+    assert world.watch().run().failures == {"g": {}, "h": {}}
     assert world.fetches >= 1
 
 

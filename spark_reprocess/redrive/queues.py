@@ -1,0 +1,212 @@
+"""The queues of a redrive: where messages come from, and where they go."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.errors import QueueError
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.canary.options import Redelivery
+from spark_reprocess.canary.probe import queue_url_beside
+from spark_reprocess.clients import ClientFactory, dead_letter_sources, require_queue_url
+
+if TYPE_CHECKING:
+    from spark_reprocess.redrive.redrive_values import RedriveOptions
+
+SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
+"""What tells which queue a message came from first."""
+
+PARKED_QUEUE = "parked_queue"
+"""A column: account and name of the parked queue that a message was drained from."""
+
+_REASON_FOREIGN = "foreign_source"
+
+Attributes = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Which queues a run is about, and what that says of each message. Pure columns.
+
+    Attributes:
+        destination: URL of the queue that messages go to.
+        parked: URL of the parked queue whose messages the run acts on; None where the archive has
+            messages of one parked queue alone.
+        is_named: whether the operator named the destination for every message that is not known to
+            be foreign. Otherwise it stands for the source of messages that do not name theirs.
+        sources: by name, the URLs of the queues whose messages go back there; *destination* is
+            always one of them.
+        dead_letter_queue: name of the destination's dead-letter queue; None for none.
+        room_bytes: the smallest message size limit of the queues that a copy passes before it is
+            parked again.
+        is_shared: whether other queues than the destination use its dead-letter queue, or might.
+        includes_foreign: whether messages of other and of unknown sources go, too.
+    """
+
+    destination: str
+    parked: str | None = None
+    is_named: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict)
+    dead_letter_queue: str | None = None
+    room_bytes: int = MAX_MESSAGE_BYTES
+    is_shared: bool = False
+    includes_foreign: bool = False
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
+
+    @property
+    def is_of_parked(self) -> Column:
+        """Whether a message was drained from the run's own parked queue."""
+        if self.parked is None:
+            return F.lit(True)  # noqa: FBT003 - a value
+        address = QueueAddress.from_url(self.parked)
+        is_it = F.col(PARKED_QUEUE) == f"{address.account_id}/{address.name}"
+        return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
+
+    def hindrance(self) -> tuple[Column, Column]:
+        """Return the disposition of a message that must not be sent, else null; and why.
+
+        What a message's own context says comes first. Without it, what SQS noted when it moved
+        the message counts. A message without either was parked unchanged, or by SQS: it is the
+        destination's only where no other queue uses that dead-letter queue.
+        """
+        source = self._source()
+        was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
+        is_foreign = F.coalesce(~source.isin(*self._known), was_foreign)
+        if self.is_named:
+            is_foreign &= was_foreign
+        may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
+        disposition = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
+        if not self.includes_foreign:
+            disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
+                may_be_foreign, Disposition.UNKNOWN_SOURCE
+            )
+        unknown = F.lit("not recorded")
+        detail = F.when(
+            disposition == Disposition.OTHER_PARKED_QUEUE, F.coalesce(PARKED_QUEUE, unknown)
+        )
+        return disposition, detail.when(
+            disposition == Disposition.FOREIGN, F.coalesce(source, unknown)
+        )
+
+    def destination_of(self) -> Column:
+        """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
+        if self.is_named:
+            return F.lit(self.destination)
+        pairs = [F.lit(part) for pair in self._known.items() for part in pair]
+        return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
+
+    @property
+    def _known(self) -> Mapping[str, str]:
+        if self.is_named:
+            return {QueueAddress.from_url(self.destination).name: self.destination}
+        return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
+
+    def _source(self) -> Column:
+        """Name of the queue that a message came from first; null where nothing records it."""
+        moved_from = F.substring_index("source_arn", ":", -1)
+        is_direct = ~_has_context() & (moved_from != F.lit(self.dead_letter_queue or ""))
+        return F.coalesce("source_queue", F.when(is_direct, moved_from))
+
+
+def _has_context() -> Column:
+    named = (F.col(one).isNotNull() for one in ("parked_reason", "first_seen_at", "plan_id"))
+    return reduce(or_, named)
+
+
+def parked_queue() -> Column:
+    """``PARKED_QUEUE`` of an archived message: the last two parts of its queue URL's path."""
+    return F.substring_index(F.rtrim("queue_url", F.lit("/")), "/", -2)
+
+
+def find_queues(
+    options: "RedriveOptions", attributes: Attributes, make_client: ClientFactory
+) -> tuple[Queues, dict[str, Attributes]]:
+    """Find the queues that the run's messages pass, and the source queues that it may send to.
+
+    Any producer can write a source queue's name into a message. So a queue counts as one only if
+    SQS says that its dead letters reach the same dead-letter queue or the run's parked queue, in
+    the account of the destination, and if the run may see it.
+
+    Args:
+        options: of the run.
+        attributes: of the destination that the operator gave.
+        make_client: for the questions.
+
+    Returns:
+        The queues, and the attributes of each possible destination by its URL; the one that the
+        operator gave is the first.
+
+    Raises:
+        InputError: ``--parked-queue-url`` is no queue URL.
+    """
+    main, parked = options.destination, options.parked_queue_url
+    if parked is not None:
+        require_queue_url("--parked-queue-url", parked)
+    dead_letter_arn = Redelivery.of(attributes).dead_letter_arn
+    dead_letters = queue_url_beside(main, dead_letter_arn)
+    sources, is_shared = _sources(main, dead_letters, parked, make_client)
+    destinations = {main: attributes}
+    if not options.to_queue_url:
+        destinations |= dict(_described(sources, make_client))
+    limits = [_max_message_bytes(one) for one in destinations.values()]
+    on_the_way = filter(None, (dead_letters, parked))
+    limits += [_max_message_bytes(one) for _, one in _described(on_the_way, make_client)]
+    queues = Queues(
+        destination=main,
+        parked=parked,
+        is_named=bool(options.to_queue_url),
+        sources={QueueAddress.from_url(url).name: url for url in destinations},
+        dead_letter_queue=QueueAddress.from_arn(dead_letter_arn).name if dead_letter_arn else None,
+        room_bytes=min(limits),
+        is_shared=is_shared,
+        includes_foreign=options.include_foreign,
+    )
+    return queues, destinations
+
+
+def _sources(
+    main: str, dead_letters: str | None, parked: str | None, make_client: ClientFactory
+) -> tuple[list[str], bool]:
+    """Return the other queues whose messages may be parked where *main*'s are; and if there may be.
+
+    There may be some although none is known, where SQS does not let us ask.
+    """
+    if dead_letters is None:
+        return [], False
+    home = QueueAddress.from_url(main)
+    own = {home, QueueAddress.from_url(dead_letters)}
+    feeding = {QueueAddress.from_url(dead_letters): dead_letters}
+    answers = [] if parked is None else [dead_letter_sources(parked, make_client)]
+    feeding |= (answers and answers[0]) or {}
+    answers += [dead_letter_sources(url, make_client) for url in feeding.values()]
+    found = {address: url for one in answers for address, url in (one or {}).items()}
+    urls = [
+        found[address]
+        for address in sorted(found.keys() - own - feeding.keys(), key=lambda one: one.name)
+        if address.account_id == home.account_id
+    ]
+    return urls, None in answers or not found.keys() <= own
+
+
+def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:
+    """Describe the queues that the run may see; the others are left out."""
+    for url in urls:
+        with suppress(QueueError):
+            yield url, SqsQueue(make_client(url), url).describe()
+
+
+def _max_message_bytes(attributes: Attributes) -> int:
+    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
