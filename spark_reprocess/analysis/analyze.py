@@ -37,13 +37,8 @@ from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import (
-    FILE,
-    drain_ids,
-    message_set,
-    new_id,
-    read_archive_set,
-)
+from spark_reprocess.archive.message_frames import FILE, message_set, read_archive_set
+from spark_reprocess.archive.message_store import drain_ids, new_id
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted

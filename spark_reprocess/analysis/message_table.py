@@ -15,12 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import (
-    FILE,
-    arrival_order,
-    read_archive_set,
-    require_drains,
-)
+from spark_reprocess.archive.message_frames import FILE, arrival_order, read_archive_set
+from spark_reprocess.archive.message_store import require_drains
 from spark_reprocess.archive.tables import read_table, table_digest, write_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.errors import MalformedMessageError
@@ -62,11 +61,6 @@ each earlier schema in ``tests/data``.
 
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
-
-SPARK_SCHEMA = ", ".join(
-    f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
-)
-"""The same columns as Spark's DDL. A read adds the partition column ``drain_id``."""
 
 _TEXTS = {
     "message_group_id": "MessageGroupId",

@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_json, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.figures import duration, minute
@@ -15,7 +14,8 @@ from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOption
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
-by plan. Names the oldest undecided message and those in doubt. Changes nothing."""
+by plan. Names the oldest undecided message and those in doubt. Changes nothing; needs no Spark: an
+archive on S3 is read whole, by this machine."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: StatusOptions) -> int:
-    found = status(start_spark(), options, progress=progress_here())
+    found = status(options, progress=progress_here())
     if options.as_json:
         print_json(asdict(found))
     else:

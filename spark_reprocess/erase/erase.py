@@ -27,10 +27,9 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.archive.lookup import sent_copies
+from spark_reprocess.archive.message_frames import archive_rows, column_texts
 from spark_reprocess.archive.message_store import (
     MESSAGES,
-    archive_rows,
-    column_texts,
     drain_ids,
     drain_of,
     holds_any,

@@ -3,21 +3,20 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
-from spark_reprocess.archive.ledger_states import claimed_messages, states_by_plan, strongest_states
-from spark_reprocess.archive.message_store import archive_rows, arrival_order, drain_ids
+from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.spark.conditions import explained
 
 EXAMPLES = 5
 """Message ids that are named for a state, at most."""
@@ -104,14 +103,21 @@ class ArchiveStatus:
         return self.counts.get(word, 0)
 
 
+COLUMNS = (
+    "message_id",
+    "drained_at",
+    "message_group_id",
+    "sequence_number",
+    "sent_at",
+    "queue_url",
+)
+"""What ``count`` needs of each row of the archive, beside ``drain_id``."""
+
+
 def status(
-    spark: SparkSession,
-    options: StatusOptions,
-    *,
-    make_client: ClientFactory = sqs_client,
-    progress: Progress = silent,
+    options: StatusOptions, *, make_client: ClientFactory = sqs_client, progress: Progress = silent
 ) -> ArchiveStatus:
-    """Count messages. Writes nothing and receives nothing.
+    """Count messages, without Spark. Writes nothing and receives nothing.
 
     Raises:
         InputError: the queue or the archive cannot be used as given.
@@ -121,29 +127,49 @@ def status(
     url = options.parked_queue_url
     queue = QueueCounts.of(require_queue("--parked-queue-url", url, make_client)) if url else None
     now = time.time()
-    with progress("counting", str), explained(None):
-        claimed = claimed_messages(spark, archive, now, options.claim_ttl_seconds).persist()
-        try:
-            tallies, waiting, blockers = _counted(spark, archive, claimed)
-            plans = _plans(archive, claimed)
-            examples = _examples(claimed, plans)
-        finally:
-            claimed.unpersist()
+    with progress("counting", str):
+        claimed = claimed_table(archive, now, options.claim_ttl_seconds)
+        found = count(archive, now, read_columns(archive, COLUMNS), claimed)
+    return replace(found, queue=queue)
+
+
+def count(
+    archive: Archive, now_seconds: float, messages: pa.Table, claimed: pa.Table
+) -> ArchiveStatus:
+    """Count what an archive holds.
+
+    Args:
+        archive: whose plans are listed.
+        now_seconds: epoch seconds; when the tables were read.
+        messages: ``COLUMNS`` and ``drain_id`` of its rows; a message may have several.
+        claimed: see ``claimed_states.CLAIMED``.
+    """
+    rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
+    rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
+    by_strength = claimed.sort_by([("strength", "descending")])
+    states = _first(by_strength, "message_id").select(["message_id", "state"])
+    rows = rows.join(states, "message_id", join_type="left outer")
+    sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
+    tallies = [
+        _Tally(one["drain_id"], one["state"], one["message_id_count"], one["at_min"])
+        for one in sums.to_pylist()
+    ]
     undecided = [one for one in tallies if one.state not in DECIDED]
     counts = Counter({UNDECIDED: sum(one.count for one in undecided)})
     for one in tallies:
         if one.state is not None:
             counts[one.state] += one.count
+    waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
-        at=datetime.fromtimestamp(now, UTC),
-        queue=queue,
+        at=datetime.fromtimestamp(now_seconds, UTC),
+        queue=None,
         messages=sum(one.count for one in tallies),
         counts=dict(counts),
         oldest_undecided_at=min((one.oldest_at for one in undecided), default=None),
         drains=_drains(tallies),
-        plans=plans,
-        examples=examples,
+        plans=_plans(archive, _first(by_strength, "plan_id", "message_id")),
+        examples=_examples(states),
         waiting=waiting,
         blockers=blockers,
     )
@@ -159,51 +185,38 @@ class _Tally:
     oldest_at: datetime
 
 
-def _counted(
-    spark: SparkSession, archive: Archive, claimed: DataFrame
-) -> tuple[list[_Tally], int, tuple[Blocker, ...]]:
-    """Count by drain and state, and count the waiting messages."""
-    drains = drain_ids(archive)
-    if not drains:
-        return [], 0, ()
-    columns = ("message_id", "drained_at", "message_group_id", "sequence_number", "sent_at")
-    rows = archive_rows(spark, archive, drains, (*columns, "queue_url"))
-    others = ("drained_at", "drain_id", *columns[2:], "queue_url")
-    messages = (
-        rows.groupBy("message_id")
-        .agg(F.min(F.struct(*others)).alias("first"))
-        .select(
-            "message_id", "first.*", F.coalesce("first.sent_at", "first.drained_at").alias("at")
-        )
-        .join(strongest_states(claimed), "message_id", "left")
-        .persist()
-    )
-    try:
-        tallies = messages.groupBy("drain_id", "state").agg(
-            F.count("*").alias("count"), F.min("at").alias("oldest_at")
-        )
-        found = [_Tally(**row) for row in tallies.toArrow().to_pylist()]
-        return found, *_waiting(messages)
-    finally:
-        messages.unpersist()
+def _sorted(rows: pa.Table, *keys: str) -> pa.Table:
+    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in keys]))
 
 
-def _waiting(messages: DataFrame) -> tuple[int, tuple[Blocker, ...]]:
+def _first(rows: pa.Table, *keys: str) -> pa.Table:
+    """Return the first row of each combination of *keys*, in the order of *rows*."""
+    with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
+    others = [name for name in rows.column_names if name not in keys]
+    # With several threads the first row would be chance.
+    grouped = rows.group_by(list(keys), use_threads=False)
+    first = grouped.aggregate([(name, "first", with_nulls) for name in others])
+    return first.rename_columns([name.removesuffix("_first") for name in first.column_names])
+
+
+def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     """Count what waits in the message groups of each parked queue, and find the first of each."""
-    is_open = F.col("state").isNull() | ~F.col("state").isin(*DECIDED)
-    groups = (
-        messages.where(is_open & F.col("sequence_number").isNotNull())
-        .groupBy("queue_url", "message_group_id")
-        .agg(
-            (F.count("*") - 1).alias("waiting"),
-            F.min(F.struct(*arrival_order()))["message_id"].alias("message_id"),
-        )
-        .where(F.col("waiting") > 0)
+    decided = pc.is_in(rows["state"], value_set=pa.array([str(one) for one in DECIDED]))
+    is_open = pc.and_(pc.invert(decided), pc.is_valid(rows["sequence_number"]))
+    found = rows.filter(is_open)
+    # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
+    found = found.append_column("digits", pc.utf8_length(found["sequence_number"]))
+    found = _sorted(found, "digits", "sequence_number", "sent_at", "message_id")
+    groups = found.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
+        [("message_id", "first"), ("message_id", "count")]
     )
-    total = groups.agg(F.coalesce(F.sum("waiting"), F.lit(0)).alias("total")).collect()[0]["total"]
-    most = groups.orderBy(F.desc("waiting"), "message_id").limit(EXAMPLES) if total else None
-    rows = most.collect() if most else []
-    return total, tuple(Blocker(row["message_id"], row["waiting"]) for row in rows)
+    blockers = [
+        Blocker(one["message_id_first"], one["message_id_count"] - 1)
+        for one in groups.to_pylist()
+        if one["message_id_count"] > 1
+    ]
+    blockers.sort(key=lambda one: (-one.waiting, one.message_id))
+    return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
 def _drains(tallies: Sequence[_Tally]) -> tuple[DrainCount, ...]:
@@ -215,20 +228,19 @@ def _drains(tallies: Sequence[_Tally]) -> tuple[DrainCount, ...]:
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 
-def _plans(archive: Archive, claimed: DataFrame) -> tuple[PlanCount, ...]:
-    counts: dict[str, dict[str, int]] = {
-        plan_id: {} for plan_id in sorted({name.plan_id for name in attempt_names(archive)})
-    }
-    for row in states_by_plan(claimed).collect():
-        counts.setdefault(row["plan_id"], {})[row["state"]] = row["count"]
-    return tuple(PlanCount(plan_id, of_plan) for plan_id, of_plan in counts.items())
+def _plans(archive: Archive, strongest: pa.Table) -> tuple[PlanCount, ...]:
+    counts: dict[str, dict[str, int]] = {name.plan_id: {} for name in attempt_names(archive)}
+    sums = strongest.group_by(["plan_id", "state"]).aggregate([("message_id", "count")])
+    for row in sums.to_pylist():
+        counts.setdefault(row["plan_id"], {})[row["state"]] = row["message_id_count"]
+    return tuple(PlanCount(plan_id, of_plan) for plan_id, of_plan in sorted(counts.items()))
 
 
-def _examples(claimed: DataFrame, plans: Sequence[PlanCount]) -> dict[str, tuple[str, ...]]:
-    states = strongest_states(claimed)
+def _examples(states: pa.Table) -> dict[str, tuple[str, ...]]:
     examples = {}
     for state in (Disposition.IN_DOUBT, Disposition.BUSY):
-        if any(state in plan.counts for plan in plans):
-            rows = states.where(F.col("state") == state).orderBy("message_id").limit(EXAMPLES)
-            examples[str(state)] = tuple(row["message_id"] for row in rows.collect())
+        is_in_it = pc.equal(states["state"], pa.scalar(str(state)))
+        ids = [str(one) for one in states.filter(is_in_it)["message_id"].to_pylist()]
+        if ids:
+            examples[str(state)] = tuple(sorted(ids)[:EXAMPLES])
     return examples

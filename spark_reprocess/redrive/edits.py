@@ -28,8 +28,9 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.analysis.mask import Masks, shorten
-from spark_reprocess.archive.dead_letter_schema import SPARK_SCHEMA, from_row
+from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.message_frames import SPARK_SCHEMA
 from spark_reprocess.editing.edit import AttributeChange, Edit
 from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 from spark_reprocess.editing.patch import EditError

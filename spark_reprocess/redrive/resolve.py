@@ -14,7 +14,8 @@ from spark_reprocess.analysis.plan_messages import check_messages, erased_messag
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_store import archive_rows, column_texts, drain_ids
+from spark_reprocess.archive.message_frames import archive_rows, column_texts
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.tables import DRIVER_ROWS
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

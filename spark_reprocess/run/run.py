@@ -15,18 +15,21 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger_states import claimed_messages
+from spark_reprocess.archive.message_frames import archive_rows
 from spark_reprocess.archive.message_store import MESSAGES, drain_ids, new_id
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect import UNDECIDED
-from spark_reprocess.inspect.status import StatusOptions, status
+from spark_reprocess.inspect.status import COLUMNS, count
 from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
+_CLAIM_TTL_SECONDS = 900.0
 STATUS_FILE = "status.json"
 """Below the archive's root: which messages waited at the end of the last run; ids and numbers."""
 
@@ -216,9 +219,12 @@ def _redrive(
 
 def _undecided(spark: SparkSession, archive: Archive, run_id: str) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
-    if not drain_ids(archive):
+    drains, now_seconds = drain_ids(archive), time.time()
+    if not drains:
         return Undecided(0, 0)
-    now = status(spark, StatusOptions(archive.root))
+    messages = archive_rows(spark, archive, drains, COLUMNS).toArrow()
+    claimed = claimed_messages(spark, archive, now_seconds, _CLAIM_TTL_SECONDS).toArrow()
+    now = count(archive, now_seconds, messages, claimed)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     content = {"version": 1, "run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())

@@ -7,14 +7,14 @@ import pytest
 
 from spark_reprocess.archive import message_store
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import (
+from spark_reprocess.archive.message_frames import (
     FILE,
     MessageSet,
     archive_rows,
-    digest,
     message_set,
     read_rows,
 )
+from spark_reprocess.archive.message_store import digest
 from tests.integration.spark_world import archive_of, parked
 
 if TYPE_CHECKING:

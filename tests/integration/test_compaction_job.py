@@ -37,7 +37,7 @@ def test_status_and_dry_run_open_as_many_files_after_three_runs_as_after_one(
     desk = make_desk(standard(3 * PER_RUN))
     folder = tmp_path_factory.mktemp("reads")
     commands: list[Callable[[], object]] = [
-        lambda: status(desk.spark, StatusOptions(desk.archive.root)),
+        lambda: status(StatusOptions(desk.archive.root)),
         lambda: desk.redrive(execute=False),
     ]
 
@@ -66,7 +66,7 @@ def answers(desk: Desk) -> list[Mapping[str, int]]:
     """What a dry run and ``status`` count."""
     dry_run = desk.redrive(execute=False)
     counts = {word: dry_run.count(word) for word in ("send", "sent_before", "busy", "in_doubt")}
-    return [counts, status(desk.spark, StatusOptions(desk.archive.root)).counts]
+    return [counts, status(StatusOptions(desk.archive.root)).counts]
 
 
 def test_answers_are_those_of_the_claims_and_results(make_desk: MakeDesk) -> None:

@@ -15,12 +15,8 @@ import pytest
 from dlq_replay.message import SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Probe, open_archive
-from spark_reprocess.archive.message_store import (
-    drain_ids,
-    read_archive,
-    rows_written,
-    write_messages,
-)
+from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.message_store import drain_ids, rows_written, write_messages
 from spark_reprocess.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain

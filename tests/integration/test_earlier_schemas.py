@@ -12,7 +12,8 @@ import pytest
 from spark_reprocess.archive import message_store
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import archive_rows, drain_ids
+from spark_reprocess.archive.message_frames import archive_rows
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions

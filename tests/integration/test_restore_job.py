@@ -7,7 +7,7 @@ import pytest
 
 from dlq_replay.message import Message
 from spark_reprocess.archive.compaction import ledger_files
-from spark_reprocess.archive.message_store import read_archive_set
+from spark_reprocess.archive.message_frames import read_archive_set
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_reprocess.archive.files import Archive
-    from spark_reprocess.archive.message_store import MessageSet
+    from spark_reprocess.archive.message_frames import MessageSet
 
 
 def restored(

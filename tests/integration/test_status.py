@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,6 @@ from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions,
 from tests.builders import NOW
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Capture = pytest.CaptureFixture[str]
 IDS = [f"m-{number:03d}" for number in range(10)]
@@ -53,8 +49,8 @@ def archive(tmp_path: Path) -> Archive:
     return archive
 
 
-def test_every_message_is_counted_once(spark: "SparkSession", archive: Archive) -> None:
-    found = status(spark, StatusOptions(archive.root))
+def test_every_message_is_counted_once(archive: Archive) -> None:
+    found = status(StatusOptions(archive.root))
 
     assert found.messages == 10
     assert found.counts == {"sent": 2, "discarded": 1, "in_doubt": 2, "undecided": 7}
@@ -68,22 +64,18 @@ def test_every_message_is_counted_once(spark: "SparkSession", archive: Archive) 
     assert found.queue is None
 
 
-def test_queue_is_counted_where_it_is_named(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
+def test_queue_is_counted_where_it_is_named(make_queue: MakeQueue, tmp_path: Path) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(3)])
     source.receive(max_messages=1, wait_seconds=0)
 
-    found = status(spark, StatusOptions(str(tmp_path / "new"), source.url))
+    found = status(StatusOptions(str(tmp_path / "new"), source.url))
 
     assert found.queue == QueueCounts(visible=2, in_flight=1, delayed=0)
     assert (found.messages, found.drains, found.plans) == (0, (), ())
 
 
-def test_answer_names_what_to_look_at(
-    spark: "SparkSession", archive: Archive, capsys: Capture
-) -> None:
+def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None:
     assert main(["status", "--archive", archive.root]) == 0
 
     lines = capsys.readouterr().out.splitlines()
@@ -105,12 +97,12 @@ def test_answer_names_what_to_look_at(
     ]
     assert lines[10:] == [
         "in doubt: they may have been sent and no answer came: m-004, m-005",
-        f"  details of one: python -m spark_reprocess show --archive {archive.root} m-004",
-        f"next: python -m spark_reprocess analyze --archive {archive.root}",
+        f"  details of one: dlq show --archive {archive.root} m-004",
+        f"next: dlq analyze --archive {archive.root}",
     ]
 
 
-def test_machines_get_json(spark: "SparkSession", archive: Archive, capsys: Capture) -> None:
+def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
     assert main(["status", "--archive", archive.root, "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
@@ -119,15 +111,13 @@ def test_machines_get_json(spark: "SparkSession", archive: Archive, capsys: Capt
     assert told["oldest_undecided_at"] == "2023-11-14T22:13:23+00:00"
 
 
-def test_broken_file_is_named_in_a_sentence(
-    spark: "SparkSession", archive: Archive, capsys: Capture
-) -> None:
+def test_broken_file_is_named_in_a_sentence(archive: Archive, capsys: Capture) -> None:
     archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.claim.json", b"{")
 
     assert main(["status", "--archive", archive.root]) == 2
     assert "claim.json or its result cannot be read" in capsys.readouterr().err
 
 
-def test_empty_archive_is_no_error(spark: "SparkSession", tmp_path: Path, capsys: Capture) -> None:
+def test_empty_archive_is_no_error(tmp_path: Path, capsys: Capture) -> None:
     assert main(["status", "--archive", str(tmp_path)]) == 0
     assert "       0     0" in capsys.readouterr().out

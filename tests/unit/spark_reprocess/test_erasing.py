@@ -26,11 +26,11 @@ from spark_reprocess.archive.erasures import (
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
+from spark_reprocess.archive.message_frames import read_files
 from spark_reprocess.archive.message_store import (
     digest,
     drain_ids,
     holds_any,
-    read_files,
     write_messages,
     write_without,
 )

@@ -1,0 +1,252 @@
+"""The archive's messages as Spark DataFrames.
+
+Spark's own Parquet reader reads the files where it can reach them: on local disk, and on S3 where
+the cluster has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark has none;
+there each task fetches files through the archive's adapter and reads them with pyarrow. Both
+readers give null for a column that the file's version did not write, and leave out a column that
+this version does not know.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
+
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, column_of
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_store import (
+    BUCKET_DIGITS,
+    MESSAGES,
+    digest_of_buckets,
+    drain_folder,
+    drain_of,
+    message_damage_named,
+    message_files,
+    require_drains,
+)
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.spark.conditions import explained
+
+SPARK_SCHEMA = ", ".join(
+    f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
+)
+"""The columns of the archive as Spark's DDL. A read adds the partition column ``drain_id``."""
+
+FILE = "file"
+"""A column that a read adds if it is asked for: the path of a row's file below the archive."""
+
+_BATCH_ROWS = 1000
+"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
+
+_FILES_PER_TASK = 16
+
+_FEW_IDS = 100_000
+"""So many message ids every task can take along: about 10 MB."""
+
+
+def arrival_order() -> list[Column]:
+    """Return what to sort by for the order in which SQS received the messages of a message group.
+
+    Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
+    Messages of standard queues have none and are sorted by time and id.
+    """
+    names = ("sequence_number", "sent_at", "message_id")
+    return [F.length("sequence_number"), *map(F.col, names)]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSet:
+    """What is to be known of a set of messages, whatever their number.
+
+    Attributes:
+        rows: in how many rows they stand; a message may have several.
+        messages: how many there are.
+        sha256: the digest of their ids.
+    """
+
+    rows: int
+    messages: int
+    sha256: str
+
+
+def message_set(rows: DataFrame) -> MessageSet:
+    """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
+    bucket = F.substring(F.sha2("message_id", 256), 1, BUCKET_DIGITS)
+    ids = F.collect_set("message_id")
+    of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
+        F.count("*").alias("rows"),
+        F.size(ids).alias("messages"),
+        F.sha2(F.concat_ws("\n", F.sort_array(ids)), 256).alias("digest"),
+    )
+    found = of_bucket.toArrow().to_pydict()
+    pairs = zip(found["bucket"], found["digest"], strict=True)
+    return MessageSet(sum(found["rows"]), sum(found["messages"]), digest_of_buckets(pairs))
+
+
+def read_archive(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
+) -> DataFrame:
+    """Read the messages of the drains *wanted*, or of all; one row per message id.
+
+    Of several rows of one message the one drained first is kept, always the same. Reads all
+    message ids right away, so that bodies need to be moved for those alone that have several rows.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+        ArchiveError: a file of the archive is broken.
+    """
+    return read_archive_set(spark, archive, wanted)[0].drop(FILE)
+
+
+def read_archive_set(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None = None
+) -> tuple[DataFrame, MessageSet]:
+    """Read as ``read_archive`` does, with ``FILE``; also return the set of the ids."""
+    rows, ids = read_rows(spark, archive, wanted, ["message_id"])
+    with explained(None):
+        known = message_set(ids)
+        if known.rows == known.messages:
+            return rows, known
+        repeated = ids.groupBy("message_id").count().where("count > 1").select("message_id")
+        return _one_row_per_message(rows, repeated), known
+
+
+def _one_row_per_message(rows: DataFrame, repeated: DataFrame) -> DataFrame:
+    ids = F.broadcast(repeated) if repeated.count() <= _FEW_IDS else repeated
+    once = rows.join(ids, "message_id", "left_anti")
+    order = Window.partitionBy("message_id").orderBy(
+        "drained_at", "drain_id", "receive_count", FILE
+    )
+    copies = rows.join(ids, "message_id", "left_semi")
+    ranked = copies.withColumn("_copy", F.row_number().over(order))
+    first = ranked.where("_copy = 1").drop("_copy")
+    return once.unionByName(first).select(*rows.columns)
+
+
+def archive_rows(
+    spark: SparkSession,
+    archive: Archive,
+    drain_ids: Sequence[str],
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """Read the rows of these drains as they were written: a message may have several.
+
+    Args:
+        spark: the session.
+        archive: where the rows are.
+        drain_ids: at least one; each must exist.
+        columns: of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
+            reading through the adapter decodes nothing else.
+
+    Returns:
+        These columns and ``drain_id``. Lazy: each action reads the files again.
+    """
+    wanted = tuple(columns or ARROW_SCHEMA.names)
+    if _spark_reads(spark, archive):
+        return _rows_by_spark(spark, archive, drain_ids).select(*wanted, "drain_id")
+    return _rows_by_adapter(spark, archive, _files(archive, drain_ids), wanted)
+
+
+def read_rows(
+    spark: SparkSession, archive: Archive, wanted: Sequence[str] | None, columns: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Read the rows of the drains *wanted*, or of all, as they were written.
+
+    Reads nothing yet. A file that a drain adds after this is in neither frame.
+
+    Returns:
+        All columns, ``drain_id`` and ``FILE`` of the rows; and *columns* alone of the same rows.
+
+    Raises:
+        InputError: the archive has no messages, or lacks one of the drains.
+    """
+    drains = require_drains(archive, wanted)
+    all_columns = (*ARROW_SCHEMA.names, FILE)
+    if _spark_reads(spark, archive):
+        rows = _rows_by_spark(spark, archive, drains)
+        return rows.select(*all_columns, "drain_id"), rows.select(*columns)
+    files = _files(archive, drains)
+    rows = _rows_by_adapter(spark, archive, files, all_columns)
+    return rows, _rows_by_adapter(spark, archive, files, columns).select(*columns)
+
+
+def spark_path(archive: Archive, path: str) -> str:
+    """Return *path* for Spark's readers, with the signs of glob patterns escaped."""
+    return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in f"{archive.root}/{path}")
+
+
+def _spark_reads(spark: SparkSession, archive: Archive) -> bool:
+    """Whether Spark has a file system for the archive's scheme."""
+    scheme, is_remote, _ = archive.root.partition("://")
+    if not is_remote:
+        return True
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _rows_by_spark(spark: SparkSession, archive: Archive, drain_ids: Sequence[str]) -> DataFrame:
+    path = F.concat(F.lit(drain_folder("")), "drain_id", F.lit("/"), "_metadata.file_name")
+    return (
+        spark.read.schema(f"{SPARK_SCHEMA}, drain_id string")
+        .parquet(spark_path(archive, MESSAGES))
+        .where(F.col("drain_id").isin(*drain_ids))
+        .withColumn(FILE, path)
+    )
+
+
+def _files(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
+    """Return the path of each file, and the drain that wrote it."""
+    paths = [path for drain_id in drain_ids for path in message_files(archive, drain_id)]
+    return pa.table({"path": paths, "drain_id": [drain_of(path) for path in paths]})
+
+
+def _rows_by_adapter(
+    spark: SparkSession, archive: Archive, files: pa.Table, columns: Sequence[str]
+) -> DataFrame:
+    tasks = max(spark.sparkContext.defaultParallelism, files.num_rows // _FILES_PER_TASK)
+    all_fields = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, {FILE} string"))
+    schema = StructType([all_fields[name] for name in columns]).add("drain_id", "string")
+    spread = spark.createDataFrame(files).repartition(tasks)
+    return spread.mapInArrow(partial(read_files, archive, tuple(columns)), schema)
+
+
+def read_files(
+    archive: Archive, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read *columns* and ``drain_id`` of the files whose ``path`` and ``drain_id`` *batches* hold.
+
+    Raises:
+        ArchiveError: a file is gone or damaged.
+    """
+    stored = [name for name in columns if name != FILE]
+    names = [*columns, "drain_id"]
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        content = archive.read(row["path"])
+        if content is None:
+            raise ArchiveError(f"archive {archive.root}: {row['path']} was there and is gone")
+        with message_damage_named(archive, row["path"]):
+            file = pq.ParquetFile(pa.BufferReader(content))
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
+                # By name: a file lists its columns in its own order, and an old one lacks some.
+                known: dict[str, Any] = {name: column_of(batch, name) for name in stored}
+                known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
+                known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
+
+
+def column_texts(column: DataFrame) -> list[str]:
+    """Bring a frame of one text column to the driver."""
+    return [str(text) for text in column.toArrow().column(0).to_pylist()]
