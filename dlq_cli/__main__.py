@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, module_of
+from dlq_cli.catalogue import GROUPS, LINES, STACK_OPTIONS, is_of_the_job, module_of
 from dlq_cli.on_glue import run_on_glue
-from dlq_cli.stack_values import OPTIONS, STACK_VARIABLE, read_stack, required
+from dlq_cli.stack_values import STACK_VARIABLE, read_stack, required
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, STACK, Verb
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "jinja2"}
 """What the extra ``spark`` adds."""
 
+ON_GLUE = "--on-glue"
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
 SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
@@ -109,14 +110,18 @@ def _run_own(
 def _run_of_the_job(
     name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
 ) -> int:
-    parser, verb = _parser_of(name)
-    if stack and not {"-h", "--help"} & set(words):
+    asks_for_help = bool({"-h", "--help"} & set(words))
+    if stack and not asks_for_help:
         # Values that are given come later, and so win.
-        words = [*_words_of_stack(parser, words, stack, make_session), *words]
-    arguments = parser.parse_args(words)
-    if arguments.on_glue:
+        words = [*_words_of_stack(name, words, stack, make_session), *words]
+    if ON_GLUE in words and not asks_for_help:
+        with suppress(ModuleNotFoundError):
+            # Where Spark is not installed, the run on Glue finds the faults.
+            _parser_of(name)[0].parse_args(words)
         return run_on_glue(make_session(), required(stack), name, _without_place(words))
-    options = {one: value for one, value in vars(arguments).items() if one not in _PLACE}
+    parser, verb = _parser_of(name)
+    arguments = vars(parser.parse_args(words))
+    options = {one: value for one, value in arguments.items() if one not in _PLACE}
     return verb.run(verb.make_options(**options))
 
 
@@ -169,7 +174,7 @@ def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     _add_place(installation)
     if is_of_the_job(name):
         installation.add_argument(
-            "--on-glue",
+            ON_GLUE,
             action="store_true",
             help="let the stack's AWS Glue job run it, follow the run, and print its answer",
         )
@@ -196,36 +201,27 @@ def _add_place(parser: "argparse._ActionsContainer") -> None:
 
 
 def _words_of_stack(
-    parser: argparse.ArgumentParser,
-    words: Sequence[str],
-    stack: str,
-    make_session: "Callable[[], Session]",
+    name: str, words: Sequence[str], stack: str, make_session: "Callable[[], Session]"
 ) -> list[str]:
     """Return the options that *words* lack and the stack has a value for, with that value."""
     given = {word.partition("=")[0] for word in words}
-    actions: list[argparse.Action] = parser._actions  # noqa: SLF001 - argparse has no other list
-    lacking = {
-        action.dest: action.option_strings[0]
-        for action in actions
-        if action.dest in OPTIONS and not given & set(action.option_strings)
-    }
+    lacking = [option for option in STACK_OPTIONS[name] if option not in given]
     if not lacking:
         return []
     values = asdict(read_stack(make_session(), stack))
-    if "archive" in lacking and values["archive"] is None:
+    if "--archive" in lacking and values["archive"] is None:
         raise InputError(
             f"stack {stack}: has no archive, because it was deployed without the Spark job; deploy "
             "it with CreateSparkJob=true, or give --archive"
         )
-    return [
-        word for name, option in lacking.items() if values[name] for word in (option, values[name])
-    ]
+    pairs = ((option, values[option.removeprefix("--").replace("-", "_")]) for option in lacking)
+    return [word for option, value in pairs if value for word in (option, value)]
 
 
 def _without_place(words: Sequence[str]) -> list[str]:
     """Return *words* without the options that are this command's, not the job's."""
     _, rest = _place_parser().parse_known_args(words)
-    return [word for word in rest if word != "--on-glue"]
+    return [word for word in rest if word != ON_GLUE]
 
 
 @contextmanager

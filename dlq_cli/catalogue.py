@@ -29,6 +29,21 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 """By title: the verbs of a group, and their lines."""
 
 
+STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "status": ("--archive", "--parked-queue-url"),
+    "drain": ("--archive", "--parked-queue-url"),
+    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url"),
+    "run": ("--archive", "--main-queue-url", "--parked-queue-url"),
+    "restore": ("--archive", "--parked-queue-url"),
+    "erase": ("--archive", "--failure-table"),
+    **dict.fromkeys(("analyze", "groups", "decide", "show", "export"), ("--archive",)),
+}
+"""By verb of the Spark job: its options that a stack has a value for.
+
+Not read from the verbs' parsers: with ``--on-glue`` a verb can be run whose packages are not here.
+"""
+
+
 def module_of(name: str) -> str:
     """Return the module that defines a verb."""
     package = "dlq_cli.verbs" if name in _OWN else "spark_reprocess.command_line"
@@ -37,4 +52,4 @@ def module_of(name: str) -> str:
 
 def is_of_the_job(name: str) -> bool:
     """Whether a verb is the Spark job's: it works on an archive, and takes ``--archive``."""
-    return name not in _OWN
+    return name in STACK_OPTIONS

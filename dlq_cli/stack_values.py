@@ -20,10 +20,6 @@ _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
 
 
-OPTIONS = frozenset({"archive", "main_queue_url", "parked_queue_url", "failure_table"})
-"""Options of verbs that a stack gives a value to: the fields of ``StackValues`` of these names."""
-
-
 @dataclass(frozen=True, slots=True)
 class StackValues:
     """What an installation consists of.
@@ -32,6 +28,8 @@ class StackValues:
         archive: None where the stack has no Spark job, and therefore no archive.
         failure_table: None where consumers record no failures.
         spark_job: name of the AWS Glue job, None without one.
+
+    The fields that options of verbs are named after give these options their values.
     """
 
     stack: str

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from spark_reprocess.command_line.arguments import whole_number
+from spark_reprocess.command_line.arguments import add_plan, whole_number
 from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
@@ -25,7 +25,7 @@ as on AWS Glue."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--plan", required=True, metavar="FILE", help="the plan.yaml that analyze wrote")
+    add_plan(parser)
     add("--group", required=True, metavar="ID", help="id of a group in the plan: g-...")
     add(
         "--out",

@@ -12,6 +12,7 @@ from spark_reprocess.command_line.arguments import (
     add_destination,
     add_execution,
     add_masks,
+    add_plan,
     add_sending,
     take_in_doubt,
     whole_number,
@@ -71,7 +72,12 @@ this run."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--plan", required=True, metavar="FILE", help="the plan.yaml that analyze wrote")
+    add_plan(parser)
+    add(
+        "--group",
+        metavar="ID",
+        help="redrive this group alone, whatever the plan does with it: g-...",
+    )
     add_destination(parser)
     add(
         "--parked-queue-url",
@@ -109,7 +115,7 @@ def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa
 
 def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
-    print_redrive(summary)
+    print_redrive(summary, names_plan=options.plan is None)
     exit_code = exit_code_of(summary)
     if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
         print_error(stopped_sentence(summary.canary))
@@ -171,10 +177,15 @@ def exit_code_of(summary: RedriveSummary) -> int:
     return NOT_ALL_SENT if summary.is_unfinished else DONE
 
 
-def print_redrive(summary: RedriveSummary) -> None:
+def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     """Print what happened to each group, or would, and why messages were left.
 
     Titles quote messages, so they are printed on a terminal only.
+
+    Args:
+        summary: of the run.
+        names_plan: whether what a dry run suggests names the plan, because the command did not: a
+            newer report may come.
     """
     words = _columns(summary)
     is_terminal = sys.stdout.isatty()
@@ -197,7 +208,7 @@ def print_redrive(summary: RedriveSummary) -> None:
         print_line(f"note: {note}")
     if summary.drawn:
         print_sample(summary.drawn)
-    print_line(_format_result(summary))
+    print_line(_format_result(summary, f"--plan {summary.plan_id} " if names_plan else ""))
 
 
 def _print_edits(summary: RedriveSummary) -> None:
@@ -232,7 +243,7 @@ def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
     return work | {name: words for name, words in others.items() if summary.count(*words)}
 
 
-def _format_result(summary: RedriveSummary) -> str:
+def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     if summary.executed:
         return f"plan {summary.plan_id}, run {summary.run_id}: {_format_done(summary)}"
     if all(group.action == Action.LEAVE for group in summary.groups):
@@ -240,7 +251,7 @@ def _format_result(summary: RedriveSummary) -> str:
     return (
         f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
         f"{summary.destination}{_format_duration(summary)}{_format_discarded(summary)}; to do it, "
-        "add --execute --reason 'why'"
+        f"add {plan_option}--execute --reason 'why'"
     )
 
 

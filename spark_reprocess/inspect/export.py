@@ -22,18 +22,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
-from spark_reprocess.archive.files import open_archive, read_text
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_frames import arrival_order, read_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.spark.conditions import explained
 
 STANDARD_OUTPUT = "-"
 _FILE_MODE = 0o600
-_GROUPS_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,14 @@ class ExportOptions:
 
     Attributes:
         archive: the archive.
-        plan: path of plan.yaml.
+        plan: path of plan.yaml, or the id of its report; None for that of the newest report.
         group: id of one of its groups.
         out: path of a file that must not exist; ``-`` for standard output.
         limit: write at most so many messages, the oldest; None for all.
     """
 
     archive: str
-    plan: str
+    plan: str | None
     group: str
     out: str = STANDARD_OUTPUT
     limit: int | None = None
@@ -88,7 +87,7 @@ def export(
         ArchiveError: the archive cannot be read. A file that was begun is removed.
     """
     archive = open_archive(options.archive)
-    plan = read_plan(read_text(options.plan))
+    plan = read_plan(find_plan(archive, options.plan).read())
     where = plan.snapshot.where
     expressions = [] if where is None else [f"the plan's where {where!r}"]
     with (
@@ -101,7 +100,8 @@ def export(
         try:
             planned = members.count()
             if not planned:
-                raise InputError(_unknown_group(plan, options.group))
+                plan.index(options.group)
+                raise InputError(f"group {options.group}: has no message")
             rows = read_archive(spark, archive, plan.snapshot.drain_ids)
             written = 0
             for line in _lines(rows, members, options):
@@ -157,15 +157,6 @@ def _format(group_id: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     for batch in batches:
         lines = [json_line(row, group_id) for row in batch.to_pylist()]
         yield pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.string())})
-
-
-def _unknown_group(plan: Plan, group_id: str) -> str:
-    known = [group.group_id for group in plan.groups]
-    more = ", …" if len(known) > _GROUPS_NAMED else ""
-    return (
-        f"plan {plan.plan_id} has no group {group_id}; its groups are "
-        f"{', '.join(known[:_GROUPS_NAMED])}{more}"
-    )
 
 
 @contextmanager

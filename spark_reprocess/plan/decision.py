@@ -25,13 +25,7 @@ def decide(text: str, group_id: str, action: Action, note: str | None = None) ->
             person can change.
     """
     plan = read_plan(text)
-    names = [group.group_id for group in plan.groups]
-    if group_id not in names:
-        raise InputError(
-            f"group {group_id}: is not in plan {plan.plan_id}; it has "
-            f"{', '.join(names[:10]) or 'no group'}{', …' if names[10:] else ''}"
-        )
-    index = names.index(group_id)
+    index = plan.index(group_id)
     changed = _with_values(text, index, action, note)
     if read_plan(changed) != _decided(plan, index, action, note):
         raise InputError(

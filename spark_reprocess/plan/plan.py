@@ -13,7 +13,9 @@ import yaml
 
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Style
+from spark_reprocess.errors import InputError
 
+_NAMED_GROUPS = 10
 PLAN_VERSION = 2
 """The newest. A plan of version 1 names no table."""
 
@@ -107,14 +109,25 @@ class Plan:
         """Return a plan that redrives one group, whatever its action was, and leaves the others.
 
         Raises:
-            KeyError: there is no such group.
+            InputError: there is no such group; the text names those that there are.
         """
-        found = [
-            replace(one, action=Action.REDRIVE) for one in self.groups if one.group_id == group_id
-        ]
-        if not found:
-            raise KeyError(group_id)
-        return replace(self, groups=tuple(found))
+        group = self.groups[self.index(group_id)]
+        return replace(self, groups=(replace(group, action=Action.REDRIVE),))
+
+    def index(self, group_id: str) -> int:
+        """Return the place of a group in ``groups``, from 0.
+
+        Raises:
+            InputError: there is no such group; the text names those that there are.
+        """
+        names = [group.group_id for group in self.groups]
+        if group_id in names:
+            return names.index(group_id)
+        more = ", …" if len(names) > _NAMED_GROUPS else ""
+        raise InputError(
+            f"plan {self.plan_id} has no group {group_id}; its groups are "
+            f"{', '.join(names[:_NAMED_GROUPS]) or 'none'}{more}"
+        )
 
     @property
     def version(self) -> int:

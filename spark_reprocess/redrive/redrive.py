@@ -18,7 +18,7 @@ from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK
-from spark_reprocess.archive.files import open_archive, read_text
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.canary.options import CanaryOptions, Redelivery
@@ -34,6 +34,7 @@ from spark_reprocess.clients import (
 )
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import SqlFaults, read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary import (
@@ -85,7 +86,10 @@ def redrive(
     options.check()
     masks = _masks(options)
     archive = open_archive(options.archive)
-    plan = read_plan(_read_file(options.plan), SqlFaults(*sql_checks(spark)))
+    text = find_plan(archive, options.plan).read()
+    plan = read_plan(text, SqlFaults(*sql_checks(spark)))
+    if options.group is not None:
+        plan = plan.only(options.group)
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = _context(plan, options, destinations, queues.room_bytes)
@@ -249,13 +253,6 @@ def _masks(options: RedriveOptions) -> Masks:
         return compile_masks(options.masks)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
-
-
-def _read_file(path: str) -> str:
-    try:
-        return read_text(path)
-    except InputError as error:
-        raise InputError(f"--plan {error}; give the plan.yaml that analyze wrote") from error
 
 
 def _context(

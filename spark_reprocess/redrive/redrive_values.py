@@ -26,7 +26,9 @@ class RedriveOptions:
 
     Attributes:
         archive: the folder that the plan was made of.
-        plan: the plan's file.
+        plan: the plan's file, or the id of its report; None for that of the newest report.
+        group: the one group to redrive, whatever the plan does with it; None for the plan's
+            actions.
         to_queue_url: the destination of all messages that are not known to be foreign; None for
             each message's own source queue, as far as that is *main_queue_url*.
         main_queue_url: the source queue of messages that do not name theirs.
@@ -50,7 +52,7 @@ class RedriveOptions:
     """
 
     archive: str
-    plan: str
+    plan: str | None = None
     to_queue_url: str | None = None
     main_queue_url: str | None = None
     parked_queue_url: str | None = None
@@ -69,6 +71,7 @@ class RedriveOptions:
     execute: bool = False
     tasks: int | None = None
     canary: CanaryOptions | None = None
+    group: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""

@@ -15,6 +15,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.plan.reading import read_plan
 from tests.builders import message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
@@ -176,3 +177,32 @@ def test_where_and_limit_leave_the_rest_open(
     assert (some.count("sent"), some.count("over_limit"), some.count("not_selected")) == (3, 1, 2)
     assert (rest.count("sent"), rest.count("sent_before")) == (3, 3)
     assert len(receive_all(destination)) == 6
+
+
+def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    destination = make_queue("main")
+    messages = [parked(n) for n in range(6)]
+    archive = archive_of(tmp_path, messages)
+    planned(spark, archive, "leave")
+    plan = read_plan(Path(planned(spark, archive, "discard")).read_text("utf-8"))
+    chosen, other = (group.group_id for group in plan.groups)
+    command = ["redrive", "--archive", archive.root, "--main-queue-url", destination.url]
+
+    assert main([*command, "--group", chosen]) == 0
+    dry_run = capsys.readouterr().out
+    assert receive_all(destination) == []
+    assert main([*command, "--group", chosen, "--execute", "--reason", "fixed"]) == 0
+
+    sent = {one.body for one in receive_all(destination)}
+    of_chosen = [{one.body for one in messages[start::2]} for start in (0, 1)]
+    assert sent in of_chosen
+    assert chosen in dry_run
+    assert other not in dry_run
+    assert f"to do it, add --plan {plan.plan_id} --execute" in dry_run
+    assert main([*command, "--group", "g-none"]) == 2
+    assert f"plan {plan.plan_id} has no group g-none" in capsys.readouterr().err

@@ -64,7 +64,10 @@ def test_every_message_is_counted_once(archive: Archive) -> None:
     assert found.queue is None
 
 
-def test_queue_is_counted_where_it_is_named(make_queue: MakeQueue, tmp_path: Path) -> None:
+def test_queue_is_counted_where_it_is_named(
+    make_queue: MakeQueue, tmp_path: Path, sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(3)])
     source.receive(max_messages=1, wait_seconds=0)

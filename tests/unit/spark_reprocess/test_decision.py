@@ -79,7 +79,7 @@ def test_a_group_on_one_line_can_be_decided(note: str | None) -> None:
 def test_a_group_that_is_not_in_the_plan_is_named() -> None:
     text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)))
 
-    with pytest.raises(InputError, match=r"group g-9: is not in plan .*; it has g-1"):
+    with pytest.raises(InputError, match=r"plan .* has no group g-9; its groups are g-1"):
         decide(text, "g-9", Action.REDRIVE)
 
 
