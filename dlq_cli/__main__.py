@@ -104,7 +104,7 @@ def _run_own(
 ) -> int:
     parser, verb = _parser_of(name)
     values = vars(parser.parse_args(words)) | {"stack": stack, "session": make_session()}
-    return verb.run(verb.make_options(**values))
+    return cli.Command.of(name, verb, values).run()
 
 
 def _run_of_the_job(
@@ -122,7 +122,7 @@ def _run_of_the_job(
     parser, verb = _parser_of(name)
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}
-    return verb.run(verb.make_options(**options))
+    return cli.Command.of(name, verb, options).run()
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:

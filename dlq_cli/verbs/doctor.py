@@ -9,8 +9,7 @@ from dlq_cli.stack.facts import Installation
 from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_cli.stack.survey import survey
 from dlq_cli.stack_values import required
-from spark_reprocess.command_line.arguments import add_json
-from spark_reprocess.command_line.terminal import print_json, print_line, print_parts
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_parts
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
 
 _ABOUT = """\
@@ -29,18 +28,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="do not receive (and give back) up to 10 parked messages to see how much room their "
         "attributes leave",
     )
-    add_json(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
     installation = survey(options.session, required(options.stack), peek=options.peek)
     findings = examine(installation)
-    if options.as_json:
-        print_json(
-            {"function": installation.function_name, "findings": [asdict(one) for one in findings]}
-        )
-    else:
-        _print(installation, findings)
+    found = [asdict(one) for one in findings]
+    print_answer(
+        {"function": installation.function_name, "findings": found},
+        lambda: _print(installation, findings),
+    )
     is_broken = any(one.severity is Severity.BROKEN for one in findings)
     return CHECK_FAILED if is_broken else DONE
 

@@ -3,11 +3,10 @@
 import argparse
 
 from dlq_cli.verbs.pause import run_switch
-from spark_reprocess.command_line.arguments import add_json
-from spark_reprocess.command_line.verb import Verb
+from spark_reprocess.command_line.verb import Verb, no_arguments
 
 _ABOUT = """\
 Turns on what feeds the replay function again, and waits until it is on. Where a pipe feeds the
 function, the event source mapping stays off."""
 
-VERB = Verb(_ABOUT, add_json, argparse.Namespace, lambda options: run_switch(options, on=True))
+VERB = Verb(_ABOUT, no_arguments, argparse.Namespace, lambda options: run_switch(options, on=True))

@@ -61,4 +61,4 @@ def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-VERB = Verb(ABOUT, add_arguments, argparse.Namespace, _run, EXAMPLES)
+VERB = Verb(ABOUT, add_arguments, argparse.Namespace, _run, EXAMPLES, has_json=False)

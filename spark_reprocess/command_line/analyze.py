@@ -11,7 +11,7 @@ from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
 from spark_reprocess.command_line.spark_session import start_spark
-from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
@@ -84,7 +84,8 @@ def _run(request: _Request) -> int:
     if request.policy:
         policy = load_policy(spark, request.policy, request.policy_sha256)
         options = replace(options, policy=policy)
-    print_analysis(analyze(spark, options, progress=progress_here()))
+    findings = analyze(spark, options, progress=progress_here())
+    print_answer(findings, lambda: print_analysis(findings))
     return DONE
 
 

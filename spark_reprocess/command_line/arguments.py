@@ -94,13 +94,6 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument(
-        "--json", dest="as_json", action="store_true", help="answer with one JSON object"
-    )
-
-
 def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
     """Add ``--mask`` and ``--no-samples``.
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
-from spark_reprocess.command_line.terminal import print_error
+from spark_reprocess.command_line.terminal import AS_JSON, print_error
 from spark_reprocess.command_line.verb import BAD_INPUT, INTERRUPTED, Verb
 from spark_reprocess.errors import JobError
 
@@ -66,10 +66,25 @@ class Command:
     name: str
     verb: Verb
     options: Any
+    as_json: bool = False
+
+    @classmethod
+    def of(cls, name: str, verb: Verb, values: dict[str, Any]) -> Self:
+        """Return the command with these *values* of the arguments of ``fill``.
+
+        Raises:
+            JobError: they do not go together.
+        """
+        as_json = values.pop("as_json", False)
+        return cls(name, verb, verb.make_options(**values), as_json)
 
     def run(self) -> int:
         """Run the verb; return the exit code. Raises JobError."""
-        return self.verb.run(self.options)
+        token = AS_JSON.set(self.as_json)
+        try:
+            return self.verb.run(self.options)
+        finally:
+            AS_JSON.reset(token)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -137,7 +152,7 @@ def parse(argv: list[str]) -> Command:
             fill(one, load(name))
     values = vars(parser.parse_args(argv))
     verb = load(argv[0])
-    return Command(argv[0], verb, verb.make_options(**values))
+    return Command.of(argv[0], verb, values)
 
 
 def load(name: str) -> Verb:
@@ -160,3 +175,7 @@ def fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
     parser.description = verb.about
     parser.epilog = verb.examples or None
     verb.add_arguments(parser)
+    if verb.has_json:
+        parser.add_argument(
+            "--json", dest="as_json", action="store_true", help="answer with one JSON object"
+        )

@@ -4,8 +4,8 @@ import argparse
 from dataclasses import dataclass
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.command_line.arguments import add_json, add_plan
-from spark_reprocess.command_line.terminal import print_json, print_line
+from spark_reprocess.command_line.arguments import add_plan
+from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.decision import decide
@@ -32,7 +32,6 @@ class DecideOptions:
     action: Action
     note: str | None = None
     plan: str | None = None
-    as_json: bool = False
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +40,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("action", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
     add("--note", metavar="TEXT", help="why, for the next reader of the plan")
     add_plan(parser)
-    add_json(parser)
 
 
 def _action(text: str) -> Action:
@@ -62,12 +60,13 @@ def _run(options: DecideOptions) -> int:
         )
     before = read_plan(text).actions[options.group_id]
     plan_id = read_plan(changed).plan_id
-    if options.as_json:
-        decision = {"group_id": options.group_id, "before": before, "action": options.action}
-        print_json({"plan_id": plan_id, "plan": file.path, **decision})
-        return DONE
-    print_line(f"plan {plan_id}, group {options.group_id}: {before} -> {options.action}")
-    print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
+    decision = {"group_id": options.group_id, "before": before, "action": options.action}
+
+    def show() -> None:
+        print_line(f"plan {plan_id}, group {options.group_id}: {before} -> {options.action}")
+        print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
+
+    print_answer({"plan_id": plan_id, "plan": file.path, **decision}, show)
     return DONE
 
 

@@ -5,7 +5,7 @@ import argparse
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.spark_session import start_spark
-from spark_reprocess.command_line.terminal import print_error, print_line, print_table
+from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.figures import counted, duration, rate
@@ -44,7 +44,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: DrainOptions) -> int:
     summary = drain(start_spark(), options, progress=progress_here())
-    print_drain(summary)
+    print_answer(summary, lambda: print_drain(summary))
     for fault in summary.stopped_by:
         print_error(
             f"the drain stopped early: {fault}; what is not archived is still in the queue, "

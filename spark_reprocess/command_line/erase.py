@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from spark_reprocess.command_line.arguments import WHERE, add_execution
 from spark_reprocess.command_line.spark_session import start_spark
-from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.figures import counted
@@ -56,7 +56,8 @@ def _make_options(*, ids: list[str], **values: object) -> EraseOptions:
 
 
 def _run(options: EraseOptions) -> int:
-    print_erase(erase(start_spark(), options, progress=progress_here()))
+    summary = erase(start_spark(), options, progress=progress_here())
+    print_answer(summary, lambda: print_erase(summary))
     return DONE
 
 

@@ -65,4 +65,4 @@ def print_export(summary: ExportSummary) -> None:
         show(f"{counted(summary.missing, 'message')} not in the archive any more, e.g. erased")
 
 
-VERB = Verb(_ABOUT, _add_arguments, ExportOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, ExportOptions, _run, has_json=False)

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.command_line.arguments import add_json, add_plan
-from spark_reprocess.command_line.terminal import print_json, print_line, print_table
+from spark_reprocess.command_line.arguments import add_plan
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Synonym, format_predicate
@@ -27,7 +27,6 @@ class GroupsOptions:
 
     archive: str
     plan: str | None = None
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +50,18 @@ class ListedGroup:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan(parser)
-    add_json(parser)
 
 
 def _run(options: GroupsOptions) -> int:
     file = find_plan(open_archive(options.archive), options.plan)
     plan = read_plan(file.read())
     groups = list_groups(plan, _leads(file))
-    if options.as_json:
-        print_json(
-            {"plan_id": plan.plan_id, "plan": file.path, "groups": [asdict(one) for one in groups]}
-        )
-    else:
-        _print(options.archive, file, plan, groups)
+    answer = {
+        "plan_id": plan.plan_id,
+        "plan": file.path,
+        "groups": [asdict(one) for one in groups],
+    }
+    print_answer(answer, lambda: _print(options.archive, file, plan, groups))
     return DONE
 
 

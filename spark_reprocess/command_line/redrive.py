@@ -25,7 +25,13 @@ from spark_reprocess.command_line.canary import (
     take_canary,
 )
 from spark_reprocess.command_line.spark_session import start_spark
-from spark_reprocess.command_line.terminal import print_diff, print_error, print_line, print_table
+from spark_reprocess.command_line.terminal import (
+    print_answer,
+    print_diff,
+    print_error,
+    print_line,
+    print_table,
+)
 from spark_reprocess.command_line.verb import (
     DONE,
     INTERRUPTED,
@@ -115,7 +121,7 @@ def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa
 
 def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
-    print_redrive(summary, names_plan=options.plan is None)
+    print_answer(summary, lambda: print_redrive(summary, names_plan=options.plan is None))
     exit_code = exit_code_of(summary)
     if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
         print_error(stopped_sentence(summary.canary))

@@ -29,7 +29,7 @@ from spark_reprocess.command_line.canary import add_canary, take_canary
 from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.command_line.spark_session import start_spark
-from spark_reprocess.command_line.terminal import print_error, print_line
+from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,
@@ -115,7 +115,7 @@ def _run(options: RunOptions) -> int:
         publish=lambda undecided: _publish(options, undecided),
         progress=progress_here(),
     )
-    print_run(summary)
+    print_answer(summary, lambda: print_run(summary))
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
     for warning in summary.warnings:

@@ -3,15 +3,14 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import datetime
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
+from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import (
+    print_answer,
     print_fields,
     print_heading,
-    print_json,
     print_line,
 )
 from spark_reprocess.command_line.verb import DONE, Verb
@@ -49,15 +48,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show bodies and attributes as they are",
     )
     add_claim_ttl(parser)
-    add_json(parser)
 
 
 def _run(options: ShowOptions) -> int:
     history = show(options)
-    if options.as_json:
-        print_json(asdict(history))
-    else:
-        print_history(history)
+    print_answer(history, lambda: print_history(history))
     return DONE
 
 

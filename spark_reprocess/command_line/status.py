@@ -2,11 +2,10 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.command_line.arguments import add_claim_ttl, add_json
-from spark_reprocess.command_line.terminal import print_json, print_line, print_table
+from spark_reprocess.command_line.arguments import add_claim_ttl
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.figures import duration, minute
 from spark_reprocess.inspect import UNDECIDED
@@ -23,15 +22,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parked-queue-url", metavar="URL", help="also print SQS's counts of this queue"
     )
     add_claim_ttl(parser)
-    add_json(parser)
 
 
 def _run(options: StatusOptions) -> int:
     found = status(options, progress=progress_here())
-    if options.as_json:
-        print_json(asdict(found))
-    else:
-        print_status(found)
+    print_answer(found, lambda: print_status(found))
     return DONE
 
 

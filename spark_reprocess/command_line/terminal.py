@@ -5,9 +5,11 @@ On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict
 from datetime import datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -37,13 +39,25 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
-def print_json(answer: Mapping[str, object]) -> None:
-    """Print an answer as one JSON object; times in ISO 8601.
+AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the answer is printed as JSON (``--json``)."""
 
-    Its ``version`` is 1. It grows only when a field goes or changes its meaning, so a program that
-    ignores unknown fields can rely on it.
+
+def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN401 - a dataclass
+    """Print a verb's answer: as one JSON object with ``--json``, else by *show*.
+
+    The object's ``version`` is 1. It grows when a field goes or changes its meaning; new fields do
+    not change it, so programs ignore those that they do not know. Times are in ISO 8601.
+
+    Args:
+        answer: the fields of the object: a dataclass, or a mapping.
+        show: prints the answer for people.
     """
-    print_line(json.dumps({"version": 1, **answer}, indent=1, default=_json_value))
+    if not AS_JSON.get():
+        show()
+        return
+    fields = answer if isinstance(answer, Mapping) else asdict(answer)
+    print_line(json.dumps({"version": 1, **fields}, indent=1, default=_json_value))
 
 
 def _json_value(value: object) -> object:

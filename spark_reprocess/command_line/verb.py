@@ -39,6 +39,7 @@ class Verb:
         run: runs it with these options, prints the answer and returns the exit code; raises
             JobError with a sentence.
         examples: what its ``--help`` ends with.
+        has_json: whether it takes ``--json``; see ``terminal.print_answer``.
     """
 
     about: str
@@ -46,6 +47,11 @@ class Verb:
     make_options: Callable[..., Any]
     run: Callable[[Any], int]
     examples: str = ""
+    has_json: bool = True
+
+
+def no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add nothing: for a verb without arguments of its own."""
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:

@@ -35,7 +35,6 @@ class ShowOptions:
         has_body: whether to return bodies and attribute values, masked.
         is_unmasked: whether to return them unmasked.
         claim_ttl_seconds: how long a claim without a result counts as busy.
-        as_json: whether the command line answers with JSON.
     """
 
     archive: str
@@ -43,7 +42,6 @@ class ShowOptions:
     has_body: bool = False
     is_unmasked: bool = False
     claim_ttl_seconds: float = 900
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

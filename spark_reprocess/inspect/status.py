@@ -29,13 +29,11 @@ class StatusOptions:
     Attributes:
         parked_queue_url: the queue, None for the archive alone.
         claim_ttl_seconds: how long a claim without a result counts as busy.
-        as_json: whether the command line answers with JSON.
     """
 
     archive: str
     parked_queue_url: str | None = None
     claim_ttl_seconds: float = 900
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

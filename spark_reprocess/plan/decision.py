@@ -1,6 +1,5 @@
 """Changes one group's decision in the text of a plan. Pure."""
 
-import json
 from dataclasses import replace
 
 import yaml
@@ -27,12 +26,19 @@ def decide(text: str, group_id: str, action: Action, note: str | None = None) ->
     plan = read_plan(text)
     index = plan.index(group_id)
     changed = _with_values(text, index, action, note)
-    if read_plan(changed) != _decided(plan, index, action, note):
+    if not _reads_as(changed, _decided(plan, index, action, note)):
         raise InputError(
             f"group {group_id}: its part of the plan is written in an unusual way; edit line "
             f"{plan.groups[index].line} by hand"
         )
     return changed
+
+
+def _reads_as(text: str, plan: Plan) -> bool:
+    try:
+        return read_plan(text) == plan
+    except InputError:
+        return False
 
 
 def _decided(plan: Plan, index: int, action: Action, note: str | None) -> Plan:
@@ -47,8 +53,8 @@ def _with_values(text: str, index: int, action: Action, note: str | None) -> str
     changes = [(node_at(root, (*path, "action")), action.value)]
     if note is not None:
         group = node_at(root, path)
-        # JSON is YAML, and one line however the text looks.
-        value = json.dumps(note)
+        # One line, however the text looks.
+        value = yaml.safe_dump(note, default_style='"', width=2**31).rstrip("\n")
         keys = {key.value: key for key, _ in group.value}
         if "note" in keys:
             changes.append((node_at(root, (*path, "note")), value))

@@ -59,11 +59,11 @@ def test_a_decision_changes_its_group_alone(
 
 def test_comments_and_what_somebody_wrote_by_hand_stay() -> None:
     text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)), {"g-1": ["lead: x"]})
-    by_hand = text.replace("action: leave", "action: leave   # ask payments first")
+    by_hand = text.replace("    action: leave", "    action: leave   # ask payments first")
 
     decided = decide(by_hand, "g-1", Action.REDRIVE)
 
-    assert decided == by_hand.replace("action: leave ", "action: redrive ")
+    assert decided == by_hand.replace("    action: leave ", "    action: redrive ")
 
 
 @pytest.mark.parametrize("note", [None, 'they asked: "all"\n# of it', ""])

@@ -170,7 +170,7 @@ def test_plan_of_version_1_names_no_table() -> None:
     assert (first.version, yaml.safe_load(text)["version"]) == (1, 1)
     assert read_plan(text) == first
     assert faults_in(text.replace("version: 1", "version: 2")) == [
-        "line 24: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them"
+        "line 26: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them"
     ]
     (fault,) = faults_of(raw(version=1))
     assert fault.endswith("snapshot: 'table_sha256' is not known in this version; remove it")
