@@ -27,8 +27,8 @@ PAGE_NEXT = "## How it is measured\n"
 """The heading behind the section, on each page."""
 
 _README_TEXT = """\
-`make bench` compares the product with what one would use instead, on one machine and a local SQS that takes
-5 ms for each answer. [benchmarks/README.md](benchmarks/README.md) has all figures.
+`make bench` compares the product with what one would use instead, on one machine and a local SQS
+that takes 5 ms for each answer. [benchmarks/README.md](benchmarks/README.md) has all figures.
 
 ![Measured ratios and their targets](docs/images/bench.svg)
 """
@@ -74,10 +74,12 @@ def _measured_on(results: Mapping[str, Any]) -> str:
 
 
 def with_section(page: str, following: str, lines: Sequence[str]) -> str:
-    """The *page* with the section "Measured" of these *lines*, replaced or added.
+    """Return a page with its section "Measured" replaced or added.
 
     Args:
+        page: the text of the page.
         following: the heading before which the section stands.
+        lines: the text of the section.
 
     Raises:
         ValueError: the page has lost that heading.
