@@ -9,6 +9,7 @@ import pytest
 from dlq_cli.catalogue import LINES
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack_values import OPTIONS, StackValues
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.groups import ListedGroup
@@ -58,6 +59,10 @@ def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) 
     named = set(re.findall(r"`(\w+)`", section(heading)))
 
     assert {field.name for value in values for field in fields(value)} <= named
+
+
+def test_every_state_of_a_message_is_named() -> None:
+    assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
 
 
 def test_every_severity_of_a_finding_is_named() -> None:

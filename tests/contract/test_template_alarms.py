@@ -163,6 +163,12 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
     assert not re.search(r"docs/|\.md\b", description), "a path without a host leads nowhere"
 
 
+def test_the_readme_counts_the_alarms() -> None:
+    numbers = {7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+
+    assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
+
+
 RUNBOOK = (ROOT / "docs/alarms.md").read_text("utf-8")
 
 
