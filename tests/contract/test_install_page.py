@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dlq_replay import __version__
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, TEMPLATE
 
@@ -32,6 +33,11 @@ def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str
     assert stack.broken_rules == []
     assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
     assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
+
+
+@pytest.mark.parametrize("page", [PAGE, README], ids=["install.md", "README.md"])
+def test_the_wheel_has_the_version_that_is_built(page: str) -> None:
+    assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl[spark]" in page
 
 
 def parameters_of_serverless(tmp_path: Path) -> set[str]:
