@@ -13,7 +13,7 @@ export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
-	wheel spark-package check bench soak lock clean
+	wheel spark-package publish check bench soak lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,11 @@ wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist
 	@echo "spark-submit --py-files dist/spark_reprocess.zip dist/spark_job.py VERB ..."
+
+publish: setup-test build ## Publish to the Serverless Application Repository; refused without a home page
+	@$(BIN)/python scripts/require_home_page.py template.yaml
+	@$(SAM) package --output-template-file .aws-sam/packaged.yaml
+	@$(SAM) publish --template .aws-sam/packaged.yaml
 
 check: lint types test-all validate build ## All that has to pass before a change lands
 

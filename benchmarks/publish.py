@@ -1,8 +1,8 @@
-"""``python -m benchmarks.publish``: put the last full run into the README, as table and chart."""
+"""``python -m benchmarks.publish``: put the last full run into the pages, as tables and chart."""
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,36 @@ from benchmarks.chart import draw, markdown
 
 CHART = Path("docs") / "images" / "bench.svg"
 _HEADING = "## Measured\n"
-_NEXT = "## What has not been tested\n"
+
+README_ROWS = (
+    "cold start, to the first client",
+    "replay, events of 100",
+    "drain, 100,000 messages",
+    "redrive, 100,000 messages",
+    "analysis of 1,000,000 messages",
+)
+"""What the README shows; benchmarks/README.md shows every figure."""
+
+README_NEXT = "## All pages\n"
+PAGE_NEXT = "## How it is measured\n"
+"""The heading behind the section, on each page."""
+
+_README_TEXT = """\
+`make bench` compares the product with what one would use instead, on one machine and a local SQS
+that takes 5 ms for each answer. [benchmarks/README.md](benchmarks/README.md) has all figures.
+
+![Measured ratios and their targets](docs/images/bench.svg)
+"""
+
+_PAGE_TEXT = """\
+Ratios are medians over turns.
+
+![Measured ratios and their targets](../docs/images/bench.svg)
+"""
 
 
 def main() -> int:
-    """Write the chart and the README's section. Return 2 where there is no full run to publish."""
+    """Write the chart and the sections. Return 2 where there is no full run to publish."""
     if not RESULTS.exists():
         sys.stderr.write(f"{RESULTS} is not there: run make bench first\n")
         return 2
@@ -29,36 +54,43 @@ def main() -> int:
         sys.stderr.write(f"{RESULTS} lacks what broke off ({names}): run make bench again\n")
         return 2
     draw(results, ROOT / CHART)
-    readme = ROOT / "README.md"
-    readme.write_text(with_section(readme.read_text("utf-8"), results), "utf-8")
+    shown = [one for one in results["findings"] if one["what"] in README_ROWS]
+    _replace(ROOT / "README.md", README_NEXT, _README_TEXT, results | {"findings": shown})
+    _replace(ROOT / "benchmarks" / "README.md", PAGE_NEXT, _PAGE_TEXT, results)
     return 0
 
 
-def with_section(readme: str, results: Mapping[str, Any]) -> str:
-    """The README's text with its section about these *results*, replaced or added.
+def _replace(path: Path, following: str, text: str, results: Mapping[str, Any]) -> None:
+    body = [text, *markdown(results), "", _measured_on(results), ""]
+    path.write_text(with_section(path.read_text("utf-8"), following, body), "utf-8")
+
+
+def _measured_on(results: Mapping[str, Any]) -> str:
+    machine = results["machine"]
+    return (
+        f"Measured {results['when'][:10]} on {machine['processors']} processors "
+        f"({machine['processor']}), Python {machine['python']}."
+    )
+
+
+def with_section(page: str, following: str, lines: Sequence[str]) -> str:
+    """Return a page with its section "Measured" replaced or added.
+
+    Args:
+        page: the text of the page.
+        following: the heading before which the section stands.
+        lines: the text of the section.
 
     Raises:
-        ValueError: the README has lost the heading before which the section stands.
+        ValueError: the page has lost that heading.
     """
-    if _NEXT not in readme:
+    if following not in page:
         raise ValueError(
-            f"README.md has no heading {_NEXT.strip()!r}: the section stands before it"
+            f"the page has no heading {following.strip()!r}: the section stands before it"
         )
-    before, _, rest = readme.partition(_HEADING if _HEADING in readme else _NEXT)
-    after = _NEXT + rest.partition(_NEXT)[2] if _HEADING in readme else _NEXT + rest
-    machine = results["machine"]
-    text = (
-        f"{_HEADING}\n"
-        "`make bench` measures the product against what one would use instead: by turns, on one\n"
-        "machine, on an in-memory SQS that takes 5 ms for every answer. Ratios are medians over\n"
-        "turns; [benchmarks/README.md](benchmarks/README.md) says how to read them.\n\n"
-        f"![Ratios and their targets]({CHART.as_posix()})\n\n"
-        + "\n".join(markdown(results))
-        + f"\n\nMeasured {results['when'][:10]} on {machine['processors']} processors "
-        f"({machine['processor']}), Python {machine['python']}. Chart and table are of one\n"
-        "run: `make bench && .venv/bin/python -m benchmarks.publish`.\n\n"
-    )
-    return before + text + after
+    before, _, rest = page.partition(_HEADING if _HEADING in page else following)
+    after = following + (rest.partition(following)[2] if _HEADING in page else rest)
+    return before + "\n".join([_HEADING, *lines]) + "\n" + after
 
 
 if __name__ == "__main__":

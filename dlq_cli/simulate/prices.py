@@ -1,7 +1,7 @@
 """List prices and what is counted by them. Pure.
 
 us-east-1, without the free tier, as of 2026-11, in dollars. Where they come from, and how to ask
-AWS for those of today: docs/deployment.md, "Where the prices come from".
+AWS for those of today: docs/growth.md, "Where the prices come from".
 """
 
 PRICES_AS_OF = "2026-11"

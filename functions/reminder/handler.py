@@ -111,8 +111,13 @@ class Waiting:
 
 
 _ADVICE = """\
-What to do: see docs/operations.md of the application, sections ParkedGrowingAlarm and
-UndecidedAlarm. This notice comes once a day until nothing waits."""
+What to do, each with --stack and the name of the stack:
+  dlq drain                   moves what is in the parked queue into the archive
+  dlq analyze                 groups what is in the archive by what failed
+  dlq groups                  shows the groups
+  dlq redrive --group ID      shows what putting a group back would do, and says how to do it
+  dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
+This notice comes once a day until nothing waits."""
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:

@@ -14,7 +14,7 @@ from spark_reprocess.progress import silent
 
 _ABOUT = """\
 Writes the messages of one group of a plan as JSON lines, one object per message: as they were
-archived, without the plan's edits, and whatever runs did with them. docs/operations.md lists the
+archived, without the plan's edits, and whatever runs did with them. docs/reference.md lists the
 fields. Changes nothing in the archive.
 
 Nothing is masked: the output holds whole bodies and attributes. A file gets mode 0600, and a file

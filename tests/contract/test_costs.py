@@ -2,7 +2,9 @@
 
 import re
 
-from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
+from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.growth import tables
 from dlq_cli.simulate.prices import (
     EVENT_MESSAGES,
     FUNCTION_GB,
@@ -14,6 +16,7 @@ from dlq_cli.simulate.prices import (
     SQS_BATCH_ENTRIES,
     SQS_STANDARD_PER_REQUEST,
 )
+from dlq_cli.simulate.scenario import Scenario, policy_of
 from dlq_replay.decision import ParkReason
 from dlq_replay.measures import Metric
 from tests.contract.cloudformation import Stack
@@ -38,7 +41,7 @@ def cost_of_a_million(messages_per_request: int, messages_per_event: int) -> str
 def test_a_million_replays_cost_what_the_documents_say() -> None:
     in_batches = cost_of_a_million(SQS_BATCH_ENTRIES, EVENT_MESSAGES)
     one_by_one = cost_of_a_million(1, 1)
-    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    guide = (ROOT / "docs/growth.md").read_text("utf-8")
     shop_window = " ".join((ROOT / "README-SAR.md").read_text("utf-8").split())
 
     assert f"| together | **{in_batches}** | **{one_by_one}** |" in guide
@@ -46,7 +49,7 @@ def test_a_million_replays_cost_what_the_documents_say() -> None:
 
 
 def test_the_guide_names_the_prices_that_the_simulator_counts_with() -> None:
-    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    guide = (ROOT / "docs/growth.md").read_text("utf-8")
     _, _, section = guide.partition("### Where the prices come from")
     prices = section.partition("\n## ")[0]
 
@@ -60,7 +63,7 @@ def test_the_guide_names_the_prices_that_the_simulator_counts_with() -> None:
 
 def test_the_arithmetic_of_the_guide_adds_up() -> None:
     times = " \N{MULTIPLICATION SIGN} "
-    guide = (ROOT / "docs/deployment.md").read_text("utf-8").replace(",", "")
+    guide = (ROOT / "docs/growth.md").read_text("utf-8").replace(",", "")
     products = re.findall(rf"((?:[\d.$]+(?:/M)?(?: \w+)*{times})+[$\d./M]+) = \$([\d.]+)", guide)
 
     assert len(products) >= 8
@@ -75,7 +78,7 @@ def test_the_arithmetic_of_the_guide_adds_up() -> None:
 
 
 def test_the_documents_count_the_metrics_and_the_alarms_metrics() -> None:
-    guide = (ROOT / "docs/deployment.md").read_text("utf-8")
+    guide = (ROOT / "docs/growth.md").read_text("utf-8")
     shop_window = " ".join((ROOT / "README-SAR.md").read_text("utf-8").split())
     published = len(Metric) + len(ParkReason)
     alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
@@ -87,3 +90,36 @@ def test_the_documents_count_the_metrics_and_the_alarms_metrics() -> None:
     assert f"metrics: at most {published} " in guide
     assert f"alarms: {watched} metrics " in guide
     assert f"at most {published}; alarms with {watched} metrics in all" in shop_window
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_readme_adds_up_what_the_guide_says_of_a_month_at_rest() -> None:
+    guide = (ROOT / "docs/growth.md").read_text("utf-8")
+    rest = guide.partition("**At rest, a month: ")[2].partition("**The Spark job**")[0]
+    [polling] = re.findall(r"648,000 requests, \$([\d.]+);", rest)
+    [alarms] = re.findall(r"metrics \N{MULTIPLICATION SIGN} \$0\.10 = \$([\d.]+)", rest)
+    total = f"${float(polling) + float(alarms) + 3:.2f}"
+
+    assert rest.startswith(f"{total}**, or $0.10")
+    row = f"**{total}**: polling ${polling}, alarms ${alarms}, dashboard $3.00; $0.10 within"
+    assert row in README
+
+
+def test_the_readme_says_what_a_million_costs() -> None:
+    bill = bill_of(simulate(Scenario(3600, 277.778, policy=policy_of(20, 10, 900))))
+    shared = [line for table in tables() for line in table.splitlines() if "| 1,000,000 |" in line]
+    back = [cell.strip() for cell in shared[-1].split("|")]
+    parts = [float(back[index].removeprefix("$")) for index in (3, 5, 6)]
+    never = next(table for table in tables() if "never succeed" in table).splitlines()[-1]
+    in_batches = cost_of_a_million(SQS_BATCH_ENTRIES, EVENT_MESSAGES)
+    rows = {
+        "a million replays": f"**{in_batches}** in full batches to **{cost_of_a_million(1, 1)}**",
+        "dead letters of an outage": f"**${bill.sqs_dollars + bill.lambda_dollars:.2f}**",
+        "that never succeed": f"**{never.split('|')[-2].strip()}**",
+        "drained, analyzed and redriven": f"**${sum(parts):.2f}**",
+    }
+
+    for what, cost in rows.items():
+        assert re.search(rf"^\| [^|]*{what}[^|]* \| {re.escape(cost)}", README, re.MULTILINE), what

@@ -57,32 +57,51 @@ def test_the_default_is_just_enough_for_the_hardest_hour() -> None:
 PUBLIC_APP = policy_of(3, 2, DEFAULT_BACKOFF_CAP_SECONDS)
 """The defaults of amazon-sqs-dlq-replay-backoff."""
 
+README = (ROOT / "README.md").read_text("utf-8")
+OUTAGES = README.partition("## Which outage the defaults survive")[2].partition("\n## ")[0]
+
 
 def test_the_readme_says_which_outage_the_defaults_survive() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    section = text.partition("## Which outage it survives")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\d+ \w+) \| (.+?) \|$", section, re.MULTILINE)
-    expected = [(outage, " | ".join(parked_shares(outage))) for outage, _ in rows]
+    rows = re.findall(r"^\| (\d+ \w+) \| (.+?) \|$", OUTAGES, re.MULTILINE)
 
     assert len(rows) >= 5
-    assert expected == rows
+    assert rows == [(outage, " | ".join(columns(outage))) for outage, _ in rows]
 
 
-def parked_shares(outage: str) -> list[str]:
+def columns(outage: str) -> list[str]:
     seconds = read_seconds(outage.replace(" ", "").replace("min", "m"))
+    free = simulate(Scenario(seconds, 10.0, policy=RULES))
+    limited = simulate(Scenario(seconds, 10.0, policy=RULES, capacity_per_second=20))
+    public_app = simulate(Scenario(seconds, 10.0, policy=PUBLIC_APP))
     return [
-        spell_share(simulate(Scenario(seconds, 10.0, policy=rules, **main)).parked_share)
-        for main in ({}, FAILS_AT_ONCE)
-        for rules in (RULES, PUBLIC_APP)
+        spell_share(free.parked_share),
+        f"{free.peak_per_second():,.0f}",
+        spell_seconds(free.through_seconds(1)),
+        spell_share(limited.parked_share),
+        spell_seconds(limited.through_seconds(1)),
+        spell_share(public_app.parked_share),
     ]
+
+
+def test_the_readme_says_what_is_parked_where_one_failure_makes_a_dead_letter() -> None:
+    said = re.findall(r"(\d) h\s+parks\s+([\d.]+ %)", OUTAGES)
+
+    assert [hours for hours, _ in said] == ["1", "2", "3"]
+    for hours, share in said:
+        hardest = Scenario(int(hours) * HOUR, 10.0, policy=RULES, **FAILS_AT_ONCE)
+        assert spell_share(simulate(hardest).parked_share) == share
+
+
+def test_the_readme_s_commands_of_the_table_are_its_scenarios() -> None:
+    assert "dlq simulate --outage 1h --rate 10 " in OUTAGES
+    assert "dlq simulate --outage 1h --rate 10 --capacity 20 " in OUTAGES
 
 
 def test_the_readme_says_how_long_a_poison_message_goes_round() -> None:
     hour = simulate(Scenario(HOUR, 10.0, policy=RULES))
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    text = " ".join(OUTAGES.split())
 
-    assert f"is parked after {spell_seconds(round(hour.seconds_to_park))} on average" in text
-    assert f"through in {hour.through_seconds(1) // 60} min" in text
+    assert f"parked after {spell_seconds(round(hour.seconds_to_park))} on average" in text
 
 
 def test_the_public_app_waits_28_seconds_in_all() -> None:

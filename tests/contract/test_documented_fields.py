@@ -26,7 +26,9 @@ def test_every_column_of_the_archive_is_documented() -> None:
 
 
 def test_every_key_of_the_context_is_documented() -> None:
-    documented = first_column((ROOT / "README.md").read_text(), "`sqs-dlq-context` (compact")
+    documented = first_column(
+        (ROOT / "docs" / "reference.md").read_text(), "Keys of `sqs-dlq-context`"
+    )
 
     assert documented == context._KNOWN_KEYS  # noqa: SLF001 - what a version knows is not public
 

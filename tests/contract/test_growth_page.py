@@ -13,11 +13,11 @@ from dlq_cli.simulate.growth import (
 from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "growth.md").read_text("utf-8")
-README = (ROOT / "README.md").read_text("utf-8")
+MEASURED = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
 
 VERBS = ("drain", "redrive")
 BENCH_CORES = 2
-"""Of the machine of the README's table."""
+"""Of the machine of the table of measurements."""
 
 
 def test_every_table_of_the_page_is_computed() -> None:
@@ -49,8 +49,8 @@ def test_the_rate_assumed_on_glue_is_below_what_was_measured() -> None:
 
 
 def measured(row: str, column: int) -> float:
-    """A number of the README's table of measurements: of its column *measured*, *target*, ..."""
-    [cells] = re.findall(rf"^\| {re.escape(row)} \|(.*)\|$", README, re.MULTILINE)
+    """A number of the table of measurements: of its column *measured*, *target*, ..."""
+    [cells] = re.findall(rf"^\| {re.escape(row)} \|(.*)\|$", MEASURED, re.MULTILINE)
     number = re.match(r"[\d,.]+", cells.split("|")[column].strip())
     assert number, row
     return float(number[0].replace(",", ""))

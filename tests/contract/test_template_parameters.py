@@ -60,7 +60,7 @@ def test_every_parameter_is_in_exactly_one_group() -> None:
     assert sorted(TEMPLATE["Parameters"]) == sorted(grouped)
 
 
-@pytest.mark.parametrize("document", ["docs/deployment.md", "README-SAR.md"])
+@pytest.mark.parametrize("document", ["docs/reference.md", "README-SAR.md"])
 def test_every_parameter_has_a_row_with_its_default_in_the_groups_of_the_console(
     document: str,
 ) -> None:

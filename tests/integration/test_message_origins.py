@@ -59,7 +59,7 @@ EVERY_ROW = list(
 
 
 def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
-    """The rule of docs/operations.md, in plain Python; None where the message must not be sent."""
+    """The rule of docs/redrive.md, in plain Python; None where the message must not be sent."""
     name = source_of(row)
     if may_be_sent_to_main(queues, row):
         return queue_url("main")

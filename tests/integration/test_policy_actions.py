@@ -78,8 +78,8 @@ def test_sound_conditions_pass(spark: "SparkSession") -> None:
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     spark: "SparkSession",
 ) -> None:
-    guide = (ROOT / "docs" / "deployment.md").read_text("utf-8")
-    section = re.split(r"^###? ", guide.partition("### The policy\n")[2], flags=re.MULTILINE)[0]
+    guide = (ROOT / "docs" / "schedule.md").read_text("utf-8")
+    section = re.split(r"^###? ", guide.partition("## The policy\n")[2], flags=re.MULTILINE)[0]
     [example] = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
     first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     columns = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}

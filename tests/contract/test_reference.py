@@ -1,0 +1,70 @@
+"""docs/reference.md names the verbs, exit codes and JSON fields that there are."""
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from dlq_cli.catalogue import LINES, STACK_OPTIONS
+from dlq_cli.stack.rules import Finding, Severity
+from dlq_cli.stack_values import StackValues
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.clients import QueueCounts
+from spark_reprocess.command_line import verb
+from spark_reprocess.command_line.groups import ListedGroup
+from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
+from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from tests.contract.template import ROOT
+
+PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
+
+
+def section(heading: str) -> str:
+    text = re.split(rf"^##+ {re.escape(heading)}$", PAGE, flags=re.MULTILINE)[1]
+    return re.split(r"^##+ ", text, flags=re.MULTILINE)[0]
+
+
+def test_every_verb_has_a_row() -> None:
+    cells = re.findall(r"^\| (`[a-z].*?) \|", section("Verbs"), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)}
+
+    assert named == set(LINES)
+
+
+def test_the_options_that_a_stack_fills_in_are_named() -> None:
+    row = next(line for line in section("Verbs").splitlines() if "DLQ_STACK" in line)
+
+    filled_in = {option for options in STACK_OPTIONS.values() for option in options}
+    assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
+
+
+def test_every_exit_code_has_a_row() -> None:
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section("Exit codes"), re.MULTILINE)}
+    there = {getattr(verb, name) for name in dir(verb) if name.isupper()}
+
+    assert codes == {one for one in there if isinstance(one, int)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "values"),
+    [
+        ("groups", [ListedGroup]),
+        ("status", [ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker]),
+        ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
+        ("stacks", [StackValues]),
+        ("doctor", [Finding]),
+    ],
+)
+def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) -> None:
+    named = set(re.findall(r"`(\w+)`", section(heading)))
+
+    assert {field.name for value in values for field in fields(value)} <= named
+
+
+def test_every_state_of_a_message_is_named() -> None:
+    assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
+
+
+def test_every_severity_of_a_finding_is_named() -> None:
+    assert set(Severity) <= set(re.findall(r"`(\w+)`", section("doctor")))
