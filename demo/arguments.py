@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demo import ROOT, InputError
 
-DEFAULT_MESSAGES = 120
+DEFAULT_MESSAGES = 150
 DEFAULT_FOLDER = ROOT / ".demo"
 _MAX_MESSAGES = 500
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from demo.environment import MAIN_MAX_RECEIVE_COUNT
-from demo.workload import DemoMessage, Trait, kind_of
+from demo.workload import NEW_VERSION, DemoMessage, Trait, kind_of
 
 _SLOWNESS_MS = (2000, 2400)
 
@@ -74,12 +74,14 @@ class Shop:
         self._payments = payments
         self._vat_percent = {"DE": 19, "FR": 20, "GB": 20, "NL": 21, "PL": 23, "SE": 25}
         self._knows_units = False
+        self._accepts_new_app = False
 
     def process(self, message: DemoMessage) -> None:
         """Bill an order, capture a payment or weigh a shipment."""
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
             case "order.placed":
+                self._tax(event["client"]["version"])
                 self._bill(event["customer"]["country"], event["total_cents"])
             case "payment.captured":
                 self._payments.capture(message, event["method"])
@@ -87,11 +89,18 @@ class Shop:
                 self._weigh(event["weight_grams"])
 
     def fix(self) -> str:
-        """Learn Croatia's rate and units of weight, and have invoices answered."""
+        """Mend every bug."""
         self._vat_percent["HR"] = 25
-        self._knows_units = True
+        self._knows_units = self._accepts_new_app = True
         self._payments.fix()
-        return "Croatia has a VAT rate now, weights may name their unit, invoices are answered"
+        return (
+            f"the tax service takes orders of app {NEW_VERSION}, Croatia has a VAT rate, weights "
+            "may name their unit, invoices are answered"
+        )
+
+    def _tax(self, version: str) -> None:
+        if version == NEW_VERSION and not self._accepts_new_app:
+            raise RuntimeError("the tax service answered 422")
 
     def _bill(self, country: str, cents: int) -> int:
         percent = self._vat_percent.get(country)

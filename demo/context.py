@@ -53,9 +53,9 @@ class RunContext:
         return self.work / "archive"
 
     @property
-    def report(self) -> Path:
-        """Where Spark writes what it found."""
-        return self.work / "report"
+    def report(self) -> Path | None:
+        """The page of the first analysis, None where there is none."""
+        return min(self.archive.glob("reports/*/report.html"), default=None)
 
     def progress(self) -> Progress:
         """Count everything now."""

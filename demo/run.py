@@ -130,9 +130,8 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
 def _close(context: RunContext, screen: Screen, account: Account) -> None:
     screen.title("5. Every message is accounted for")
     screen.show(account_table(account, context.sent))
-    pages = [context.report / "report.html", context.report]
-    for page in [page for page in pages if page.exists()][:1]:
-        screen.note(f"What Spark found: {page}")
+    if context.report:
+        screen.note(f"The report: {context.report}")
     screen.note(f"Logs and metrics of the functions: {context.work / FUNCTION_LOG}")
 
 

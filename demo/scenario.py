@@ -125,13 +125,13 @@ def _explain(screen: Screen, operator: Operator) -> None:
 
 
 def _try_too_early(context: RunContext, screen: Screen, operator: Operator) -> None:
-    screen.title("3. The operator edits the plan and sends a canary, before anything is mended")
+    screen.title("3. The operator decides, and sends a canary before anything is mended")
     screen.note(
         "A canary is a few messages of each group that go ahead; a failure comes straight back."
         f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without the"
         " forced wait it is what SQS may need, 180 s."
     )
-    operator.approve_plan()
+    operator.approve()
     operator.preview(*operator.canary())
     operator.redrive("perhaps it works now", *operator.canary(), exit_codes=[STOPPED_BY_CANARY])
     screen.say("exit code 3: what the canary stopped stays in the archive, unsent", "yellow")
@@ -145,7 +145,7 @@ def _put_right(context: RunContext, screen: Screen, operator: Operator) -> None:
     screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
     screen.say(context.business.fix(), "green")
     operator.analyze_again()
-    operator.approve_plan(changes_shown=0)
+    operator.approve(shown=0)
     codes = [0, STOPPED_BY_CANARY]
     if operator.redrive("bugs fixed", *operator.canary(), exit_codes=codes) == STOPPED_BY_CANARY:
         # Of a message with no room for the mark, or on a very slow machine, nobody can know.

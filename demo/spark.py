@@ -92,7 +92,7 @@ class Spark:
         return self._starter is not None and not self._starter.is_alive()
 
     def run(self, argv: Sequence[str], take_line: Callable[[str], object]) -> int:
-        """Run one verb as ``python -m spark_reprocess`` would; give its lines to *take_line*.
+        """Run one verb as ``dlq`` would; give its lines to *take_line*.
 
         Raises:
             DemoError: Spark could not start.
@@ -101,7 +101,7 @@ class Spark:
             self._starter.join()
         if self._fault:
             raise DemoError(f"Spark could not start ({self._fault}); is Java 17 or later here?")
-        from spark_reprocess.command_line.cli import main  # noqa: PLC0415 - pyspark loads slowly
+        from dlq_cli.__main__ import main  # noqa: PLC0415 - loads slowly
 
         try:
             with lines_to(take_line):

@@ -18,12 +18,22 @@ from demo.arguments import DEFAULT_MESSAGES, Options
 from demo.identity import DEMO_ID, OWN_ATTRIBUTES_FOR_DEMO_ID, Attribute, Content
 from demo.input_file import MAX_MESSAGE_BYTES, LineFault, parse_lines
 
-BROKEN_SHARE = 0.08
-MIN_BROKEN = 3
+BROKEN_SHARE = 0.4
+"""Enough that the analysis has messages to compare."""
+
+FIFO_BROKEN_SHARE = 0.08
+"""A message that fails blocks its message group, and a viewer waits for all of them."""
+
+MIN_BROKEN = 4
 PAYMENTS_SHARE = 0.4
 
 _COUNTRIES = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "NL": "EUR", "PL": "PLN", "SE": "SEK"}
 _ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "notebook", "teapot")
+_APPS = ("android", "ios", "web")
+_VERSIONS = ("7.0.4", "7.1.0", "7.1.2")
+NEW_VERSION = "7.2.0"
+"""Of the shop's app: the tax service refuses its orders, and the error does not say why."""
+
 _CARRIERS = ("northline", "parcelo", "blue van")
 
 _Invent = Callable[[random.Random], dict[str, Any]]
@@ -72,20 +82,27 @@ class DemoMessage:
         return cls(number, content, trait, content.identity)
 
 
-def broken_count(count: int) -> int:
-    """How many of *count* messages meet the bug: the share, but enough of them to see."""
-    return min(count, max(MIN_BROKEN, round(count * BROKEN_SHARE)))
+def broken_count(count: int, share: float = BROKEN_SHARE) -> int:
+    """How many of *count* messages meet a bug: the share, but enough of them to see."""
+    return min(count, max(MIN_BROKEN, round(count * share)))
 
 
-def invent(count: int, rng: random.Random) -> list[DemoMessage]:
-    """Make *count* events of a shop; the same *rng* state makes the same events."""
+def invent(count: int, rng: random.Random, share: float = BROKEN_SHARE) -> list[DemoMessage]:
+    """Make *count* events of a shop; the same *rng* state makes the same events.
+
+    Args:
+        count: how many.
+        rng: draws them.
+        share: how many of them meet a bug, 0 to 1.
+    """
     # In turn, so that even a few messages meet every bug.
-    broken = dict(zip(rng.sample(range(1, count + 1), broken_count(count)), cycle(_WITH_BUG)))
+    numbers = rng.sample(range(1, count + 1), broken_count(count, share))
+    broken = dict(zip(numbers, cycle(_WITH_BUG)))
     return [_invent_one(number, broken.get(number), rng) for number in range(1, count + 1)]
 
 
 def from_input(
-    messages: Sequence[tuple[int, Content]],
+    messages: Sequence[tuple[int, Content]], share: float = BROKEN_SHARE
 ) -> tuple[list[DemoMessage], list[LineFault]]:
     """Turn a file's messages into the run's, with the same faults each time.
 
@@ -93,19 +110,19 @@ def from_input(
         The messages, and those that nothing could tell from an earlier one.
     """
     distinct, faults = _distinct(DemoMessage.of(line, content) for line, content in messages)
-    broken = _broken(distinct)
+    broken = _broken(distinct, broken_count(len(distinct), share))
     others = [m for m in sorted(distinct, key=_rank) if m.identity not in broken]
     needing = {m.identity for m in others[: round(len(distinct) * PAYMENTS_SHARE)]}
     traits = dict.fromkeys(needing, Trait.NEEDS_PAYMENTS) | dict.fromkeys(broken, Trait.BROKEN)
     return [replace(m, trait=traits.get(m.identity, Trait.PLAIN)) for m in distinct], faults
 
 
-def _broken(messages: Sequence[DemoMessage]) -> set[str]:
+def _broken(messages: Sequence[DemoMessage], wanted: int) -> set[str]:
     """Whole kinds of payload as far as they fit, largest first, as a real bug would hit them."""
     kinds: dict[str, list[str]] = {}
     for message in sorted(messages, key=_rank):
         kinds.setdefault(kind_of(message.content.body), []).append(message.identity)
-    wanted, broken = broken_count(len(messages)), set[str]()
+    broken = set[str]()
     for identities in sorted(kinds.values(), key=len, reverse=True):
         if len(broken) + len(identities) <= wanted:
             broken.update(identities)
@@ -163,6 +180,7 @@ def _order(rng: random.Random) -> dict[str, Any]:
         "type": "order.placed",
         "order_id": rng.randrange(100_000, 999_999),
         "customer": {"id": rng.randrange(1_000, 9_999), "country": country},
+        "client": {"app": rng.choice(_APPS), "version": rng.choice(_VERSIONS)},
         "currency": _COUNTRIES[country],
         "lines": lines,
         "total_cents": sum(line["quantity"] * line["price_cents"] for line in lines),
@@ -172,6 +190,11 @@ def _order(rng: random.Random) -> dict[str, Any]:
 def _lines(rng: random.Random) -> Iterator[dict[str, Any]]:
     for item in rng.sample(_ITEMS, rng.randint(1, 3)):
         yield {"item": item, "quantity": rng.randint(1, 3), "price_cents": rng.randrange(299, 9999)}
+
+
+def _order_of_new_app(rng: random.Random) -> dict[str, Any]:
+    order = _order(rng)
+    return {**order, "client": {**order["client"], "version": NEW_VERSION}}
 
 
 def _order_with_bug(rng: random.Random) -> dict[str, Any]:
@@ -211,7 +234,12 @@ def _shipment_with_bug(rng: random.Random) -> dict[str, Any]:
     return {**shipment, "carrier": "blue van", "weight_grams": f"{shipment['weight_grams']} g"}
 
 
-_WITH_BUG = (_order_with_bug, _shipment_with_bug, _payment_with_bug)
+_WITH_BUG = (
+    *(_order_of_new_app, _order_with_bug, _shipment_with_bug, _payment_with_bug),
+    *(_order_of_new_app, _order_with_bug, _order_of_new_app, _order_with_bug),
+    *(_order_of_new_app, _order_of_new_app, _order_with_bug, _order_of_new_app),
+)
+"""In turn. Orders fail for two reasons, so that the analysis can compare orders with orders."""
 
 
 def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
@@ -250,16 +278,17 @@ def load(options: Options) -> Loaded:
 
 
 def _load(options: Options) -> Loaded:
+    share = FIFO_BROKEN_SHARE if options.is_fifo else BROKEN_SHARE
     if options.input_path is None:
         count = options.messages or DEFAULT_MESSAGES
-        return Loaded(invent(count, random.Random(options.seed)), [])
+        return Loaded(invent(count, random.Random(options.seed), share), [])
     try:
         lines = options.input_path.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"{options.input_path} cannot be read: {error.strerror}.") from None
     parsed = parse_lines(lines)
     taken = parsed.messages[: options.message_limit]
-    messages, repeats = from_input(taken)
+    messages, repeats = from_input(taken, share)
     remarks = _remarks([*parsed.faults, *repeats])
     if not messages:
         raise InputError("\n".join([*remarks, f"{options.input_path} holds no message to send."]))

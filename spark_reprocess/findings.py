@@ -8,6 +8,12 @@ from datetime import datetime
 
 from spark_reprocess.figures import percent
 
+LEAST_GROUP = 10
+"""Minimum group size for leads. Below it, differences are not significant."""
+
+TOO_FEW = "too few messages to compare"
+"""What stands in the place of the leads of a smaller group."""
+
 
 def state_of(value: str) -> str:
     """Return what a lead has instead of a value, such as ``missing``; empty if it has a value."""

@@ -35,9 +35,7 @@ from spark_reprocess.analysis.predicates import (
     Predicate,
     Predicates,
 )
-
-LEAST_GROUP = 10
-"""Minimum group size. Below it, differences are not significant."""
+from spark_reprocess.findings import LEAST_GROUP
 
 LEADS = 5
 CORRELATED = 3

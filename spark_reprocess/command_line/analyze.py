@@ -15,7 +15,14 @@ from spark_reprocess.command_line.terminal import print_answer, print_line, prin
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, percent
-from spark_reprocess.findings import Findings, GroupFinding, format_lead, format_predicate
+from spark_reprocess.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    format_lead,
+    format_predicate,
+)
 from spark_reprocess.plan.plan_file import REPORTS
 
 if TYPE_CHECKING:
@@ -144,7 +151,7 @@ def _with_title_and_lead(group: GroupFinding) -> tuple[object, ...]:
 
 def _lead_lines(group: GroupFinding) -> list[str]:
     if not group.leads:
-        return []
+        return [f"↳ {TOO_FEW}"] if group.count < LEAST_GROUP else []
     lead, *_ = group.leads
     lines = [f"↳ {format_lead(lead)}"]
     if lead.synonyms:

@@ -10,7 +10,7 @@ from spark_reprocess.command_line.arguments import add_plan
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted
-from spark_reprocess.findings import Synonym, format_predicate
+from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Synonym, format_predicate
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
@@ -73,7 +73,7 @@ def list_groups(plan: Plan, leads: dict[str, str]) -> list[ListedGroup]:
             count=group.count,
             action=group.action.value,
             title=group.title,
-            lead=leads.get(group.group_id, ""),
+            lead=leads.get(group.group_id) or (TOO_FEW if group.count < LEAST_GROUP else ""),
             note=group.note,
             is_edited=group.edit is not None,
         )

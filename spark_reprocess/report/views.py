@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import escape
 
 from spark_reprocess.figures import cut, duration, epoch, moment
-from spark_reprocess.findings import Findings, GroupFinding, Sample
+from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
 from spark_reprocess.report.commands import lead_with_option, places, quoted
 from spark_reprocess.report.texts import indented_json, looks_like_json, visible
 
@@ -84,6 +84,7 @@ def _group_view(
         "replay_counts": _tally(replays),
         "samples": samples,
         "samples_left_out": len(group.samples) - len(samples),
+        "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
         "quoted_id": quoted(group.group_id),
         "lead_with_option": lead,
         "where_option": option,

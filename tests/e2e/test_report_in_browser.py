@@ -69,7 +69,7 @@ def use_everything(page: Page) -> None:
         page.locator("#sort").select_option(by)
     for _ in range(3):
         page.locator("#theme").click()
-    page.locator(".queue input").first.fill("https://sqs/'\"><script>alert(1)</script>")
+    page.locator(".installation input").first.fill("https://sqs/'\"><script>alert(1)</script>")
     page.locator(".copy:visible").first.click()
 
 
@@ -184,7 +184,7 @@ def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) 
         page.locator("details.group > summary").first.click()
         expect(page.locator("details.group[open] .leads li")).to_have_count(3)
         expect(page.locator("details.group[open] .sample pre").first).to_be_visible()
-        expect(page.locator("#put-back .command")).to_have_count(2)
+        expect(page.locator("#put-back .command")).to_have_count(3)
 
 
 def test_paper_has_what_was_open_and_no_controls(
@@ -198,7 +198,7 @@ def test_paper_has_what_was_open_and_no_controls(
 
         assert printed.startswith(b"%PDF")
         expect(
-            page.locator("#theme, .toolbar, .copy, .queue").locator("visible=true")
+            page.locator("#theme, .toolbar, .copy, .installation").locator("visible=true")
         ).to_have_count(0)
         expect(page.locator(".sample:visible")).to_have_count(1)
         assert (

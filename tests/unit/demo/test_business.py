@@ -6,7 +6,7 @@ import pytest
 from demo.business import Business, OwnMessages, Payments, Shop
 from demo.environment import MAIN_MAX_RECEIVE_COUNT
 from demo.identity import Content
-from demo.workload import DemoMessage, Trait, invent
+from demo.workload import NEW_VERSION, DemoMessage, Trait, invent
 from tests.unit.demo.records import BROKEN, PAYMENT, PLAIN
 
 OTHER = DemoMessage.of(9_999, Content("payment"), Trait.NEEDS_PAYMENTS)
@@ -37,6 +37,9 @@ def faults(business: Business, messages: list[DemoMessage]) -> dict[int, Excepti
     return found
 
 
+ORDER: dict[str, object] = {"type": "order.placed", "total_cents": 1}
+
+
 def shop_event(**fields: object) -> DemoMessage:
     return DemoMessage.of(1, Content(json.dumps(fields)))
 
@@ -65,7 +68,12 @@ def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None
     environment.end_outage()
     left = faults(shop, messages)
     assert left.keys() == {m.number for m in messages if m.trait is Trait.BROKEN}
-    assert {type(error) for error in left.values()} == {LookupError, ValueError, TimeoutError}
+    assert {type(error) for error in left.values()} == {
+        LookupError,
+        RuntimeError,
+        TimeoutError,
+        ValueError,
+    }
 
     assert shop.fix()
     assert faults(shop, messages) == {}
@@ -75,8 +83,12 @@ def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None
     ("message", "reason"),
     [
         (
-            shop_event(type="order.placed", customer={"country": "HR"}, total_cents=1),
+            shop_event(**ORDER, customer={"country": "HR"}, client={"version": "7.1.0"}),
             "no VAT rate for HR",
+        ),
+        (
+            shop_event(**ORDER, customer={"country": "DE"}, client={"version": NEW_VERSION}),
+            "the tax service answered 422",
         ),
         (
             shop_event(type="shipment.ready", weight_grams="120 g"),
@@ -93,7 +105,7 @@ def test_shop_says_what_it_met(message: DemoMessage, reason: str) -> None:
     environment.end_outage()
     shop = Shop(environment.payments)
 
-    with pytest.raises((LookupError, ValueError, TimeoutError), match=reason):
+    with pytest.raises((LookupError, RuntimeError, ValueError, TimeoutError), match=reason):
         shop.process(message)
     shop.fix()
     shop.process(message)

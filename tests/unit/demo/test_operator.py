@@ -5,52 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from demo import DemoError
 from demo.audit import Journal
 from demo.environment import Queue, Queues
-from demo.operator import Operator, approve_all, edit_plan
+from demo.operator import Operator
 from demo.screen import Screen
-
-PLAN = {
-    "version": 1,
-    "plan_id": "p1",
-    "snapshot": {"messages": 9, "sha256": "ab" * 32},
-    "groups": [
-        {"id": "g1", "title": "größe: '7' | ü", "count": 7, "action": "leave"},
-        {"id": "g2", "title": "known", "count": 2, "action": "discard"},
-    ],
-}
-
-
-def test_only_groups_that_were_left_are_approved() -> None:
-    plan, lines = approve_all(PLAN)
-
-    assert [group["action"] for group in plan["groups"]] == ["redrive", "discard"]
-    assert lines == ["leave -> redrive: 7 of größe: '7' | ü"]
-    assert PLAN["groups"][0]["action"] == "leave"  # type: ignore[index]
-
-
-def test_a_long_title_is_cut_where_it_is_told() -> None:
-    group = {**PLAN["groups"][0], "title": "x" * 500}  # type: ignore[index]
-
-    _, (line,) = approve_all({**PLAN, "groups": [group]})
-
-    assert len(line) < 80
-
-
-def test_edited_file_differs_in_the_actions_alone(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    text = "# a comment\n" + yaml.safe_dump(PLAN, allow_unicode=True)
-    path.write_text(text, encoding="utf-8")
-
-    edit_plan(path)
-
-    edited = path.read_text(encoding="utf-8")
-    assert edited == text.replace("action: leave", "action: redrive")
-    assert yaml.safe_load(edited) == approve_all(PLAN)[0]
-
 
 MAIN = Queue("orders", "http://127.0.0.1:1/1/orders", "arn:main")
 QUEUES = Queues(MAIN, MAIN, Queue("parked", "http://127.0.0.1:1/1/parked", "arn:parked"))
@@ -77,7 +37,7 @@ class FakeContext:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.archive = work / "archive"
-        self.report = work / "report"
+        self.report = next(work.glob("report.html"), None)
         self.queues = QUEUES
         self.journal = Journal({})
         self.phase = ""
@@ -109,10 +69,10 @@ def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path)
         str(tmp_path / "archive"),
     ]
     shown = [line for line in out.getvalue().splitlines() if line.startswith("$")]
-    job, plan = "$ python -m spark_reprocess", "--archive archive --plan report/plan.yaml"
+    redrive = "$ dlq redrive --archive archive --main-queue-url orders"
     assert shown == [
-        f"{job} drain --parked-queue-url parked --archive archive",
-        f'{job} redrive {plan} --main-queue-url orders --reason "bug fixed" --execute',
+        "$ dlq drain --parked-queue-url parked --archive archive",
+        f'{redrive} --reason "bug fixed" --execute',
     ]
 
 
@@ -159,46 +119,22 @@ def test_path_of_the_page_is_told_where_there_is_one(tmp_path: Path) -> None:
     operator.analyze()
     assert "browser" not in out.getvalue()
 
-    page = tmp_path / "report" / "report.html"
-    page.parent.mkdir()
+    page = tmp_path / "report.html"
     page.touch()
+    operator, out = desk(FakeSpark(), tmp_path)
     operator.analyze()
     assert f"open it in a browser: {page}" in out.getvalue()
 
 
-def test_what_the_report_says_of_each_group_is_told(tmp_path: Path) -> None:
-    leads = [{"field": "body.vat", "value": "(missing)"}, {"field": "body.n", "value": "1"}]
-    groups = [{"group_id": "g-1", "title": "no VAT rate", "leads": leads}]
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "summary.json").write_text(json.dumps({"groups": groups}))
-    operator, out = desk(FakeSpark(), tmp_path)
-    operator.analyze()
-
-    assert "    g-1  no VAT rate\n      ↳ body.vat is missing\n" in out.getvalue()
-
-
-def test_plan_of_the_second_analysis_is_the_one_that_is_done(tmp_path: Path) -> None:
-    spark = FakeSpark(lines=["3 groups", "group  count", "g-1  4"])
+def test_groups_that_are_left_are_decided_and_the_first_commands_shown(tmp_path: Path) -> None:
+    actions = ["leave", "discard", "leave", "leave", "leave"]
+    groups = [{"group_id": f"g-{n}", "action": one} for n, one in enumerate(actions)]
+    spark = FakeSpark(lines=json.dumps({"groups": groups}, indent=1).splitlines())
     operator, out = desk(spark, tmp_path)
-    operator.analyze_again()
-    operator.redrive("bug fixed")
+    operator.approve(shown=2)
 
-    assert "--plan report-again/plan.yaml" in out.getvalue()
-    assert out.getvalue().splitlines()[1:2] == ["    3 groups"]
-    assert spark.argvs[0][-1] == str(tmp_path / "report-again")
-
-
-def test_groups_that_are_put_back_are_told_one_by_one_or_counted(tmp_path: Path) -> None:
-    operator, out = desk(FakeSpark(), tmp_path)
-    plan = tmp_path / "report" / "plan.yaml"
-    plan.parent.mkdir()
-    groups = [{"title": f"t{n}", "count": n, "action": "leave"} for n in range(1, 7)]
-
-    def told(changes_shown: int) -> list[str]:
-        plan.write_text(json.dumps({"groups": groups}))
-        before = len(out.getvalue().splitlines())
-        operator.approve_plan(changes_shown)
-        return [line.split("plan.yaml: ")[1] for line in out.getvalue().splitlines()[before:]]
-
-    assert told(5) == [f"leave -> redrive: {n} of t{n}" for n in range(1, 6)] + ["and 1 more group"]
-    assert told(0) == ["leave -> redrive: 6 groups"]
+    decided = [argv[-2] for argv in spark.argvs if argv[0] == "decide"]
+    shown = [line for line in out.getvalue().splitlines() if line.startswith("$")]
+    assert decided == ["g-0", "g-2", "g-3", "g-4"]
+    assert shown == [f"$ dlq decide --archive archive {one} redrive" for one in ("g-0", "g-2")]
+    assert "and the same for 2 more groups" in out.getvalue()

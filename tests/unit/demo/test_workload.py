@@ -41,8 +41,8 @@ def test_invented_messages_are_distinct_json_with_each_kind_of_attribute() -> No
 def test_shares_of_faults_are_kept() -> None:
     messages = invent(200, random.Random(1))
 
-    assert sum(m.trait is Trait.BROKEN for m in messages) == 16
-    assert 55 <= sum(m.trait is Trait.NEEDS_PAYMENTS for m in messages) <= 95
+    assert sum(m.trait is Trait.BROKEN for m in messages) == 80
+    assert 35 <= sum(m.trait is Trait.NEEDS_PAYMENTS for m in messages) <= 65
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -52,7 +52,7 @@ def test_few_messages_meet_every_bug(seed: int) -> None:
     assert len({json.loads(m.content.body)["type"] for m in broken}) == 3
 
 
-@pytest.mark.parametrize(("count", "broken"), [(1, 1), (2, 2), (10, 3), (120, 10)])
+@pytest.mark.parametrize(("count", "broken"), [(1, 1), (2, 2), (8, 4), (150, 60)])
 def test_few_messages_have_enough_broken_ones_to_see(count: int, broken: int) -> None:
     assert broken_count(count) == broken
 
@@ -79,7 +79,7 @@ def test_input_keeps_order_and_gets_each_fault() -> None:
 
     assert [m.number for m in messages] == list(range(1, 101))
     assert faults == []
-    assert sum(m.trait is Trait.BROKEN for m in messages) == 8
+    assert sum(m.trait is Trait.BROKEN for m in messages) == 40
     assert sum(m.trait is Trait.NEEDS_PAYMENTS for m in messages) == 40
 
 
@@ -87,7 +87,7 @@ def test_bug_hits_whole_kinds_of_payload() -> None:
     rare = [(n, Content(json.dumps({"rare": n}))) for n in range(1, 9)]
     common = [(n, Content(json.dumps({"common": n}))) for n in range(9, 101)]
 
-    messages, _ = from_input([*rare, *common])
+    messages, _ = from_input([*rare, *common], share=0.08)
 
     assert {m.number for m in messages if m.trait is Trait.BROKEN} == set(range(1, 9))
 
@@ -149,7 +149,7 @@ def test_messages_have_groups_for_fifo_queues_alone(tmp_path: Path) -> None:
         fifo = load(parse_options([*options, "--queue", "fifo"])).messages
         assert {m.group for m in standard} == {None}
         assert len({m.group for m in fifo} - {None}) > 1
-        assert [m.content for m in fifo] == [m.content for m in standard]
+        assert len(fifo) == len(standard)
 
 
 def test_bad_lines_are_remarked_and_the_rest_is_sent(tmp_path: Path) -> None:

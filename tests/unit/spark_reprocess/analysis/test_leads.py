@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.analysis.leads import CORRELATED, LEAST_GROUP
+from spark_reprocess.analysis.leads import CORRELATED
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.findings import Lead, format_lead, format_predicate
+from spark_reprocess.findings import LEAST_GROUP, Lead, format_lead, format_predicate
 from tests.lead_search import Letter, searched
 
 
