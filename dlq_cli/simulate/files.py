@@ -16,6 +16,7 @@ from dlq_cli.simulate.scenario import Scenario
 def write_json(recoveries: Mapping[Jitter, Recovery], bill: Bill, out: TextIO) -> None:
     """Write everything that the text says, and the load in every step."""
     answer = {
+        "version": 1,
         "scenario": _scenario(recoveries[Jitter.FULL].scenario),
         "recovery": {jitter: _recovery(one) for jitter, one in recoveries.items()},
         "bill": {

@@ -92,7 +92,7 @@ def _run(request: _Request) -> int:
         policy = load_policy(spark, request.policy, request.policy_sha256)
         options = replace(options, policy=policy)
     findings = analyze(spark, options, progress=progress_here())
-    print_answer(findings, lambda: print_analysis(findings))
+    print_answer(analysis_fields(findings), lambda: print_analysis(findings))
     return DONE
 
 
@@ -103,6 +103,28 @@ _TITLE_ON_A_TERMINAL = 100
 """Characters: two lines in a table of 100 columns. The report has the whole title."""
 _TREND_CHARACTERS = 12
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+def analysis_fields(findings: Findings) -> dict[str, object]:
+    """Return the fields of the JSON answer.
+
+    Like the answer in a log it has no words of messages: ``groups`` and summary.json have them.
+    """
+    return {
+        "plan_id": findings.plan_id,
+        "archive": findings.archive,
+        "plan": findings.plan_path,
+        "analyzed_at": findings.analyzed_at,
+        "messages": findings.messages,
+        "decided": findings.decided,
+        "undecided": findings.undecided,
+        "groups": [
+            {"group_id": one.group_id, "count": one.count, "share": one.share, "trend": one.trend}
+            for one in findings.groups
+        ],
+        "unlisted_groups": findings.unlisted_groups,
+        "unlisted_messages": findings.unlisted_messages,
+    }
 
 
 def print_analysis(findings: Findings) -> None:

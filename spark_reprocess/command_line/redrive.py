@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -121,7 +122,10 @@ def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa
 
 def _run(options: RedriveOptions) -> int:
     summary = redrive(start_spark(), options, progress=progress_here())
-    print_answer(summary, lambda: print_redrive(summary, names_plan=options.plan is None))
+    print_answer(
+        redrive_fields(summary),
+        lambda: print_redrive(summary, names_plan=options.plan is None),
+    )
     exit_code = exit_code_of(summary)
     if exit_code != INTERRUPTED and summary.canary and summary.canary.stopped_groups:
         print_error(stopped_sentence(summary.canary))
@@ -181,6 +185,14 @@ def exit_code_of(summary: RedriveSummary) -> int:
     if summary.stopped_by == interrupts.INTERRUPTED:
         return INTERRUPTED
     return NOT_ALL_SENT if summary.is_unfinished else DONE
+
+
+def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
+    """Return the fields of the JSON answer. It has no titles, which quote messages."""
+    fields = asdict(summary)
+    for group in fields["groups"]:
+        del group["title"]
+    return fields
 
 
 def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:

@@ -11,7 +11,7 @@ from spark_reprocess.command_line.arguments import (
     take_in_doubt,
     whole_number,
 )
-from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence
+from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence, redrive_fields
 from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
@@ -47,7 +47,7 @@ def _make_options(**values: Any) -> RestoreOptions:  # noqa: ANN401 - argparse's
 
 def _run(options: RestoreOptions) -> int:
     summary = restore(start_spark(), options, progress=progress_here())
-    print_answer(summary, lambda: print_restore(summary))
+    print_answer(redrive_fields(summary), lambda: print_restore(summary))
     return exit_code_of(summary)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import boto3
@@ -17,7 +18,7 @@ from dlq_replay.measures import (
 )
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import region_of
-from spark_reprocess.command_line.analyze import print_analysis
+from spark_reprocess.command_line.analyze import analysis_fields, print_analysis
 from spark_reprocess.command_line.arguments import (
     add_destination,
     add_execution,
@@ -27,7 +28,7 @@ from spark_reprocess.command_line.arguments import (
 )
 from spark_reprocess.command_line.canary import add_canary, take_canary
 from spark_reprocess.command_line.drain import print_drain
-from spark_reprocess.command_line.redrive import print_redrive
+from spark_reprocess.command_line.redrive import print_redrive, redrive_fields
 from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
@@ -115,7 +116,7 @@ def _run(options: RunOptions) -> int:
         publish=lambda undecided: _publish(options, undecided),
         progress=progress_here(),
     )
-    print_answer(summary, lambda: print_run(summary))
+    print_answer(_fields(summary), lambda: print_run(summary))
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
     for warning in summary.warnings:
@@ -186,6 +187,14 @@ def _exit_code(summary: RunSummary) -> int:
     if summary.postponed:
         return NOT_ALL_SENT
     return BAD_INPUT if summary.drained.stopped_by else DONE
+
+
+def _fields(summary: RunSummary) -> dict[str, object]:
+    return {
+        **asdict(summary),
+        "findings": summary.findings and analysis_fields(summary.findings),
+        "redriven": summary.redriven and redrive_fields(summary.redriven),
+    }
 
 
 def print_run(summary: RunSummary) -> None:

@@ -10,11 +10,18 @@ from dlq_cli.catalogue import LINES, STACK_OPTIONS
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack_values import StackValues
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.canary.sample import CanarySample
+from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.groups import ListedGroup
+from spark_reprocess.drain.drain import DrainSummary
+from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
+from spark_reprocess.redrive.edits import EditSample
+from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
+from spark_reprocess.run.run import RunSummary, Undecided
 from tests.contract.template import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
@@ -54,6 +61,10 @@ def test_every_exit_code_has_a_row() -> None:
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
         ("stacks", [StackValues]),
         ("doctor", [Finding]),
+        ("drain", [DrainSummary, QueueCounts]),
+        ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
+        ("erase", [EraseSummary]),
+        ("run", [RunSummary, Undecided]),
     ],
 )
 def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) -> None:
