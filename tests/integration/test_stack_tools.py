@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,6 @@ from urllib.parse import parse_qs
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from moto.server import ThreadedMotoServer
 
 from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, follow, start
@@ -32,99 +30,27 @@ from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
-
-REGION = "us-east-1"
-DAY = 86_400
+from tests.installation import (
+    REGION,
+    arn,
+    client,
+    make_installation,
+    make_queue,
+    make_stack,
+    served_moto,
+)
 
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    boto3.client("sqs", region_name=REGION).list_queues()
-    _reset(host, port)
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-def _reset(host: str, port: int) -> None:
-    from urllib.request import Request, urlopen  # noqa: PLC0415 - once
-
-    urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"))
-
-
-def client(name: str) -> Any:
-    return boto3.client(name, region_name=REGION)  # type: ignore[call-overload]
-
-
-def make_queue(name: str, target_arn: str | None = None, count: int = 5, **more: str) -> str:
-    policy = {"deadLetterTargetArn": target_arn, "maxReceiveCount": count}
-    redrive = {"RedrivePolicy": json.dumps(policy)} if target_arn else {}
-    attributes = {"MessageRetentionPeriod": str(14 * DAY), "VisibilityTimeout": "180", **more}
-    made = client("sqs").create_queue(QueueName=name, Attributes={**attributes, **redrive})
-    return str(made["QueueUrl"])
-
-
-def arn(name: str) -> str:
-    return f"arn:aws:sqs:{REGION}:123456789012:{name}"
-
-
-def code() -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("handler.py", "")
-    return content.getvalue()
+    with served_moto() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        yield url
 
 
 @pytest.fixture
 def stack(endpoint: str) -> str:
-    parked = make_queue("parked")
-    dlq = make_queue("dlq", arn("parked"), 1000)
-    main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * DAY))
-    trust = {"Version": "2012-10-17", "Statement": []}
-    role = client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
-    function = client("lambda").create_function(
-        FunctionName="replay",
-        Runtime="python3.13",
-        Role=role["Role"]["Arn"],
-        Handler="handler.lambda_handler",
-        Code={"ZipFile": code()},
-        Timeout=30,
-        Environment={
-            "Variables": {
-                "MAIN_QUEUE_URL": main_queue,
-                "DLQ_URL": dlq,
-                "PARKED_QUEUE_URL": parked,
-                "MAX_ATTEMPTS": "5",
-                "BACKOFF_RATE": "10",
-                "BACKOFF_CAP_SECONDS": "900",
-            }
-        },
-    )
-    client("lambda").create_event_source_mapping(
-        FunctionName="replay",
-        EventSourceArn=arn("dlq"),
-        FunctionResponseTypes=["ReportBatchItemFailures"],
-    )
-    make_stack(
-        "replay-stack",
-        ReplayFunctionArn=function["FunctionArn"],
-        MainQueueUrl=main_queue,
-        ParkedQueueArn=arn("parked"),
-        ArchiveUri="s3://dead-letters/archive",
-        FailureTableName="failures",
-        SparkJobName="redrive",
-    )
-    return "replay-stack"
-
-
-def make_stack(name: str, **outputs: str) -> None:
-    topic = {"T": {"Type": "AWS::SNS::Topic", "Properties": {}}}
-    values = {output: {"Value": value} for output, value in outputs.items()}
-    template = json.dumps({"Resources": topic, "Outputs": values})
-    client("cloudformation").create_stack(StackName=name, TemplateBody=template)
+    return make_installation()
 
 
 def run(*argv: str) -> int:

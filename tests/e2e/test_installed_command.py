@@ -1,0 +1,118 @@
+"""``dlq`` as a process: installed from the wheel without Spark, and with it on an installation."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installation import STACK, client, make_installation, served_moto
+
+ROOT = Path(__file__).resolve().parents[2]
+PARKED = 12
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command in an environment of its own: the wheel and what it requires, nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    wheel = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
+    pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+    subprocess.run([sys.executable, *pip, *wheel], check=True)
+    environment = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    [file] = folder.glob("*.whl")
+    got = subprocess.run(
+        [python, *pip, "install", file], check=False, capture_output=True, text=True
+    )
+    if got.returncode and "No matching distribution" in got.stderr:
+        pytest.skip("no package index to install from")
+    assert got.returncode == 0, got.stderr
+    return environment / "bin" / "dlq"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with served_moto() as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        make_installation()
+        client("s3").create_bucket(Bucket="dead-letters")
+        sqs = client("sqs")
+        for number in range(PARKED):
+            error = "LookupError" if number % 3 else "TimeoutError"
+            context = {"v": 1, "id": f"first-{number}", "reason": "attempts_exhausted"}
+            context |= {"src": "main", "error": {"type": error, "message": "it failed"}}
+            attribute = {"DataType": "String", "StringValue": json.dumps(context)}
+            sqs.send_message(
+                QueueUrl=sqs.get_queue_url(QueueName="parked")["QueueUrl"],
+                MessageBody=json.dumps({"number": number}),
+                MessageAttributes={"sqs-dlq-context": attribute},
+            )
+        yield url
+
+
+def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK}
+    return subprocess.run(
+        words, check=False, capture_output=True, text=True, timeout=200, env=environment, cwd=ROOT
+    )
+
+
+def spark(endpoint: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    done = run(endpoint, sys.executable, "-m", "dlq_cli", *words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def left_in(queue: str) -> int:
+    url = client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
+    names = ["ApproximateNumberOfMessages"]
+    answer = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+    return int(answer["Attributes"][names[0]])
+
+
+def test_one_group_goes_back_with_nothing_typed_by_hand(
+    endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    assert run(endpoint, installed, "doctor").returncode == 0
+    spark(endpoint, "drain")
+    spark(endpoint, "analyze")
+    groups = json.loads(run(endpoint, installed, "groups", "--json").stdout)["groups"]
+    largest, other = (group["group_id"] for group in groups)
+    decided = run(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
+    assert decided.returncode == 0, decided.stderr
+
+    dry_run = spark(endpoint, "redrive", "--group", largest)
+    assert left_in("main") == 0
+    spark(endpoint, "redrive", "--group", largest, "--execute", "--reason", "it is fixed")
+
+    assert [group["count"] for group in groups] == [8, 4]
+    assert "dry run: nothing was sent. 8 would go to" in dry_run.stdout
+    assert (left_in("main"), left_in("parked")) == (8, 0)
+    status = json.loads(run(endpoint, installed, "status", "--json").stdout)
+    assert (status["counts"]["sent"], status["counts"]["undecided"]) == (8, 4)
+    listed = run(endpoint, installed, "groups")
+    assert "note: nobody needs them" in listed.stdout
+
+
+def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
+    installed: Path, endpoint: str
+) -> None:
+    refused = run(endpoint, installed, "analyze")
+
+    assert refused.returncode == 2
+    assert "pip install 'sqs-dlq-replay[spark]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_help_version_and_completion_need_no_account(installed: Path) -> None:
+    help_ = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
+    version = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
+
+    assert "Decide and put back:" in help_.stdout
+    assert version.stdout.startswith("dlq ")

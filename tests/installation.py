@@ -1,0 +1,103 @@
+"""An installation in moto: queues, function, trigger and a stack whose outputs name them."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.request import Request, urlopen
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+REGION = "us-east-1"
+STACK = "replay-stack"
+_DAY = 86_400
+
+
+@contextmanager
+def served_moto() -> Iterator[str]:
+    """Serve AWS, empty, until the block ends; yields what goes into ``AWS_ENDPOINT_URL``."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    boto3.client("sqs", region_name=REGION, endpoint_url=url).list_queues()
+    urlopen(Request(f"{url}/moto-api/reset", method="POST"))  # noqa: S310 - this server's
+    try:
+        yield url
+    finally:
+        server.stop()
+
+
+def client(name: str) -> Any:
+    return boto3.client(name, region_name=REGION)  # type: ignore[call-overload]
+
+
+def make_queue(name: str, target_arn: str | None = None, count: int = 5, **more: str) -> str:
+    policy = {"deadLetterTargetArn": target_arn, "maxReceiveCount": count}
+    redrive = {"RedrivePolicy": json.dumps(policy)} if target_arn else {}
+    attributes = {"MessageRetentionPeriod": str(14 * _DAY), "VisibilityTimeout": "180", **more}
+    made = client("sqs").create_queue(QueueName=name, Attributes={**attributes, **redrive})
+    return str(made["QueueUrl"])
+
+
+def arn(name: str) -> str:
+    return f"arn:aws:sqs:{REGION}:123456789012:{name}"
+
+
+def _code() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("handler.py", "")
+    return content.getvalue()
+
+
+def make_installation() -> str:
+    """Make all of it where ``AWS_ENDPOINT_URL`` leads; return the stack's name."""
+    parked = make_queue("parked")
+    dlq = make_queue("dlq", arn("parked"), 1000)
+    main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * _DAY))
+    trust = {"Version": "2012-10-17", "Statement": []}
+    role = client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
+    function = client("lambda").create_function(
+        FunctionName="replay",
+        Runtime="python3.13",
+        Role=role["Role"]["Arn"],
+        Handler="handler.lambda_handler",
+        Code={"ZipFile": _code()},
+        Timeout=30,
+        Environment={
+            "Variables": {
+                "MAIN_QUEUE_URL": main_queue,
+                "DLQ_URL": dlq,
+                "PARKED_QUEUE_URL": parked,
+                "MAX_ATTEMPTS": "5",
+                "BACKOFF_RATE": "10",
+                "BACKOFF_CAP_SECONDS": "900",
+            }
+        },
+    )
+    client("lambda").create_event_source_mapping(
+        FunctionName="replay",
+        EventSourceArn=arn("dlq"),
+        FunctionResponseTypes=["ReportBatchItemFailures"],
+    )
+    make_stack(
+        STACK,
+        ReplayFunctionArn=function["FunctionArn"],
+        MainQueueUrl=main_queue,
+        ParkedQueueArn=arn("parked"),
+        ArchiveUri="s3://dead-letters/archive",
+        FailureTableName="failures",
+        SparkJobName="redrive",
+    )
+    return STACK
+
+
+def make_stack(name: str, **outputs: str) -> None:
+    topic = {"T": {"Type": "AWS::SNS::Topic", "Properties": {}}}
+    values = {output: {"Value": value} for output, value in outputs.items()}
+    template = json.dumps({"Resources": topic, "Outputs": values})
+    client("cloudformation").create_stack(StackName=name, TemplateBody=template)
