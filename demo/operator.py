@@ -13,7 +13,7 @@ CANARY_WAIT_SECONDS = 8
 STOPPED_BY_CANARY = 3
 _DECISIONS_SHOWN = 2
 _CLOSING_LINES = 3
-_HINTS = ("report: ", "next: ")
+_HINTS = ("report: ", "next")
 _COMPLAINT = "dlq: "
 Take = Callable[[str], object]
 

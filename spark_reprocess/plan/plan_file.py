@@ -36,7 +36,12 @@ class PlanFile:
             InputError: it is not there, or is no UTF-8 text.
             ArchiveError: it cannot be read.
         """
-        return read_text(self.path)
+        try:
+            return read_text(self.path)
+        except InputError as error:
+            raise InputError(
+                f"--plan {error}; give the plan.yaml that analyze wrote, or the id of its report"
+            ) from error
 
     def summary(self) -> bytes | None:
         """Return the report's summary.json, None where the plan is not beside its report."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reprocess.archive import message_store
+from spark_reprocess.archive import message_frames
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_frames import archive_rows
@@ -64,7 +64,7 @@ def rows_by(
 def test_both_readers_read_files_of_every_earlier_version(
     spark: "SparkSession", earlier: Archive, monkeypatch: pytest.MonkeyPatch, *, by_spark: bool
 ) -> None:
-    monkeypatch.setattr(message_store, "_spark_reads", lambda *_: by_spark)
+    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: by_spark)
 
     found = rows_by(spark, earlier)
 
@@ -83,7 +83,7 @@ def test_missing_columns_are_null_and_unknown_ones_are_left_out(
     *,
     by_spark: bool,
 ) -> None:
-    monkeypatch.setattr(message_store, "_spark_reads", lambda *_: by_spark)
+    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: by_spark)
 
     found = rows_by(spark, stripped, columns)
 
