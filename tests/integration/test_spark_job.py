@@ -1,7 +1,7 @@
 """The three commands in a row, in a real Spark session, against an SQS server over HTTP."""
 
+import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +44,9 @@ def test_three_commands_lose_nothing(
 
     drained = main(["drain", *archive, "--parked-queue-url", source.url, "--wait-seconds", "0"])
     analysed = main(["analyze", *archive])
-    plan = re.findall(r"edit the actions in (.*), then", capsys.readouterr().out)[0]
+    capsys.readouterr()
+    assert main(["groups", *archive, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]
     redriven = main(["redrive", *archive, "--plan", str(approve(Path(plan))), *to_main])
     again = main(["redrive", *archive, "--plan", plan, *to_main])
 
