@@ -103,7 +103,9 @@ def test_the_readme_adds_up_what_the_guide_says_of_a_month_at_rest() -> None:
     total = f"${float(polling) + float(alarms) + 3:.2f}"
 
     assert rest.startswith(f"{total}**, or $0.10")
-    row = f"**{total}**: polling ${polling}, alarms ${alarms}, dashboard $3.00; $0.10 within"
+    row = (
+        f"**{total}**: polling ${polling}, alarms ${alarms} (11 metrics), dashboard $3.00; or $0.10"
+    )
     assert row in README
 
 
@@ -113,9 +115,10 @@ def test_the_readme_says_what_a_million_costs() -> None:
     back = [cell.strip() for cell in shared[-1].split("|")]
     parts = [float(back[index].removeprefix("$")) for index in (3, 5, 6)]
     never = next(table for table in tables() if "never succeed" in table).splitlines()[-1]
-    in_batches = cost_of_a_million(SQS_BATCH_ENTRIES, EVENT_MESSAGES)
+    in_batches = f"**{cost_of_a_million(SQS_BATCH_ENTRIES, EVENT_MESSAGES)}**"
+    one_by_one = f"**{cost_of_a_million(1, 1)}**"
     rows = {
-        "a million replays": f"**{in_batches}** in full batches to **{cost_of_a_million(1, 1)}**",
+        "a million replays": f"{in_batches} if messages arrive in full batches, {one_by_one} if",
         "dead letters of an outage": f"**${bill.sqs_dollars + bill.lambda_dollars:.2f}**",
         "that never succeed": f"**{never.split('|')[-2].strip()}**",
         "drained, analyzed and redriven": f"**${sum(parts):.2f}**",

@@ -12,8 +12,6 @@ PAGES = [
     *(ROOT / "docs").rglob("*.md"),
     ROOT / "benchmarks" / "README.md",
 ]
-MADE_FROM_A_RUN = {"dashboard.png"}
-"""Pictures that the README refers to before they are made."""
 
 
 def anchors(page: Path) -> set[str]:
@@ -35,7 +33,7 @@ def test_no_link_is_dead(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        assert target.exists() or target.name in MADE_FROM_A_RUN, f"{link}: no such file"
+        assert target.exists(), f"{link}: no such file"
         assert not anchor or anchor in anchors(target), f"{link}: no such heading"
 
 
