@@ -67,11 +67,13 @@ def test_viewer_sees_each_command_without_the_folders_of_the_run(tmp_path: Path)
         QUEUES.parked.url,
         "--archive",
         str(tmp_path / "archive"),
+        "--wait-seconds",
+        "0",
     ]
     shown = [line for line in out.getvalue().splitlines() if line.startswith("$")]
     redrive = "$ dlq redrive --archive archive --main-queue-url orders"
     assert shown == [
-        "$ dlq drain --parked-queue-url parked --archive archive",
+        "$ dlq drain --parked-queue-url parked --archive archive --wait-seconds 0",
         f'{redrive} --reason "bug fixed" --execute',
     ]
 
