@@ -24,7 +24,7 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "jinja2"}
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "jinja2"}
 """What the extra ``spark`` adds."""
 
 ON_GLUE = "--on-glue"
@@ -153,7 +153,9 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     for name, line in LINES.items():
         one = verbs.add_parser(name, description=line)
         if has_arguments:
-            _fill(one, name)
+            # A verb whose packages are not installed is completed by its name alone.
+            with suppress(ModuleNotFoundError):
+                _fill(one, name)
     return parser
 
 

@@ -20,7 +20,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.job_runs import read_result, request_stop
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
-from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.figures import duration
 from spark_reprocess.glue_job import OPTION, command_of
 from spark_reprocess.plan.reading import ID
@@ -157,9 +157,13 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
     try:
         state, message = _wait(run, sleep)
     except KeyboardInterrupt:
-        request_stop(archive, run.job_run_id)
+        try:
+            request_stop(archive, run.job_run_id)
+        except ArchiveError as error:
+            # It is stopped by force then.
+            print_error(str(error))
         print_error(
-            f"asked the run to stop: it ends after its open calls, by force after "
+            f"stopping the run: it ends after its open calls, by force after "
             f"{duration(STOP_SECONDS)}; Ctrl-C again leaves it running"
         )
         state, message = _wait(run, sleep, STOP_SECONDS)

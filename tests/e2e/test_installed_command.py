@@ -114,5 +114,10 @@ def test_help_version_and_completion_need_no_account(installed: Path) -> None:
     help_ = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
     version = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
 
+    completion = [str(installed), "--print-completion", "bash"]
+    script = subprocess.run(completion, capture_output=True, text=True, check=True)
+
     assert "Decide and put back:" in help_.stdout
+    assert "--note" in script.stdout
+    assert "redrive" in script.stdout
     assert version.stdout.startswith("dlq ")

@@ -22,7 +22,8 @@ from dlq_cli.stack.trigger import switch
 from spark_reprocess import glue_job
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.job_runs import is_stop_requested
-from spark_reprocess.errors import InputError
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.glue_job import command_of
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
@@ -406,7 +407,35 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     assert is_stop_requested(archive, "jr_1")
     assert glue.stopped
     assert sum(slept) >= STOP_SECONDS
-    assert "asked the run to stop" in capsys.readouterr().err
+    assert "stopping the run" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_be_asked_to_stop_is_stopped_all_the_same(
+    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def going_on(_: Sequence[str]) -> int:
+        raise InterruptedError
+
+    glue = Glue(going_on)
+    session = session_answering(glue.answers(), region_name=REGION)
+    run_ = start(session.client("glue"), "redrive", ["drain"])
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 1:
+            raise KeyboardInterrupt
+
+    class Full(LocalArchive):
+        def write(self, path: str, content: bytes) -> None:
+            raise ArchiveError(f"{path}: no room, {len(content)} bytes")
+
+    archive = Full(str(tmp_path))
+
+    assert follow(run_, archive, sleep) == 1
+    assert glue.stopped
+    assert sum(slept) >= STOP_SECONDS
+    assert "no room" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,6 @@ class Dying(LocalArchive):
         with self._change(path):
             super().write(path, content)
 
-    def replace(self, path: str, old: bytes, new: bytes) -> bool:
-        raise NotImplementedError
-
     def remove(self, path: str) -> None:
         with self._change(path):
             super().remove(path)
