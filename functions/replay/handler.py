@@ -3,13 +3,14 @@
 No line it logs holds a body, at any level.
 """
 
+import json
 import logging
 import os
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import botocore.session
@@ -17,6 +18,9 @@ from aws_lambda_powertools import Logger
 from botocore.config import Config
 from botocore.session import Session
 
+from dlq_replay.breaker import BreakerRules
+from dlq_replay.breaker_table import DynamoDbBreakers, breaker_client_config
+from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
 from dlq_replay.emf import metric_lines
@@ -34,6 +38,7 @@ from dlq_replay.measures import (
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
+from dlq_replay.queue_metric import metric_client_config, read_deletions
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
@@ -44,6 +49,13 @@ if TYPE_CHECKING:
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
+
+DEFAULT_VISIBILITY_SECONDS = 30
+DEFAULT_MAX_RECEIVE_COUNT = 5
+"""Of a main queue that cannot be asked; the second is what this application's own queue has."""
+
+RETURN_MARGIN_SECONDS = 60
+"""For the receives between the failures of a message and its move to the DLQ."""
 
 IDS_PER_LOG_LINE = 100
 
@@ -105,16 +117,17 @@ def wired_replayer() -> Replayer:
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    limits = _limits(*executor.map(_attributes, (main_queue, dlq, parked_queue)))
+    attributes = list(executor.map(_attributes, (main_queue, dlq, parked_queue)))
     return Replayer(
-        policy=settings.policy.with_limits(limits),
+        policy=settings.policy.with_limits(_limits(*attributes)),
         main_queue=main_queue,
         dlq=dlq,
         parked_queue=parked_queue,
-        now_seconds=lambda: int(time.time()),
+        now_seconds=_now_seconds,
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
         find_failures=_failure_finder(settings.failure_table),
+        breakers=_breakers(settings, attributes[0]),
     )
 
 
@@ -146,6 +159,38 @@ def _failure_finder(table_name: str | None) -> Callable[[Sequence[str]], Mapping
         return found.failures
 
     return find
+
+
+def _breakers(settings: ReplaySettings, main_queue: Mapping[str, str]) -> BreakerWorker | None:
+    if settings.failure_table is None or not settings.has_breaker:
+        return None
+    session = botocore.session.get_session()
+    queue = settings.policy.main_queue
+    client = make_client(session, "dynamodb", breaker_client_config())
+    table = DynamoDbBreakers(client, settings.failure_table, queue.name, _now_seconds)
+    # Made only where the metric is read: few environments ever do.
+    make_metric_client = partial(make_client, session, "cloudwatch", metric_client_config())
+    receives = _max_receive_count(main_queue)
+    rules = BreakerRules(return_seconds=_return_seconds(main_queue, receives))
+    deletions = partial(read_deletions, make_metric_client, queue.name)
+    return BreakerWorker(table, rules, deletions, (receives or 0) if queue.is_fifo else None)
+
+
+def _return_seconds(main_queue: Mapping[str, str], receives: int | None) -> int:
+    """How long a message that fails takes at most from the main queue back to the DLQ."""
+    visibility = int(main_queue.get("VisibilityTimeout", DEFAULT_VISIBILITY_SECONDS))
+    return visibility * (receives or DEFAULT_MAX_RECEIVE_COUNT) + RETURN_MARGIN_SECONDS
+
+
+def _max_receive_count(queue: Mapping[str, str]) -> int | None:
+    try:
+        return int(json.loads(queue["RedrivePolicy"])["maxReceiveCount"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _now_seconds() -> int:
+    return int(time.time())
 
 
 def _attributes(queue: SqsQueue) -> Mapping[str, str]:
@@ -206,6 +251,13 @@ def _log(outcome: BatchOutcome) -> None:
     _log_groups(
         logger.warning, "context ignored", ({"fault": f, "ids": i} for f, i in faults.items())
     )
+    if outcome.breakers:
+        for line in outcome.breakers.events:
+            logger.warning(line)
+        if outcome.breakers.fault:
+            logger.warning(
+                "circuit breaker: its state is unknown", extra={"reason": outcome.breakers.fault}
+            )
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
 
 

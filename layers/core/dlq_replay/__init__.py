@@ -15,12 +15,14 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``message``           one received copy, and one entry to send; conversions both ways
 ``failures``          why a consumer failed on a copy, as it was recorded
 ``policy``            the numbers the rules go by
+``breaker``           the circuit breaker: when it opens, what passes it, when it closes
 ``outgoing``          what a replayed, held or parked copy looks like on the wire
 ``decision``          the rules: replay, hold or park
 ``settings``          the environment, read once, all faults together
 ``events``            a Lambda event, record by record
 ``plan``              the decisions on a batch, and the order within its groups
 ``sending``           confirmed sends, in batches, in order, within the time left
+``breaker_worker``    what one worker counts and changes for the circuit breakers
 ``holding``           waits in place, for FIFO
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          what is counted and measured, under which names
@@ -28,6 +30,8 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``deadline``          an adapter: no try of a call begins after the invocation's deadline
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB
+``breaker_table``     an adapter: the circuit breakers in the same table
+``queue_metric``      an adapter: what CloudWatch says that the main queue deleted
 ``consumer``          the kit for consumers of the main queue; nothing above needs it
 ====================  ==============================================================
 """

@@ -18,7 +18,9 @@ _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
 _SECONDS_MAX = 2**63 - 1
 _REPLAY_COUNT_MAX = 10**38 - 1
 _UNKNOWN_MAX_BYTES = 256
-_KNOWN_KEYS = frozenset({"v", "id", "t0", "due", "reason", "error", "plan", "src", "n"})
+_KNOWN_KEYS = frozenset(
+    {"v", "id", "t0", "due", "reason", "error", "plan", "src", "n", "r", "k", "held"}
+)
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -51,6 +53,10 @@ class ReplayContext:
             ``MaxAttempts``; on the canary and on the parked copy that it ends as.
         unknown: keys that this version does not know, with the JSON values that they had; at most
             256 bytes of them, the first that fit. Whoever rewrites the context keeps them.
+        first_replay_seconds: when its first replay was sent, epoch seconds; on that copy.
+        error_type: the type of error that it failed with; on the copy of the first replay, and on
+            held copies, whose new ids no consumer recorded a failure for.
+        held_seconds: when the circuit breaker first held it, epoch seconds.
     """
 
     first_id: str | None = None
@@ -62,6 +68,9 @@ class ReplayContext:
     source_queue: str | None = None
     replay_count: int | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
+    first_replay_seconds: int | None = None
+    error_type: str | None = None
+    held_seconds: int | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -83,6 +92,9 @@ class ReplayContext:
             plan_id=_text(raw, "plan"),
             source_queue=_queue_name(raw, "src"),
             replay_count=_replay_count(raw),
+            first_replay_seconds=_seconds(raw, "r"),
+            error_type=_text(raw, "k"),
+            held_seconds=_seconds(raw, "held"),
             unknown=_unknown(raw),
         )
 
@@ -114,6 +126,9 @@ class ReplayContext:
             "plan": self.plan_id,
             "src": self.source_queue,
             "n": self.replay_count,
+            "r": self.first_replay_seconds,
+            "k": self.error_type,
+            "held": self.held_seconds,
         }
         known = {key: value for key, value in fields.items() if value is not None}
         return _compact_json({**known, **self.unknown})

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
+from dlq_replay.breaker import BreakerView, hold_seconds
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import (
     first_seen_seconds,
     has_room_for_context,
     has_room_for_counter,
+    has_room_to_hold,
     source_queue,
 )
 from dlq_replay.policy import (
@@ -94,6 +96,55 @@ def decide(
     return _replay_or_hold(number, due, policy.limits, now_seconds)
 
 
+def hold_by_breaker(
+    message: Message,
+    replay: Replay,
+    policy: ReplayPolicy,
+    now_seconds: int,
+    draw_up_to: DrawUpTo,
+    view: BreakerView,
+) -> Hold | None:
+    """Decide how long a breaker that is not closed holds what the rules would replay.
+
+    Returns:
+        None where the breaker does not apply: the message was held for 12 hours already, or cannot
+        be held without the risk that it is lost or forgets what it waits for.
+    """
+    held_seconds = now_seconds - held_since_seconds(message, policy, now_seconds)
+    longest = view.rules.hold_limit_seconds - held_seconds
+    is_fifo, state = policy.main_queue.is_fifo, view.state_of(message.message_id)
+    drawn = hold_seconds(state, now_seconds, view.rules, draw_up_to, is_fifo=is_fifo)
+    wait = min(longest, max(drawn, replay.delay_seconds))
+    due = now_seconds + wait
+    if wait <= 0:
+        return None
+    if is_fifo:
+        return Hold(replay.number, due, wait) if _outlives(message, due, policy) else None
+    timer = min(policy.limits.hold_timer_max_seconds, wait)
+    has_room = has_room_to_hold(message, view.types[message.message_id], policy)
+    return Hold(replay.number, due, timer) if timer > 0 and has_room else None
+
+
+def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int) -> int:
+    """Since when the breaker has held *message*, epoch seconds; now if it never did.
+
+    On FIFO it waits in place and its attributes cannot change, so it counts from the moment at
+    which the message entered the DLQ.
+    """
+    held = message.history.context.held_seconds
+    if held is None and policy.main_queue.is_fifo and message.sent_seconds is not None:
+        held = int(message.sent_seconds)
+    return now_seconds if held is None else min(held, now_seconds)
+
+
+def _outlives(message: Message, due_seconds: int, policy: ReplayPolicy) -> bool:
+    """Whether a message that waits in place will still be there at *due_seconds*."""
+    if message.sent_seconds is None:
+        return False
+    expires = int(message.sent_seconds) + policy.limits.dlq_retention_seconds
+    return due_seconds <= expires - EXPIRY_MARGIN_SECONDS
+
+
 def _reason_to_park(
     message: Message,
     policy: ReplayPolicy,
@@ -160,8 +211,7 @@ def _replay_or_hold_fifo(
     entered = int(message.sent_seconds)
     draw = reproducible_draw(message.message_id, number)
     due = entered + draw_delay_seconds(policy.backoff.ceiling_seconds(number), draw)
-    expires = entered + policy.limits.dlq_retention_seconds
-    if due <= now_seconds or due > expires - EXPIRY_MARGIN_SECONDS:
+    if due <= now_seconds or not _outlives(message, due, policy):
         return Replay(number, delay_seconds=0)
     return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))
 

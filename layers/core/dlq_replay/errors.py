@@ -4,7 +4,8 @@ DlqReplayError
 ├── SettingsError            the configuration is wrong: fail the start, fix what it lists
 ├── MalformedEventError      this is no SQS event: fail the invocation, nothing was touched
 ├── MalformedMessageError    one record cannot be read: leave it in its queue, go on
-└── QueueError               SQS could not be read or asked: the message is as it was
+├── QueueError               SQS could not be read or asked: the message is as it was
+└── BreakerTableError        the circuit breaker's state: go on with what is known of it
 
 A refused *send* is not an exception: it is a value (``sending.SendResult``), because one
 call carries ten messages and each has its own fate.
@@ -44,4 +45,11 @@ class QueueError(DlqReplayError):
     """SQS answered a receive, a delete or a question about a queue with an error.
 
     Nothing may be assumed to have happened; repeating the call is safe.
+    """
+
+
+class BreakerTableError(DlqReplayError):
+    """The state of the circuit breakers could not be read or changed, or the answer was lost.
+
+    The text is one line without any part of a message. Go on with the last known state.
     """

@@ -120,7 +120,7 @@ class FailureTable:
         try:
             self._in_batches(list(writable), MAX_WRITES, write)
         except Exception as error:  # noqa: BLE001 - help, not truth: see the module
-            fault = _fault(error)
+            fault = describe_fault(error)
         return Recorded(tuple(left.values()), fault)
 
     def find(self, message_ids: Sequence[str]) -> Found:
@@ -149,7 +149,7 @@ class FailureTable:
                 [i for i in dict.fromkeys(message_ids) if _can_be_key(i)], MAX_READS, read
             )
         except Exception as error:  # noqa: BLE001 - help, not truth: see the module
-            return Found(found, _fault(error))
+            return Found(found, describe_fault(error))
         return Found(found, f"items without an error_type: {unreadable}" if unreadable else None)
 
     def _write(self, failures: Sequence[Failure]) -> set[str]:
@@ -201,7 +201,7 @@ def _can_be_key(message_id: str) -> bool:
     return 0 < len(message_id.encode("utf-8", "replace")) <= _KEY_BYTES and message_id.isprintable()
 
 
-def _fault(error: Exception) -> str:
+def describe_fault(error: Exception) -> str:
     """Say what went wrong without any part of an item: errors of the call's form may quote it."""
     if isinstance(error, _StoppedError):
         return str(error)

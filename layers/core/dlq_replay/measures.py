@@ -38,6 +38,8 @@ class Metric(StrEnum):
     REPLAY_COUNT = "ReplayCount"
     DELAY_SECONDS = "DelaySeconds"
     NEAREST_EXPIRY_SECONDS = "NearestExpirySeconds"
+    CIRCUIT_BREAKER_OPEN = "CircuitBreakerOpen"
+    HELD_BY_BREAKER = "HeldByBreaker"
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
@@ -71,7 +73,7 @@ def measure_batch(
     """Yield what a batch tells: how often each fate, and the values of each message.
 
     Counts have one value, 0 included; other metrics have one per message, and are left out where
-    they have none.
+    they have none. CircuitBreakerOpen is 1 or 0; it and HeldByBreaker are there only with breakers.
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
@@ -92,6 +94,9 @@ def measure_batch(
             *_nearest_expiry(messages, now_seconds, dlq_retention_seconds),
         ),
     )
+    if outcome.breakers:
+        yield _of(Metric.CIRCUIT_BREAKER_OPEN, int(outcome.breakers.is_open))
+        yield _of(Metric.HELD_BY_BREAKER, outcome.breakers.held)
     yield from (measurement for measurement in per_message if measurement.values)
 
 

@@ -29,35 +29,79 @@ def has_room_for_context(message: Message, replay_number: int, policy: ReplayPol
     return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
 
 
+def has_room_to_hold(message: Message, error_type: str, policy: ReplayPolicy) -> bool:
+    """Whether *message* can carry what the circuit breaker must know of it while it is held."""
+    far = 10**11 - 1
+    held = _held_context(message, far, far, error_type, by_breaker=True)
+    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
+    return CONTEXT_ATTRIBUTE in _with_context(message.body, others, held, policy)
+
+
 def replay_entry(
-    message: Message, replay_number: int, delay_seconds: int, now_seconds: int, policy: ReplayPolicy
+    message: Message,
+    replay_number: int,
+    delay_seconds: int,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    error_type: str | None = None,
+    held_seconds: int | None = None,
 ) -> SendEntry:
     """The copy that goes to the main queue as replay *replay_number* (counted from 1).
 
     It carries the counter and, where there is room, the context with the id of the first copy and
     the time we first saw it. ``due`` is gone: the wait is over. A FIFO queue gets no timer, which
     it would refuse.
+
+    Args:
+        message: what is replayed.
+        replay_number: counted from 1.
+        delay_seconds: the message timer.
+        now_seconds: epoch seconds.
+        policy: the rules.
+        error_type: for the circuit breaker, where there is one: the first replay takes it along
+            with its time, if there is room.
+        held_seconds: since when the circuit breaker has held it, where its context cannot say so.
     """
+    known = message.history.context
     context = _context(message, now_seconds)
+    context = replace(context, held_seconds=known.held_seconds or held_seconds)
+    is_counted = error_type is not None and replay_number == 1
+    marked = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
     counted = _counted(message, replay_number)
     return _entry(
         message,
-        _with_context(message.body, counted, context, policy),
+        _with_context(message.body, counted, marked if is_counted else context, policy, context),
         deduplication_id=_deduplication_id(message, policy),
         delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
     )
 
 
+def is_counted_return(entry: SendEntry) -> bool:
+    """Whether the copy of a first replay says so, so that its return can be counted."""
+    context = entry.attributes.get(CONTEXT_ATTRIBUTE)
+    return context is not None and '"r":' in str(context.value)
+
+
 def held_entry(
-    message: Message, due_seconds: int, delay_seconds: int, now_seconds: int, policy: ReplayPolicy
+    message: Message,
+    due_seconds: int,
+    delay_seconds: int,
+    now_seconds: int,
+    policy: ReplayPolicy,
+    error_type: str | None = None,
+    *,
+    by_breaker: bool = False,
 ) -> SendEntry:
     """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
 
-    Ask ``has_room_for_context`` first: without its context the copy would draw anew.
+    Ask ``has_room_for_context`` first: without its context the copy would draw anew; and
+    ``has_room_to_hold`` if the circuit breaker holds it. *error_type* goes along where there is
+    room.
     """
-    context = _context(message, now_seconds, due_seconds=due_seconds)
+    bare = _context(message, now_seconds, due_seconds=due_seconds)
+    held = _held_context(message, due_seconds, now_seconds, error_type, by_breaker=by_breaker)
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    attributes = _with_context(message.body, others, context, policy)
+    attributes = _with_context(message.body, others, held, policy, bare)
     return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
@@ -200,6 +244,23 @@ def _context(
     )
 
 
+def _held_context(
+    message: Message,
+    due_seconds: int,
+    now_seconds: int,
+    error_type: str | None,
+    *,
+    by_breaker: bool,
+) -> ReplayContext:
+    known = message.history.context
+    return replace(
+        _context(message, now_seconds, due_seconds=due_seconds),
+        first_replay_seconds=known.first_replay_seconds,
+        error_type=error_type or known.error_type,
+        held_seconds=known.held_seconds or (now_seconds if by_breaker else None),
+    )
+
+
 def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
     known = message.history.context
     return ReplayContext(
@@ -258,9 +319,17 @@ def _counted(message: Message, replay_number: int) -> dict[str, MessageAttribute
 
 
 def _with_context(
-    body: str, attributes: Attributes, context: ReplayContext, policy: ReplayPolicy
+    body: str,
+    attributes: Attributes,
+    context: ReplayContext,
+    policy: ReplayPolicy,
+    smaller: ReplayContext | None = None,
 ) -> Attributes:
-    return _marked(body, attributes, context, policy.limits.max_message_bytes)
+    """Add *context*, or *smaller* where it does not fit, or nothing."""
+    marked = _marked(body, attributes, context, policy.limits.max_message_bytes)
+    if smaller is None or marked is not attributes:
+        return marked
+    return _marked(body, attributes, smaller, policy.limits.max_message_bytes)
 
 
 def _marked(

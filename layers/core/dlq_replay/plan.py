@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dlq_replay.backoff import DrawUpTo
-from dlq_replay.decision import Decision, Hold, Park, Replay, decide
+from dlq_replay.breaker import BreakerView, Phase
+from dlq_replay.decision import (
+    Decision,
+    Hold,
+    Park,
+    Replay,
+    decide,
+    held_since_seconds,
+    hold_by_breaker,
+)
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
@@ -35,6 +44,19 @@ class Wait:
 Fate = Replay | Hold | Park | Wait | Failed
 
 
+class Passage(Enum):
+    """What the circuit breaker had to do with a decision."""
+
+    UNTOUCHED = auto()
+    """Nothing: it is closed, or did not apply."""
+
+    GRANTED = auto()
+    """It let the replay through: as a probe, or within the limit of its ramp."""
+
+    HELD = auto()
+    """It holds the message."""
+
+
 class Destination(Enum):
     """Where a copy is sent."""
 
@@ -52,6 +74,7 @@ class Step:
             is needed and missing.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
         fault: why its context was ignored, for the log.
+        passage: what the circuit breaker had to do with it.
     """
 
     record: Message | UnreadableRecord
@@ -60,6 +83,7 @@ class Step:
     destination: Destination | None = None
     entry: SendEntry | None = None
     fault: str | None = None
+    passage: Passage = Passage.UNTOUCHED
 
 
 def plan_batch(
@@ -68,16 +92,19 @@ def plan_batch(
     now_seconds: int,
     draw_up_to: DrawUpTo,
     failures: Mapping[str, Failure],
+    breakers: BreakerView | None = None,
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
 
-    *failures* is what consumers recorded, by message id.
+    *failures* is what consumers recorded, by message id. Without *breakers* nothing is held for
+    them.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
     """
     steps: list[Step] = []
     stopped: set[str | None] = set()
+    planner = _Planner(policy, now_seconds, draw_up_to, failures, breakers)
     for record in records:
         lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
         if lane in stopped:
@@ -87,43 +114,96 @@ def plan_batch(
         elif lane is None:
             step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
         else:
-            failure = failures.get(record.message_id)
-            decision = decide(record, policy, now_seconds, draw_up_to, failure)
-            step = _step(record, lane, decision, policy, now_seconds, failure)
+            step = planner.step(record, lane)
         if lane is not None and not isinstance(step.fate, Replay):
             stopped.add(lane)
         steps.append(step)
     return steps
 
 
-def _step(
-    message: Message,
-    lane: str,
-    decision: Decision,
-    policy: ReplayPolicy,
-    now_seconds: int,
-    failure: Failure | None,
-) -> Step:
-    destination, entry = _copy(message, decision, policy, now_seconds, failure)
-    return Step(message, lane, decision, destination, entry, message.history.fault)
+class _Planner:
+    """Decides on one message after the other, and counts what breakers may still let through."""
 
+    def __init__(
+        self,
+        policy: ReplayPolicy,
+        now_seconds: int,
+        draw_up_to: DrawUpTo,
+        failures: Mapping[str, Failure],
+        breakers: BreakerView | None,
+    ) -> None:
+        self._policy, self._now_seconds, self._draw_up_to = policy, now_seconds, draw_up_to
+        self._failures, self._breakers = failures, breakers
+        self._grants = dict(breakers.grants) if breakers else {}
 
-def _copy(
-    message: Message,
-    decision: Decision,
-    policy: ReplayPolicy,
-    now_seconds: int,
-    failure: Failure | None,
-) -> tuple[Destination | None, SendEntry | None]:
-    match decision:
-        case Replay(number, delay_seconds):
-            entry = replay_entry(message, number, delay_seconds, now_seconds, policy)
-            return Destination.MAIN, entry
-        case Park(reason):
-            error = failure.to_failure_error() if failure else None
-            return Destination.PARKED, parked_entry(message, reason, now_seconds, policy, error)
-        case Hold() if policy.main_queue.is_fifo:
-            return None, None
-        case Hold(_, due_seconds, wait_seconds):
-            entry = held_entry(message, due_seconds, wait_seconds, now_seconds, policy)
-            return Destination.DLQ, entry
+    def step(self, message: Message, lane: str) -> Step:
+        failure = self._failures.get(message.message_id)
+        now_seconds, draw = self._now_seconds, self._draw_up_to
+        decision = decide(message, self._policy, now_seconds, draw, failure)
+        passage = Passage.UNTOUCHED
+        if isinstance(decision, Replay) and self._breakers:
+            decision, passage = self._pass_breaker(message, decision, self._breakers)
+        destination, entry = self._copy(message, decision, passage)
+        return Step(message, lane, decision, destination, entry, message.history.fault, passage)
+
+    def _pass_breaker(
+        self, message: Message, replay: Replay, breakers: BreakerView
+    ) -> tuple[Replay | Hold, Passage]:
+        """Rule 8: what the other rules replay is held while the breaker is not closed."""
+        phase = breakers.state_of(message.message_id).phase
+        if phase is Phase.CLOSED:
+            return replay, Passage.UNTOUCHED
+        hold = hold_by_breaker(
+            message, replay, self._policy, self._now_seconds, self._draw_up_to, breakers
+        )
+        if hold is None:
+            return replay, Passage.UNTOUCHED
+        name = breakers.names[message.message_id]
+        is_slow = replay.delay_seconds > breakers.rules.probe_seconds
+        if self._grants.get(name, 0) <= 0 or (phase is Phase.OPEN and is_slow):
+            return hold, Passage.HELD
+        self._grants[name] -= 1
+        return replay, Passage.GRANTED
+
+    def _copy(
+        self, message: Message, decision: Decision, passage: Passage
+    ) -> tuple[Destination | None, SendEntry | None]:
+        policy, now_seconds, breakers = self._policy, self._now_seconds, self._breakers
+        error_type = breakers.types[message.message_id] if breakers else None
+        match decision:
+            case Replay(number, delay_seconds):
+                entry = replay_entry(
+                    message,
+                    number,
+                    delay_seconds,
+                    now_seconds,
+                    policy,
+                    error_type,
+                    self._held_seconds(message),
+                )
+                return Destination.MAIN, entry
+            case Park(reason):
+                failure = self._failures.get(message.message_id)
+                error = failure.to_failure_error() if failure else None
+                return Destination.PARKED, parked_entry(message, reason, now_seconds, policy, error)
+            case Hold() if policy.main_queue.is_fifo:
+                return None, None
+            case Hold(_, due_seconds, wait_seconds):
+                entry = held_entry(
+                    message,
+                    due_seconds,
+                    wait_seconds,
+                    now_seconds,
+                    policy,
+                    error_type,
+                    by_breaker=passage is Passage.HELD,
+                )
+                return Destination.DLQ, entry
+
+    def _held_seconds(self, message: Message) -> int | None:
+        """What a FIFO copy, which could not be marked while it was held, takes along."""
+        breakers = self._breakers
+        if not (breakers and self._policy.main_queue.is_fifo):
+            return None
+        is_closed = breakers.state_of(message.message_id).phase is Phase.CLOSED
+        return None if is_closed else held_since_seconds(message, self._policy, self._now_seconds)

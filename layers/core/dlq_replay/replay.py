@@ -5,17 +5,21 @@ for every message.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from dlq_replay.backoff import DrawUpTo
+from dlq_replay.breaker import BreakerView
+from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
-from dlq_replay.plan import Destination, Failed, Fate, Step, plan_batch
+from dlq_replay.plan import Destination, Failed, Fate, Passage, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.sending import (
     Confirmed,
@@ -46,9 +50,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch: exactly one outcome per message id."""
+    """What became of a batch: exactly one outcome per message id.
+
+    Attributes:
+        outcomes: one for each message.
+        breakers: what the circuit breakers had to do with it; None where there are none.
+    """
 
     outcomes: tuple[Outcome, ...]
+    breakers: BreakerReport | None = None
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -71,6 +81,7 @@ class Replayer:
         executor: runs the sends.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
+        breakers: the circuit breakers of the main queue; None where there are none.
     """
 
     policy: ReplayPolicy
@@ -81,6 +92,7 @@ class Replayer:
     draw_up_to: DrawUpTo
     executor: Executor
     find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
+    breakers: BreakerWorker | None = None
 
     def replay(
         self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
@@ -92,12 +104,37 @@ class Replayer:
         """
         distinct = {record.message_id: record for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
-        steps = plan_batch(
-            distinct.values(), self.policy, self.now_seconds(), self.draw_up_to, failures
-        )
+        now_seconds = self.now_seconds()
+        view = None
+        if self.breakers and seconds_left() > 0:
+            messages = [one for one in distinct.values() if isinstance(one, Message)]
+            view = self.breakers.look(messages, failures, now_seconds)
+        steps = self._plan(distinct.values(), now_seconds, failures, view)
         results = send_lanes(self._lanes(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
-        return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))
+        outcomes = tuple(_outcome(step, results, held) for step in steps)
+        if not self.breakers or seconds_left() <= 0:
+            return BatchOutcome(outcomes)
+        return BatchOutcome(outcomes, self.breakers.finish(steps, results, view))
+
+    def _plan(
+        self,
+        records: Iterable[Message | UnreadableRecord],
+        now_seconds: int,
+        failures: Mapping[str, Failure],
+        view: BreakerView | None,
+    ) -> list[Step]:
+        """Decide; where a breaker may let some through, first see how many ask for it."""
+        plan = partial(plan_batch, records, self.policy, now_seconds, self.draw_up_to, failures)
+        if not (self.breakers and view and self.breakers.wants_candidates(view)):
+            return plan(view)
+        everyone = Counter(view.names.values())
+        candidates = Counter(
+            view.names[step.record.message_id]
+            for step in plan(replace(view, grants=everyone))
+            if step.passage is Passage.GRANTED
+        )
+        return plan(self.breakers.claim(view, candidates))
 
     def _settle_groups(
         self,

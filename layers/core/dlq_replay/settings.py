@@ -25,7 +25,13 @@ REQUIRED_VARIABLES = (
     "BACKOFF_RATE",
     "BACKOFF_CAP_SECONDS",
 )
-OPTIONAL_VARIABLES = ("MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL")
+OPTIONAL_VARIABLES = (
+    "MAX_AGE_SECONDS",
+    "NON_RETRYABLE_ERRORS",
+    "FAILURE_TABLE",
+    "BREAKER",
+    "LOG_LEVEL",
+)
 
 _ERROR_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+")
@@ -42,6 +48,7 @@ class ReplaySettings:
     parked_queue_url: str
     policy: ReplayPolicy
     failure_table: str | None = None
+    has_breaker: bool = False
     log_level: str = "INFO"
 
     @classmethod
@@ -62,10 +69,13 @@ class ReplaySettings:
         max_age = reader.optional("MAX_AGE_SECONDS", _whole(*MAX_AGE_RANGE))
         non_retryable = reader.optional("NON_RETRYABLE_ERRORS", _patterns)
         failure_table = reader.optional("FAILURE_TABLE", _table)
+        breaker = reader.optional("BREAKER", _on_or_off)
         log_level = reader.optional("LOG_LEVEL", _log_level)
         faults = [*reader.faults, *_contradictions(main, dlq, parked)]
         if non_retryable and not environment.get("FAILURE_TABLE"):
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
+        if breaker and not environment.get("FAILURE_TABLE"):
+            faults.append("BREAKER is on and FAILURE_TABLE is not set: it needs both")
         if faults or not (main and dlq and parked) or max_attempts is None or rate is None:
             raise SettingsError(faults)
         backoff = Backoff(rate_seconds=rate, cap_seconds=cap or 0)
@@ -75,6 +85,7 @@ class ReplaySettings:
             parked_queue_url=environment["PARKED_QUEUE_URL"],
             policy=ReplayPolicy(main, max_attempts, backoff, max_age, non_retryable or ()),
             failure_table=failure_table,
+            has_breaker=failure_table is not None and breaker is not False,
             log_level=log_level or "INFO",
         )
 
@@ -156,6 +167,12 @@ def _table(text: str) -> str:
     if not _TABLE.fullmatch(text):
         raise ValueError("must be the name or the ARN of a DynamoDB table")
     return text
+
+
+def _on_or_off(text: str) -> bool:
+    if text not in {"on", "off"}:
+        raise ValueError("must be on or off")
+    return text == "on"
 
 
 def _log_level(text: str) -> str:

@@ -1,0 +1,54 @@
+"""How many messages the main queue deleted, as CloudWatch says. An adapter; it never raises."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+
+class CloudWatchClient(Protocol):
+    """The part of boto3's CloudWatch client that is used here."""
+
+    def get_metric_statistics(self, **request: object) -> Mapping[str, Any]:
+        """Read one statistic of one metric, period by period."""
+
+
+def metric_client_config() -> Config:
+    """Timeouts of the client: without an answer the breaker stays closed, and is asked again."""
+    return Config(
+        connect_timeout=1,
+        read_timeout=2,
+        retries={"mode": "standard", "total_max_attempts": 1},
+    )
+
+
+def read_deletions(
+    make_client: Callable[[], CloudWatchClient],
+    queue: str,
+    start_seconds: int,
+    end_seconds: int,
+    slot_seconds: int = 60,
+) -> Mapping[int, int]:
+    """Messages that *queue* deleted, by slot; empty where the metric cannot be read.
+
+    A slot that SQS did not publish is left out. *make_client* is called for each read: few
+    environments ever need this client.
+    """
+    try:
+        answer = make_client().get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="NumberOfMessagesDeleted",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=datetime.fromtimestamp(start_seconds, UTC),
+            EndTime=datetime.fromtimestamp(end_seconds, UTC),
+            Period=slot_seconds,
+            Statistics=["Sum"],
+        )
+    except (BotoCoreError, ClientError, RuntimeError):
+        return {}
+    return {
+        int(point["Timestamp"].timestamp()) // slot_seconds: round(point["Sum"])
+        for point in answer["Datapoints"]
+    }
