@@ -29,7 +29,7 @@ class Unit(StrEnum):
 
 
 class Metric(StrEnum):
-    """The metrics of the replay function and, below the line, of the Spark job."""
+    """The metrics of the replay function and, below the lines, of the Spark job and the reminder."""
 
     REPLAYED = "Replayed"
     PARKED = "Parked"
@@ -41,6 +41,8 @@ class Metric(StrEnum):
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
+    # ---
+    LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
 
     @property
     def unit(self) -> Unit:
