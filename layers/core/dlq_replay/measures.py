@@ -29,7 +29,7 @@ class Unit(StrEnum):
 
 
 class Metric(StrEnum):
-    """The metrics of the replay function and, below the lines, of the Spark job and the reminder."""
+    """The metrics of the replay function, then of the Spark job, then of the daily notice."""
 
     REPLAYED = "Replayed"
     PARKED = "Parked"

@@ -313,8 +313,7 @@ def test_only_runs_that_the_schedule_started_count(
 def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
     account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = {"Name": "redrive", "Role": "r", "Command": {"Name": "glueetl"}}
-    boto3.client("glue").create_job(**job)
+    boto3.client("glue").create_job(Name="redrive", Role="r", Command={"Name": "glueetl"})
     monkeypatch.setenv("SPARK_JOB", "redrive")
     monkeypatch.setenv("PARKED_QUEUE_URL", account.parked_url + "-gone")
 
