@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
+from sysconfig import get_path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -49,6 +51,9 @@ a group of messages, from the parked queue back to the queue that it came from:
   dlq redrive --group g-53cb1ad25b --execute --reason "address service is back"
 
 {cli.SETTINGS}"""
+
+_INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
+"""Where the wheel puts the pages that help texts name, below the environment's folder."""
 
 
 class _HelpFormatter(RawDescriptionRichHelpFormatter):
@@ -135,7 +140,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         prog=PROGRAM,
         usage=f"{PROGRAM} VERB [--stack NAME] [OPTION ...]",
         description=_ABOUT,
-        epilog=_EXAMPLES,
+        epilog=f"{_EXAMPLES}{_where_docs_are()}",
         formatter_class=_HelpFormatter,
         allow_abbrev=False,
         add_help=False,
@@ -157,6 +162,11 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
             with suppress(ModuleNotFoundError):
                 _fill(one, name)
     return parser
+
+
+def _where_docs_are() -> str:
+    installed = Path(get_path("data")) / _INSTALLED_DOCS
+    return f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
 
 
 def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:

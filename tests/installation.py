@@ -96,6 +96,20 @@ def make_installation() -> str:
     return STACK
 
 
+def make_consumer(name: str, timeout_seconds: int) -> None:
+    """Have a Lambda function consume the main queue."""
+    role = client("iam").get_role(RoleName="r")["Role"]["Arn"]
+    client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role=role,
+        Handler="handler.lambda_handler",
+        Code={"ZipFile": _code()},
+        Timeout=timeout_seconds,
+    )
+    client("lambda").create_event_source_mapping(FunctionName=name, EventSourceArn=arn("main"))
+
+
 def make_stack(name: str, **outputs: str) -> None:
     topic = {"T": {"Type": "AWS::SNS::Topic", "Properties": {}}}
     values = {output: {"Value": value} for output, value in outputs.items()}

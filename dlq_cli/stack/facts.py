@@ -114,6 +114,29 @@ class TriggerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerFacts:
+    """A Lambda function that consumes the main queue.
+
+    Attributes:
+        timeout_seconds: the function's.
+        p99_seconds: 99 of 100 of its invocations of the last 7 days were shorter; None where it
+            had none.
+    """
+
+    name: str
+    timeout_seconds: int
+    p99_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmFacts:
+    """A CloudWatch alarm on a metric that SQS publishes of the DLQ."""
+
+    name: str
+    metric_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Installation:
     """Everything that the rules look at.
 
@@ -122,6 +145,8 @@ class Installation:
         recursive_loop: ``Allow`` or ``Terminate``.
         reserved_concurrency: None where none is reserved.
         triggers: the function's event source mappings and pipes.
+        consumers: the functions that event source mappings feed from the main queue.
+        dlq_alarms: the account's alarms on the DLQ, without the stack's own.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
@@ -136,6 +161,8 @@ class Installation:
     dlq: QueueFacts
     parked: QueueFacts
     triggers: tuple[TriggerFacts, ...] = ()
+    consumers: tuple[ConsumerFacts, ...] = ()
+    dlq_alarms: tuple[AlarmFacts, ...] = ()
     recursive_loop: str | None = None
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None

@@ -166,6 +166,53 @@ def _visibility_fits(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _consumers_have_time(of: Installation) -> Iterator[Finding]:
+    seconds = of.main.visibility_timeout_seconds
+    for consumer in of.consumers:
+        timeout = consumer.timeout_seconds
+        if seconds >= timeout * VISIBILITY_TIMES_TIMEOUT:
+            continue
+        measured = (
+            ""
+            if consumer.p99_seconds is None
+            else f" (99 of 100 runs of the last 7 days: {consumer.p99_seconds:.1f} s or less)"
+        )
+        report = _broken if seconds < timeout else _risk
+        consequence = (
+            "Lambda refuses such an event source, and a message that is still being handled is "
+            "delivered again"
+            if seconds < timeout
+            else "a throttled consumer uses up receives, and good messages become dead letters"
+        )
+        yield report(
+            of.main.name,
+            f"VisibilityTimeout is {seconds} s, and its consumer {consumer.name} may run for "
+            f"{timeout} s{measured}: {consequence}",
+            f"set it to {timeout * VISIBILITY_TIMES_TIMEOUT} s, six times the timeout",
+        )
+
+
+_DEPTH_METRICS = {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}
+
+
+def _alarms_on_the_dlq_still_mean_it(of: Installation) -> Iterator[Finding]:
+    for alarm in of.dlq_alarms:
+        if alarm.metric_name in _DEPTH_METRICS:
+            yield _risk(
+                alarm.name,
+                f"watches {alarm.metric_name} of {of.dlq.name}. The function takes dead letters "
+                "out within seconds, so this alarm does not ring any more",
+                "watch the stack's alarms instead, then delete this one",
+            )
+        elif alarm.metric_name == "NumberOfMessagesSent":
+            yield _risk(
+                alarm.name,
+                f"watches NumberOfMessagesSent of {of.dlq.name}. A dead letter that waits is sent "
+                "to its own queue again, so this alarm rings for waits",
+                "watch the stack's alarms instead, then delete this one",
+            )
+
+
 def _trigger_is_right(of: Installation) -> Iterator[Finding]:
     if not of.triggers:
         yield _risk(
@@ -300,6 +347,8 @@ _RULES: tuple[Rule, ...] = (
     _types_agree,
     _retention_is_enough,
     _visibility_fits,
+    _consumers_have_time,
+    _alarms_on_the_dlq_still_mean_it,
     _trigger_is_right,
     _function_may_run,
     _dlq_is_not_shared,

@@ -1,13 +1,20 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import (
+    AlarmFacts,
+    ConsumerFacts,
+    Installation,
+    QueueFacts,
+    TriggerFacts,
+)
 from dlq_cli.stack_values import read_stack
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
 PEEK_MESSAGES = 10
 _NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
+_MEASURED = timedelta(days=7)
 
 Fact = TypeVar("Fact")
 
@@ -46,12 +54,13 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
-    return _Survey(session, read_stack(session, stack).function_arn).installation(peek=peek)
+    return _Survey(session, stack, read_stack(session, stack).function_arn).installation(peek=peek)
 
 
 @dataclass(slots=True)
 class _Survey:
     session: "Session"
+    stack: str
     function: str
     unknown: list[str] = field(default_factory=list)
 
@@ -79,6 +88,8 @@ class _Survey:
                 *self._try("event source mappings", self._mappings, _NO_TRIGGERS),
                 *self._try("pipes", self._pipes, _NO_TRIGGERS),
             ),
+            consumers=self._try("the main queue's consumers", lambda: self._consumers(main), ()),
+            dlq_alarms=self._try("alarms on the DLQ", lambda: self._alarms(dlq), ()),
             recursive_loop=self._try("recursion", self._recursive_loop, None),
             reserved_concurrency=self._try("concurrency", self._concurrency, None),
             dlq_source_arns=self._try("the DLQ's sources", lambda: self._sources(dlq), None),
@@ -128,6 +139,56 @@ class _Survey:
             )
             for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
             for one in page["EventSourceMappings"]
+        )
+
+    def _consumers(self, main: QueueFacts) -> tuple[ConsumerFacts, ...]:
+        client = self.session.client("lambda")
+        pages = client.get_paginator("list_event_source_mappings")
+        arns = {
+            mapping["FunctionArn"]
+            for page in pages.paginate(EventSourceArn=main.arn)
+            for mapping in page["EventSourceMappings"]
+        }
+        return tuple(self._consumer(arn) for arn in sorted(arns))
+
+    def _consumer(self, arn: str) -> ConsumerFacts:
+        found = self.session.client("lambda").get_function_configuration(FunctionName=arn)
+        now = datetime.now(UTC)
+        durations = self.session.client("cloudwatch").get_metric_statistics(
+            Namespace="AWS/Lambda",
+            MetricName="Duration",
+            Dimensions=[{"Name": "FunctionName", "Value": found["FunctionName"]}],
+            StartTime=now - _MEASURED,
+            EndTime=now,
+            Period=int(_MEASURED.total_seconds()),
+            ExtendedStatistics=["p99"],
+        )
+        p99_ms = [
+            one["ExtendedStatistics"]["p99"]
+            for one in durations["Datapoints"]
+            if one.get("ExtendedStatistics")
+        ]
+        return ConsumerFacts(
+            found["FunctionName"], found["Timeout"], max(p99_ms) / 1000 if p99_ms else None
+        )
+
+    def _alarms(self, dlq: QueueFacts) -> tuple[AlarmFacts, ...]:
+        """Find the alarms on the DLQ, those of metric math too."""
+        client = self.session.client("cloudwatch")
+        resources = self.session.client("cloudformation").get_paginator("list_stack_resources")
+        own = {
+            resource.get("PhysicalResourceId")
+            for page in resources.paginate(StackName=self.stack)
+            for resource in page["StackResourceSummaries"]
+        }
+        return tuple(
+            AlarmFacts(alarm["AlarmName"], metric["MetricName"])
+            for page in client.get_paginator("describe_alarms").paginate(AlarmTypes=["MetricAlarm"])
+            for alarm in page["MetricAlarms"]
+            if alarm["AlarmName"] not in own
+            for metric in _metrics_of(alarm)
+            if metric.get("Namespace") == "AWS/SQS"
+            and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
         )
 
     def _pipes(self) -> tuple[TriggerFacts, ...]:
@@ -200,6 +261,11 @@ class _Survey:
         queue.change_visibility([(one, 0) for one in messages])
         ours = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
         return max((len(one.attributes.keys() - ours) for one in messages), default=None)
+
+
+def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    queries = alarm.get("Metrics") or []
+    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]
 
 
 def _sqs_of(key_arn: str) -> str:

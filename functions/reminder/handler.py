@@ -1,7 +1,8 @@
 """Says on the alarm topic, once a day, what waits for a human, for as long as anything does.
 
 A CloudWatch alarm speaks when its state changes and is silent while it stays as it is. It is also
-where a failed run of the scheduled Spark job is told, which no metric shows.
+where a failed run of the scheduled Spark job is told, which no metric shows, and it publishes how
+long ago the schedule started the job, for an alarm.
 """
 
 import json
@@ -18,16 +19,19 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from dlq_replay.emf import metric_lines
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
     SERVICE,
     SERVICE_DIMENSION,
+    Measurement,
     Metric,
 )
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
@@ -134,6 +138,8 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     if event.get("detail-type") == "Glue Job State Change":
         _publish(*_failed_run(event["detail"], os.environ))
         return
+    if job := os.environ.get("SPARK_JOB"):
+        _publish_last_run_age(_client("glue"), job, os.environ["MAIN_QUEUE_NAME"])
     waiting = look(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
     if waiting.total:
         _publish(waiting.subject, waiting.text)
@@ -157,6 +163,29 @@ def look(
         ),
         *_blocked(s3, environment.get("ARCHIVE_BUCKET"), environment.get("STATUS_KEY")),
     )
+
+
+def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
+    """Return when a trigger last started the job; before its first start, when it was created.
+
+    Runs that a person started do not count: they do other work.
+    """
+    for page in glue.get_paginator("get_job_runs").paginate(JobName=job):
+        # The newest come first.
+        for run in page["JobRuns"]:
+            if run.get("TriggerName"):
+                return run["StartedOn"]
+    return glue.get_job(JobName=job)["Job"]["CreatedOn"]
+
+
+def _publish_last_run_age(glue: "GlueClient", job: str, main_queue: str) -> None:
+    now = datetime.now(UTC)
+    age_seconds = max(0, int((now - last_scheduled_start(glue, job)).total_seconds()))
+    metric = Metric.LAST_RUN_AGE_SECONDS
+    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue}
+    measurement = Measurement(metric.value, metric.unit, (age_seconds,))
+    for line in metric_lines([measurement], dimensions, now.timestamp()):
+        print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
 
 
 def _parked(sqs: "SQSClient", queue_url: str) -> int:
@@ -278,5 +307,5 @@ def _publish(subject: str, text: str) -> None:
 
 
 @cache
-def _client(service: str) -> Any:  # noqa: ANN401 - one of four clients
+def _client(service: str) -> Any:  # noqa: ANN401 - one of five clients
     return boto3.client(service, config=Config(connect_timeout=5, read_timeout=10))  # type: ignore[call-overload]

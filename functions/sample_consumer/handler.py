@@ -9,6 +9,7 @@ stack does not deploy it. Give yours the layer, partial batch responses and thes
 ``PROCESSED_TABLE``  the table of what was processed
 ``FAILURE_TABLE``    the stack's table of failures; without it, none is recorded
 ``PAYMENTS_URL``     where this example has its orders charged
+``STATE_MACHINE``    ARN of the state machine to which ``hand_over`` gives long work
 ===================  ===================================================================
 
 With ``NonRetryableErrors`` = ``CardRefusedError,JSONDecodeError`` an order whose card was refused
@@ -33,10 +34,14 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.attributes import MessageAttribute
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.heartbeat import Heartbeat
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.message import Message
 from dlq_replay.sqs import client_config
 
 QUEUE_URL = os.environ["QUEUE_URL"]
@@ -87,6 +92,53 @@ def charge(record: SQSRecord) -> None:
         if error.code == HTTPStatus.PAYMENT_REQUIRED:
             raise CardRefusedError("the card was refused") from error
         raise
+
+
+EXECUTION_INPUT_MAX_BYTES = 262_144
+"""Of one execution: StepFunctionsDeveloperGuide, "Step Functions service quotas"."""
+
+
+class CannotHandOverError(Exception):
+    """The message does not fit into an execution's input. A replay would not change that."""
+
+
+def hand_over(record: SQSRecord) -> None:
+    """Give work that lasts longer than 12 hours to a state machine; SQS hides no message longer.
+
+    The execution's name is this copy's message id, so a second delivery starts no second one. Its
+    input has ``body``, ``attributes`` as SendMessage takes them, and ``message_group_id``. The
+    counter stays among the attributes, and of the context only the source: what a failed execution
+    sends to the dead-letter queue is a new message with a first id of its own, and ``MaxAttempts``
+    still ends its replays.
+
+    Raises:
+        CannotHandOverError: an attribute is binary, or the input would exceed 256 KiB.
+    """
+    message = Message.from_lambda_record(record.raw_event)
+    source = ReplayContext(source_queue=QueueAddress.from_url(QUEUE_URL).name)
+    context = {CONTEXT_ATTRIBUTE: MessageAttribute("String", source.to_json())}
+    attributes = {**message.attributes, **context}
+    if any(isinstance(one.value, bytes) for one in attributes.values()):
+        raise CannotHandOverError("a binary attribute has no place in JSON")
+    execution_input = json.dumps(
+        {
+            "body": message.body,
+            "attributes": {name: one.to_api() for name, one in attributes.items()},
+            "message_group_id": message.message_group_id,
+        }
+    )
+    if len(execution_input) > EXECUTION_INPUT_MAX_BYTES:
+        raise CannotHandOverError(f"{len(execution_input):,} bytes are too many for an execution")
+    client = boto3.client("stepfunctions")
+    try:
+        client.start_execution(
+            stateMachineArn=os.environ["STATE_MACHINE"],
+            name=message.message_id,
+            input=execution_input,
+        )
+    except client.exceptions.ExecutionAlreadyExists:
+        # An earlier delivery of this copy started it, and its answer was lost.
+        return
 
 
 work: Callable[[SQSRecord], object] = charge

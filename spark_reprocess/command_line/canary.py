@@ -8,6 +8,7 @@ from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_line, print_table
+from spark_reprocess.command_line.verb import STACK
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration
 
@@ -116,8 +117,9 @@ def print_sample(sample: CanarySample) -> None:
     groups = [f"{group_id} {count:,}" for group_id, count in sample.counts.items()]
     shown = ", ".join(groups[:_NAMED_GROUPS]) + (", …" if len(groups) > _NAMED_GROUPS else "")
     if sample.is_recommended:
+        queue = "" if STACK.get() else " --parked-queue-url URL"
         print_line(
-            f"recommended: --canary {sample.total} --parked-queue-url URL sends {sample.total:,} "
+            f"recommended: --canary {sample.total}{queue} sends {sample.total:,} "
             f"messages first ({shown}) and the rest only of groups of which none comes back"
         )
     else:

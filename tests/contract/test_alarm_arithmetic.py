@@ -89,6 +89,13 @@ CASES: list[tuple[str, dict[str, Metric], bool]] = [
     ("InFlightAlarm", {"main": [[60_000]], "dead": [[60_000]]}, False),
     ("ReplayErrorsAlarm", {"value": [[0, 1]]}, True),
     ("ReplayErrorsAlarm", {"value": [[0, 0]]}, False),
+    ("FailedSendsAlarm", {"value": [[1, 0]]}, True),
+    ("FailedSendsAlarm", {"value": [[0, 0]]}, False),
+    ("ReminderErrorsAlarm", {"value": [[1]]}, True),
+    ("ReminderErrorsAlarm", {"value": [[0]]}, False),
+    ("RunMissedAlarm", {"age": [[30 * HOUR]]}, True),
+    # A run a day, and its age is published once a day, in the worst case just before the next.
+    ("RunMissedAlarm", {"age": [[24 * HOUR + 1]]}, False),
     ("ReplayThrottlesAlarm", {"value": [[0, 1]]}, True),
     ("ReplayThrottlesAlarm", {"value": [[]]}, False),
     ("NothingReplayedAlarm", {"waiting": [[3, 4]], "moved": [[0, 0]]}, True),

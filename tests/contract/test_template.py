@@ -116,8 +116,8 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
 
     assert event == {
         "Queue": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
-        "BatchSize": 100,
-        "MaximumBatchingWindowInSeconds": 1,
+        "BatchSize": "100",
+        "MaximumBatchingWindowInSeconds": "1",
         "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "ScalingConfig": {"MaximumConcurrency": "5"},

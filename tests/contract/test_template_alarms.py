@@ -100,7 +100,8 @@ def test_every_metric_that_is_watched_is_published_under_this_name(
             assert (namespace, name) in PUBLISHED_BY_AWS
             of_sqs = namespace == "AWS/SQS"
             assert dimensions.keys() == {"QueueName" if of_sqs else "FunctionName"}
-            assert set(dimensions.values()) <= (set(names) if of_sqs else {"ReplayFunction"})
+            functions = {"ReplayFunction", "ReminderFunction"}
+            assert set(dimensions.values()) <= (set(names) if of_sqs else functions)
 
 
 def test_the_dashboard_shows_every_metric_that_is_published() -> None:
@@ -164,7 +165,7 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
 
 
 def test_the_readme_counts_the_alarms() -> None:
-    numbers = {7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+    numbers = {11: "eleven", 12: "twelve", 13: "thirteen"}
 
     assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
 
@@ -199,8 +200,9 @@ def parts_of(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ALARMS)
 def test_an_alarm_says_what_it_means_when_nothing_is_published(name: str) -> None:
-    # The state of what is undecided changes when a run says so, and only then.
-    expected = "ignore" if name == "UndecidedAlarm" else "notBreaching"
+    # What the job and its runs are like changes when it is published, and only then.
+    of_the_job = {"UndecidedAlarm", "RunMissedAlarm"}
+    expected = "ignore" if name in of_the_job else "notBreaching"
 
     assert ALARMS[name]["TreatMissingData"] == expected
 
@@ -234,7 +236,7 @@ def test_a_drain_on_another_spark_does_not_either() -> None:
     """That of templates/emr-serverless.yaml publishes under the same names."""
     without_glue = Stack.of(TEMPLATE).of_type("AWS::CloudWatch::Alarm")
 
-    assert without_glue.keys() == ALARMS.keys()
+    assert without_glue.keys() == ALARMS.keys() - {"RunMissedAlarm"}
     assert without_glue["UndecidedAlarm"]["Dimensions"] == ALARMS["UndecidedAlarm"]["Dimensions"]
 
 
@@ -294,3 +296,35 @@ def test_the_dashboard_can_be_left_out() -> None:
 
     assert not stack.of_type("AWS::CloudWatch::Dashboard")
     assert "DashboardUrl" not in stack.outputs
+
+
+HERE = {
+    "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
+    "MainQueueName": "orders",
+    "DLQArn": "arn:aws:sqs:us-east-1:123456789012:orders-dlq",
+    "ParkedQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders-parked",
+}
+OF_PARKED = {"ParkedGrowingAlarm", "ParkedExpiryAlarm"}
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "missing"),
+    [
+        ("ParkedQueueArn", OF_PARKED),
+        ("DLQArn", {"NothingReplayedAlarm", "InFlightAlarm"}),
+        ("MainQueueURL", {"InFlightAlarm"}),
+    ],
+)
+def test_an_alarm_that_could_not_see_is_left_out_and_the_outputs_say_so(
+    elsewhere: str, missing: set[str]
+) -> None:
+    here = Stack.of(TEMPLATE, SPARK_JOB | HERE)
+    moved = {elsewhere: HERE[elsewhere].replace("123456789012", "210987654321")}
+    stack = Stack.of(TEMPLATE, SPARK_JOB | HERE | moved)
+
+    assert here.of_type("AWS::CloudWatch::Alarm").keys() == ALARMS.keys()
+    assert "UnwatchedQueues" not in here.outputs
+    assert stack.of_type("AWS::CloudWatch::Alarm").keys() == ALARMS.keys() - missing
+    sentence = stack.outputs["UnwatchedQueues"]["Value"]
+    assert sentence.startswith(f"{elsewhere} is in another account: ")
+    assert set(re.findall(r"\w+Alarm\b", sentence)) == missing

@@ -35,6 +35,7 @@ from tests.installation import (
     REGION,
     arn,
     client,
+    make_consumer,
     make_installation,
     make_queue,
     make_stack,
@@ -496,3 +497,63 @@ def test_a_stack_that_is_not_there_is_one_sentence(
 ) -> None:
     assert run(verb, "--stack", "nobody") == 2
     assert "stack nobody" in capsys.readouterr().err
+
+
+def test_the_doctor_measures_the_consumer(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    make_consumer("orders", 60)
+
+    def measured() -> boto3.session.Session:
+        # moto knows no percentiles.
+        session = boto3.session.Session()
+        datapoint = {"ExtendedStatistics": {"p99": 41_234.0}}
+        session.events.register(
+            "after-call.cloudwatch.GetMetricStatistics",
+            lambda parsed, **_: parsed.update(Datapoints=[datapoint]),
+        )
+        return session
+
+    assert run("doctor", "--stack", stack) == 0
+    assert "its consumer orders may run for 60 s: " in capsys.readouterr().out
+    assert main(["doctor", "--stack", stack, "--region", REGION], measured) == 0
+    assert "(99 of 100 runs of the last 7 days: 41.2 s or less)" in capsys.readouterr().out
+
+
+def put_alarm(name: str, metric: str, queue: str, *, in_math: bool = False) -> None:
+    dimensions = [{"Name": "QueueName", "Value": queue}]
+    measured = {"Namespace": "AWS/SQS", "MetricName": metric, "Dimensions": dimensions}
+    plain = {**measured, "Statistic": "Sum", "Period": 60}
+    query = {"Id": "m", "MetricStat": {"Metric": measured, "Period": 60, "Stat": "Sum"}}
+    watched = {"Metrics": [query]} if in_math else plain
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=name,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        **watched,
+    )
+
+
+def test_the_doctor_finds_alarms_that_changed_their_meaning(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_alarm("dlq-depth", "ApproximateNumberOfMessagesVisible", "dlq")
+    put_alarm("dlq-sent", "NumberOfMessagesSent", "dlq", in_math=True)
+    put_alarm("main-depth", "ApproximateNumberOfMessagesVisible", "main")
+
+    assert run("doctor", "--stack", stack) == 0
+    out = capsys.readouterr().out
+    assert "risk     dlq-depth: watches ApproximateNumberOfMessagesVisible of dlq" in out
+    assert "risk     dlq-sent: watches NumberOfMessagesSent of dlq" in out
+    assert "main-depth" not in out
+
+
+def test_the_doctor_leaves_the_stack_s_own_alarms_alone(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # moto makes no alarms of a stack: this one has the id of another resource of it.
+    resources = client("cloudformation").list_stack_resources(StackName=stack)
+    [own] = resources["StackResourceSummaries"]
+    put_alarm(own["PhysicalResourceId"], "ApproximateNumberOfMessagesVisible", "dlq")
+
+    assert run("doctor", "--stack", stack) == 0
+    assert "risk " not in capsys.readouterr().out

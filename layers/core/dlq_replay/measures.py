@@ -29,7 +29,7 @@ class Unit(StrEnum):
 
 
 class Metric(StrEnum):
-    """The metrics of the replay function and, below the line, of the Spark job."""
+    """The metrics of the replay function, then of the Spark job, then of the daily notice."""
 
     REPLAYED = "Replayed"
     PARKED = "Parked"
@@ -43,6 +43,8 @@ class Metric(StrEnum):
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
+    # ---
+    LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
 
     @property
     def unit(self) -> Unit:

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import (
+    AlarmFacts,
+    ConsumerFacts,
+    Installation,
+    QueueFacts,
+    TriggerFacts,
+)
 from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_replay.settings import ReplaySettings
 from tests.builders import environment, queue_arn, queue_url
@@ -222,3 +228,47 @@ def test_sqs_s_own_keys_need_no_permission(key: str | None) -> None:
     facts = queue("main") if key is None else queue("main", KmsMasterKeyId=key)
 
     assert facts.customer_key is None
+
+
+@pytest.mark.parametrize(
+    ("timeout_seconds", "p99_seconds", "severity", "parts"),
+    [
+        (31, None, Severity.RISK, ["may run for 31 s: a throttled consumer", "set it to 186 s"]),
+        (60, 12.34, Severity.RISK, ["7 days: 12.3 s or less", "set it to 360 s"]),
+        (181, None, Severity.BROKEN, ["Lambda refuses such an event source", "set it to 1086 s"]),
+    ],
+)
+def test_a_consumer_that_may_outlast_the_visibility_timeout_is_found(
+    timeout_seconds: int, p99_seconds: float | None, severity: Severity, parts: list[str]
+) -> None:
+    finding = only(consumers=(ConsumerFacts("orders", timeout_seconds, p99_seconds),))
+
+    assert (finding.severity, finding.subject) == (severity, "main")
+    assert all(part in f"{finding.fault}; {finding.fix}" for part in parts)
+
+
+def test_six_times_the_consumer_s_timeout_is_enough() -> None:
+    assert examine(installation(consumers=(ConsumerFacts("orders", 30, 29.0),))) == []
+
+
+@pytest.mark.parametrize(
+    ("metric_name", "fault"),
+    [
+        ("ApproximateNumberOfMessagesVisible", "does not ring any more"),
+        ("ApproximateAgeOfOldestMessage", "does not ring any more"),
+        ("NumberOfMessagesSent", "rings for waits"),
+    ],
+)
+def test_an_alarm_of_yours_on_the_dlq_that_changed_its_meaning_is_found(
+    metric_name: str, fault: str
+) -> None:
+    finding = only(dlq_alarms=(AlarmFacts("orders-dlq-depth", metric_name),))
+
+    assert (finding.severity, finding.subject) == (Severity.RISK, "orders-dlq-depth")
+    assert fault in finding.fault
+
+
+def test_other_alarms_on_the_dlq_are_fine() -> None:
+    alarms = (AlarmFacts("orders-dlq-deletes", "NumberOfMessagesDeleted"),)
+
+    assert examine(installation(dlq_alarms=alarms)) == []

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from dlq_replay.measures import Metric
 from functions.reminder import handler
-from functions.reminder.handler import Waiting, console_link
+from functions.reminder.handler import Waiting, console_link, last_scheduled_start
 from spark_reprocess.command_line.run import publish_undecided
 
 if TYPE_CHECKING:
@@ -278,3 +280,49 @@ def test_a_status_that_is_none_is_left_out(account: Account, content: bytes) -> 
 
     [(_, text)] = account.notices()
     assert "wait behind" not in text
+
+
+JOB_MADE = datetime(2026, 11, 1, tzinfo=UTC)
+RUNS = [
+    {"Id": "jr_3", "StartedOn": JOB_MADE + timedelta(days=3)},
+    {"Id": "jr_2", "StartedOn": JOB_MADE + timedelta(days=2), "TriggerName": "daily"},
+    {"Id": "jr_1", "StartedOn": JOB_MADE + timedelta(days=1), "TriggerName": "daily"},
+]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # The newest was started by hand.
+        (RUNS, JOB_MADE + timedelta(days=2)),
+        (RUNS[:1], JOB_MADE),
+        ([], JOB_MADE),
+    ],
+)
+def test_only_runs_that_the_schedule_started_count(
+    runs: list[dict[str, object]], expected: datetime
+) -> None:
+    glue = boto3.client("glue", region_name="us-east-1")
+    with Stubber(glue) as answers:
+        answers.add_response("get_job_runs", {"JobRuns": runs}, {"JobName": "redrive"})
+        answers.add_response("get_job", {"Job": {"CreatedOn": JOB_MADE}}, {"JobName": "redrive"})
+
+        assert last_scheduled_start(glue, "redrive") == expected
+
+
+def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
+    account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    boto3.client("glue").create_job(Name="redrive", Role="r", Command={"Name": "glueetl"})
+    monkeypatch.setenv("SPARK_JOB", "redrive")
+    monkeypatch.setenv("PARKED_QUEUE_URL", account.parked_url + "-gone")
+
+    with pytest.raises(ClientError):
+        remind()
+
+    line = json.loads(capsys.readouterr().out)
+    assert line["MainQueue"] == "orders"
+    assert 0 <= line["LastRunAgeSeconds"][0] < 60
+    assert line["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [
+        {"Name": "LastRunAgeSeconds", "Unit": "Seconds"}
+    ]

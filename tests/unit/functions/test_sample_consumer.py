@@ -7,13 +7,16 @@ from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request
 
+import boto3
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from moto import mock_aws
 
 from demo.functions import cold_start
+from dlq_replay.attributes import MessageAttribute
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from tests.builders import NOW, context, lambda_record, message, queue_url
+from tests.builders import NOW, context, counter, lambda_record, message, queue_url
 
 NON_RETRYABLE = "CardRefusedError,JSONDecodeError"
 
@@ -92,3 +95,55 @@ def test_missing_setting_is_named_at_the_start(
 
     with pytest.raises(KeyError, match=variable):
         cold_start("sample_consumer")
+
+
+def started(handler: Any, source: Message) -> list[dict[str, Any]]:
+    """Hand *source* over in an account of its own; return the executions that this started."""
+    with mock_aws(), pytest.MonkeyPatch.context() as patch:
+        machine = boto3.client("stepfunctions").create_state_machine(
+            name="long-work",
+            definition=json.dumps({"StartAt": "S", "States": {"S": {"Type": "Succeed"}}}),
+            roleArn="arn:aws:iam::123456789012:role/r",
+        )["stateMachineArn"]
+        patch.setenv("STATE_MACHINE", machine)
+        client = boto3.client("stepfunctions")
+        for _ in range(2):
+            handler.hand_over(SQSRecord(lambda_record(source)))
+        found = client.list_executions(stateMachineArn=machine)["executions"]
+        arns = [one["executionArn"] for one in found]
+        return [dict(client.describe_execution(executionArn=arn)) for arn in arns]
+
+
+def test_a_copy_that_is_delivered_twice_is_handed_over_once_with_all_it_carries(
+    handler: Any,
+) -> None:
+    attributes = {
+        **context(first_id="first", source_queue="other"),
+        **counter("3"),
+        "tenant": MessageAttribute("String.label", "acme"),
+    }
+
+    [execution] = started(handler, message("m-1", body="{}", attributes=attributes))
+
+    assert execution["name"] == "m-1"
+    assert json.loads(execution["input"]) == {
+        "body": "{}",
+        "attributes": {
+            "tenant": {"DataType": "String.label", "StringValue": "acme"},
+            "sqs-dlq-replay-nb": {"DataType": "Number", "StringValue": "3"},
+            "sqs-dlq-context": {"DataType": "String", "StringValue": '{"v":1,"src":"orders"}'},
+        },
+        "message_group_id": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        message("m-1", body="x" * 262_144),
+        message("m-1", attributes={"b": MessageAttribute("Binary", b"\0")}),
+    ],
+)
+def test_what_has_no_room_in_an_execution_stays_in_the_queue(handler: Any, source: Message) -> None:
+    with pytest.raises(handler.CannotHandOverError):
+        started(handler, source)

@@ -1,0 +1,217 @@
+"""Draws docs/images/dashboard.png: ``PYTHONPATH=.:layers/core python scripts/draw_dashboard.py``.
+
+The widgets are those of the dashboard's body. Their metrics are those that the product's own code
+publishes in a simulated day: now and then a message that can never succeed, and at noon an outage
+of the consumer for an hour. What SQS publishes is counted on the simulated queues; the durations of
+Lambda are the simulator's estimates.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_replay.measures import MAIN_QUEUE_DIMENSION, SERVICE, SERVICE_DIMENSION, measure_batch
+from dlq_replay.message import Message, SendEntry
+from tests.contract.cloudformation import Stack as Template
+from tests.contract.cloudformation import load_template
+from tests.simulation.event_source import EventSource, run
+from tests.simulation.stack import FOURTEEN_DAYS, Stack
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "images" / "dashboard.png"
+HOUR = 3600
+HOURS = 24
+OUTAGE = (12 * HOUR, 13 * HOUR)
+POISON_EVERY_SECONDS = 1200
+SAMPLE_EVERY_SECONDS = 60
+
+Key = tuple[str, str, frozenset[tuple[str, str]]]
+"""A metric: namespace, name, dimensions."""
+
+Samples = Mapping[Key, Sequence[tuple[float, float]]]
+"""Values by metric, each with its second of the day."""
+
+
+def main() -> None:
+    """Simulate the day, and draw the dashboard over it."""
+    template = Template.of(load_template(ROOT / "template.yaml"), {"CreateSparkJob": "true"})
+    [dashboard] = template.of_type("AWS::CloudWatch::Dashboard").values()
+    draw(json.loads(dashboard["DashboardBody"])["widgets"], Day().live())
+
+
+class Day:
+    """A day of a consumer that needs a service which is away for an hour."""
+
+    def __init__(self) -> None:
+        self.stack = Stack(max_receive_count=5)
+        self.begin_ms = self.stack.clock.now_ms()
+        self.samples: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
+
+    def live(self) -> Samples:
+        """Let the day pass; return what was published in it."""
+        sources = [
+            EventSource(self.stack.main, self._consume),
+            EventSource(self.stack.dlq, self._replay, 100),
+        ]
+        for second in range(HOURS * HOUR):
+            if OUTAGE[0] <= second < OUTAGE[1]:
+                self.stack.main.send([SendEntry(f"order {second}")])
+            if second % POISON_EVERY_SECONDS == 0:
+                self.stack.main.send([SendEntry(f"poison {second}")])
+            run(self.stack.model, sources, until_ms=self.begin_ms + 1000 * second)
+            if second % SAMPLE_EVERY_SECONDS == 0:
+                self._sample_queues()
+        return self.samples
+
+    def _consume(self, batch: Sequence[Message]) -> set[str]:
+        is_out = OUTAGE[0] <= self._second() < OUTAGE[1]
+        return {one.message_id for one in batch if is_out or one.body.startswith("poison")}
+
+    def _replay(self, batch: Sequence[Message]) -> set[str]:
+        left = self.stack.replay(batch)
+        now = self.stack.now_seconds()
+        dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
+        for one in measure_batch(batch, self.stack.outcomes[-1], now, FOURTEEN_DAYS):
+            self._publish("DlqReplay", one.name, dimensions, *one.values)
+        function = {"FunctionName": "ReplayFunction"}
+        self._publish("AWS/Lambda", "Invocations", function, 1)
+        duration_ms = 1000 * (EVENT_SECONDS + MESSAGE_SECONDS * len(batch))
+        self._publish("AWS/Lambda", "Duration", function, duration_ms)
+        return left
+
+    def _sample_queues(self) -> None:
+        queues = {
+            "MainQueue": self.stack.main,
+            "DeadLetterQueue": self.stack.dlq,
+            "ParkedQueue": self.stack.parked,
+        }
+        now = self.stack.now_seconds()
+        for name, queue in queues.items():
+            counts = queue.describe()
+            for metric, attribute in (
+                ("Visible", "ApproximateNumberOfMessages"),
+                ("NotVisible", "ApproximateNumberOfMessagesNotVisible"),
+                ("Delayed", "ApproximateNumberOfMessagesDelayed"),
+            ):
+                full = f"ApproximateNumberOfMessages{metric}"
+                self._publish("AWS/SQS", full, {"QueueName": name}, int(counts[attribute]))
+            ages = [now - (one.sent_ms // 1000) for one in queue.queue.messages()]
+            oldest = max(ages, default=0)
+            self._publish("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": name}, oldest)
+
+    def _publish(
+        self, namespace: str, name: str, dimensions: Mapping[str, str], *values: float
+    ) -> None:
+        key = (namespace, name, frozenset(dimensions.items()))
+        self.samples[key] += [(self._second(), value) for value in values]
+
+    def _second(self) -> float:
+        return (self.stack.clock.now_ms() - self.begin_ms) / 1000
+
+
+def draw(widgets: Sequence[Mapping[str, Any]], samples: Samples) -> None:
+    """Draw the widgets where their body puts them."""
+    rows = max(one["y"] + one["height"] for one in widgets)
+    plt.rcParams.update({"font.size": 8, "font.family": "DejaVu Sans"})
+    figure = plt.figure(figsize=(13, 0.4 * rows), dpi=110)
+    grid = figure.add_gridspec(rows, 24, left=0.03, right=0.985, top=0.99, bottom=0.02)
+    for widget in widgets:
+        x, y = widget["x"], widget["y"]
+        # The last rows of a chart are for its axis and the title of the next.
+        below = y + max(1, widget["height"] - 2)
+        axes = figure.add_subplot(grid[y:below, x + (x > 0) : x + widget["width"]])
+        _draw_widget(axes, widget["type"], widget["properties"], samples)
+    figure.savefig(PICTURE)
+
+
+def _draw_widget(axes: Axes, kind: str, properties: Mapping[str, Any], samples: Samples) -> None:
+    if kind == "text":
+        axes.axis("off")
+        text = re.sub(r"\*\*|\[([^]]*)\]\([^)]*\)", r"\1", properties["markdown"])
+        axes.text(0, 0.3, "\n".join(wrap(text, 150)), fontsize=9)
+        return
+    axes.set_title(properties["title"], loc="left", fontsize=9, fontweight="bold")
+    axes.spines[["top", "right"]].set_visible(False)
+    lines = list(_lines(properties, samples))
+    if properties["view"] == "bar":
+        shown = [(label, values[0]) for label, values in lines if not np.isnan(values[0])]
+        axes.bar([label.removeprefix("replay ") for label, _ in shown], [one for _, one in shown])
+        axes.set_ylim(0, 100)
+        return
+    hours = np.arange(HOURS * HOUR // properties["period"]) * properties["period"] / HOUR
+    if properties.get("stacked"):
+        values = [np.nan_to_num(one) for _, one in lines]
+        axes.stackplot(hours, *values, labels=[label for label, _ in lines])
+    else:
+        for label, one in lines:
+            axes.plot(hours, one, label=label, linewidth=1.2)
+    axes.set_xlim(0, HOURS)
+    axes.set_xticks(range(0, HOURS + 1, 3), [f"{hour:02d}:00" for hour in range(0, HOURS + 1, 3)])
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, axis="y", alpha=0.3)
+    axes.legend(loc="upper left", fontsize=7, framealpha=0.6)
+
+
+def _lines(
+    properties: Mapping[str, Any], samples: Samples
+) -> Iterator[tuple[str, "np.ndarray[Any, Any]"]]:
+    """Yield label and values of each visible line, one value a period, NaN where nothing is."""
+    period = HOURS * HOUR if properties.get("setPeriodToTimeRange") else properties["period"]
+    by_id: dict[str, Any] = {}
+    for line in properties["metrics"]:
+        options = line[-1]
+        if "expression" in options:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = eval(options["expression"], {"__builtins__": {}}, by_id)  # noqa: S307 - ours
+        else:
+            namespace, name, *dimensions, _ = line
+            pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
+            found = samples.get((namespace, name, frozenset(pairs)), ())
+            values = _statistic(options.get("stat", properties["stat"]), found, period)
+        by_id[options.get("id", "")] = values
+        if options.get("visible", True):
+            yield options.get("label", line[1] if len(line) > 1 else ""), values
+
+
+def _statistic(
+    name: str, found: Sequence[tuple[float, float]], period: int
+) -> "np.ndarray[Any, Any]":
+    periods: list[list[float]] = [[] for _ in range(HOURS * HOUR // period)]
+    for second, value in found:
+        periods[min(len(periods) - 1, int(second) // period)].append(value)
+    take = _taker(name)
+    return np.array([take(one) if one else np.nan for one in periods])
+
+
+def _taker(name: str) -> Callable[[Sequence[float]], float]:
+    if name.startswith("p"):
+        return lambda values: float(np.percentile(values, float(name[1:])))
+    if rank := re.fullmatch(r"PR\(([\d.]*):([\d.]*)\)", name):
+        low, high = (float(text) if text else default for text, default in zip(
+            rank.groups(), (-np.inf, np.inf), strict=True
+        ))  # fmt: skip
+        # The share within, times how many there are, as the expressions divide one by another.
+        return lambda values: sum(low < one <= high for one in values)
+    takers: Mapping[str, Callable[[Sequence[float]], float]] = {
+        "Sum": sum,
+        "SampleCount": len,
+        "Maximum": max,
+        "Minimum": min,
+    }
+    return takers[name]
+
+
+if __name__ == "__main__":
+    main()
