@@ -32,8 +32,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "status": ("--archive", "--parked-queue-url"),
     "drain": ("--archive", "--parked-queue-url"),
-    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url"),
-    "run": ("--archive", "--main-queue-url", "--parked-queue-url"),
+    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
+    "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
     **dict.fromkeys(("analyze", "groups", "decide", "show", "export"), ("--archive",)),

@@ -145,6 +145,16 @@ def add_execution(parser: argparse.ArgumentParser, *, without: str = "nothing is
     )
 
 
+def add_breakers(parser: argparse.ArgumentParser) -> None:
+    """Add ``--failure-table``."""
+    parser.add_argument(
+        "--failure-table",
+        metavar="NAME",
+        help="the DynamoDB table with the circuit breakers: while that of a message's queue and "
+        "error is not closed, send slowly or wait",
+    )
+
+
 def add_sending(parser: argparse.ArgumentParser) -> None:
     """Add ``--max-rate``, ``--in-doubt`` and ``--claim-ttl``."""
     parser.add_argument(

@@ -10,6 +10,7 @@ from typing import Any
 from spark_reprocess.archive.disposition import Disposition, Kind
 from spark_reprocess.command_line.arguments import (
     WHERE,
+    add_breakers,
     add_destination,
     add_execution,
     add_masks,
@@ -65,6 +66,10 @@ no more of its sample returned than allowed. Other groups are stopped, as are gr
 unknown; then the exit code is 3. If your consumer extends the visibility of its messages, as the
 consumer kit's heartbeat does, give --consumer-max-seconds.
 
+With --failure-table the run observes the circuit breakers of the replay function. While a breaker
+is open, the messages of its queue and its error wait, and the run goes on by itself when it closes;
+during the ramp after that, they go slowly.
+
 Each message goes back to the queue that it came from. --main-queue-url is the queue of messages
 that do not name theirs. Messages of another main queue go to that queue if SQS says that it uses
 the same dead-letter queue, and if you may see it; otherwise they are left, counted and named,
@@ -95,6 +100,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
     add_sending(parser)
+    add_breakers(parser)
     add_canary(parser)
     add(
         "--include-foreign",

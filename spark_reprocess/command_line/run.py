@@ -20,6 +20,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.clients import region_of
 from spark_reprocess.command_line.analyze import analysis_fields, print_analysis
 from spark_reprocess.command_line.arguments import (
+    add_breakers,
     add_destination,
     add_execution,
     add_masks,
@@ -88,6 +89,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop receiving from the parked queue after S seconds",
     )
     add("--max-rate", type=positive_number, metavar="R", help="redrive at most R messages a second")
+    add_breakers(parser)
     add_masks(
         parser,
         "hide it in the report (see analyze --help)",

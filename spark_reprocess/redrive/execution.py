@@ -3,7 +3,7 @@
 import heapq
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -50,6 +50,7 @@ class TaskRunner:
     Attributes:
         messages: the archive's rows of the plan's messages, at least.
         tasks: how many chunks are sent side by side at most; None for Spark's default parallelism.
+        holding_up: says what holds messages up now, a sentence each.
     """
 
     archive: Archive
@@ -57,6 +58,7 @@ class TaskRunner:
     make_sender: ClientFactory
     progress: Progress
     tasks: int | None = None
+    holding_up: Callable[[], Sequence[str]] = tuple
 
     def execute(
         self, dispositions: DataFrame, planned: Sequence[Tally], context: RunContext, stage: str
@@ -76,13 +78,14 @@ class TaskRunner:
         total = sum(tally.count for tally in work)
         if not total:
             return Sent(())
-        rows, windows = self._rows(dispositions, context)
+        rows, tasks, windows = self._rows(dispositions, context)
         folder = f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"
-        task = SendTask(self.archive, context, self.make_sender, folder, windows)
+        task = SendTask(self.archive, context, self.make_sender, folder, tasks, windows)
         how_far = HowFar(total)
 
         def status() -> str:
-            return status_line(how_far, total, read_progress(self.archive, folder))
+            line = status_line(how_far, total, read_progress(self.archive, folder))
+            return "; ".join((line, *self.holding_up()))
 
         with (
             asking_to_stop(lambda why: self._stop(context, why)),
@@ -100,8 +103,8 @@ class TaskRunner:
 
     def _rows(
         self, dispositions: DataFrame, context: RunContext
-    ) -> tuple[DataFrame, list[int] | None]:
-        """Return the messages to settle, in the partitions of their tasks; and the tasks' windows.
+    ) -> tuple[DataFrame, int, list[int] | None]:
+        """Return the messages to settle, in the partitions of their tasks; how many; their windows.
 
         Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
         that its chunks follow each other in one task.
@@ -126,7 +129,8 @@ class TaskRunner:
             messages[task] += sizes[chunk]
         rows = self.messages.join(assigned, on="message_id", how="inner")
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
-        return with_changes(spread, context.edits), _windows(context.max_rate, messages)
+        changed = with_changes(spread, context.edits)
+        return changed, len(messages), _windows(context.max_rate, messages)
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism

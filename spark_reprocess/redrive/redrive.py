@@ -6,19 +6,20 @@ destination after the other. Summarize.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK
-from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.canary.options import CanaryOptions, Redelivery
@@ -49,6 +50,7 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
 from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.pace import PaceWatch, breaker_tables, pace_path
 from spark_reprocess.redrive.queues import Attributes, find_queues
 from spark_reprocess.redrive.redrive_values import (
     RedriveOptions,
@@ -118,7 +120,9 @@ def redrive(
         # The operator's destination is the first.
         planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
         check_canaries(planned)
+        watch = _pace_watch(archive, options, planned, context)
         if lock is None:
+            notes += _notes_of(watch)
             samples = (
                 edit_samples(resolved.messages, resolved.dispositions, context.editor, masks)
                 if options.has_samples
@@ -131,21 +135,46 @@ def redrive(
                 summary, samples=samples, notes=notes, drawn=drawn, max_rate=options.max_rate
             )
         context = replace(
-            with_run_record(archive, context, "redrive", spark, [*planned]), lock=lock.view()
+            with_run_record(archive, context, "redrive", spark, [*planned]),
+            lock=lock.view(),
+            pace=watch.path if watch else None,
         )
         record_edits(archive, context, time.time())
         dispositions = write_dispositions(archive, resolved.dispositions, resolved.planned, context)
-        runner = TaskRunner(archive, resolved.messages, make_sender, progress, options.tasks)
+        holding_up = watch.sentences if watch else tuple
+        runner = TaskRunner(
+            archive, resolved.messages, make_sender, progress, options.tasks, holding_up
+        )
 
         def make_probe(preflight: Preflight) -> QueueProbe:
             drains, queues = plan.snapshot.drain_ids, preflight.queues
             return QueueProbe(spark, archive, queues, plan.plan_id, drains, make_client)
 
-        sent = _send_all(runner, options, dispositions, context, planned, preflights, make_probe)
+        with watch.running() if watch else nullcontext():
+            sent = _send_all(
+                runner, options, dispositions, context, planned, preflights, make_probe
+            )
         summary = _summary(plan, context, resolved, sent)
         with progress("compacting the ledger", str):
             notes += () if summary.stopped_by else compact_ledger(archive)
     return replace(summary, notes=notes)
+
+
+def _pace_watch(
+    archive: Archive, options: RedriveOptions, urls: Iterable[str], context: RunContext
+) -> PaceWatch | None:
+    if options.failure_table is None:
+        return None
+    tables = breaker_tables(options.failure_table, urls)
+    return PaceWatch(archive, pace_path(context.plan_id, context.run_id), tables, BreakerRules())
+
+
+def _notes_of(watch: PaceWatch | None) -> tuple[str, ...]:
+    """Say which messages a run would hold up now."""
+    if watch is None:
+        return ()
+    watch.read()
+    return tuple(watch.sentences())
 
 
 def _send_all(

@@ -49,6 +49,8 @@ class RedriveOptions:
         execute: without it nothing is sent or written.
         canary: what goes ahead and decides about the rest; None for nothing.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
+        failure_table: the table with the circuit breakers of the destinations; None: they are not
+            looked at.
     """
 
     archive: str
@@ -72,6 +74,7 @@ class RedriveOptions:
     tasks: int | None = None
     canary: CanaryOptions | None = None
     group: str | None = None
+    failure_table: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""

@@ -44,6 +44,7 @@ class RunContext:
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         probe: each task checks it before its first claim; None in a dry run.
         lock: the plan lock, which each task observes; None in a dry run.
+        pace: path of the file in which the driver says how fast tasks may send; None for no limit.
     """
 
     run_id: str
@@ -66,6 +67,7 @@ class RunContext:
     policy_sha256: str | None = None
     probe: Probe | None = None
     lock: LockView | None = None
+    pace: str | None = None
 
     @property
     def lock_seconds(self) -> float:

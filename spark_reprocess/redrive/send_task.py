@@ -50,6 +50,7 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.edits import CHANGES, Editor
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
+from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
@@ -66,7 +67,10 @@ _COLUMNS: dict[str, pa.DataType] = {
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
-TASK_COLUMNS = (*SENDING_COLUMNS, CHANGES, "group_id", "disposition", *POSITION, TASK)
+TASK_COLUMNS = (
+    *(*SENDING_COLUMNS, "error_type", CHANGES),
+    *("group_id", "disposition", *POSITION, TASK),
+)
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _EXAMPLES = 5
@@ -85,12 +89,14 @@ class Item:
 
     Attributes:
         entry: the copy to send; None where nothing is to be sent.
+        error_type: why its consumer failed; None where that is not recorded.
     """
 
     group_id: str
     disposition: str
     message: Message
     entry: SendEntry | None = None
+    error_type: str | None = None
 
     @property
     def message_id(self) -> str:
@@ -239,15 +245,21 @@ class ChunkSender:
 
 
 def settle_all(
-    sender: ChunkSender, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+    sender: ChunkSender,
+    chunks: Iterable[tuple[str, int, Sequence[Item]]],
+    pacer: Pacer | None = None,
 ) -> Iterator[list[Settled]]:
-    """Settle chunk after chunk until all are done or the task must stop.
+    """Settle chunk after chunk, at the pace that the circuit breakers allow, until all are done.
+
+    Ends early if the task must stop.
 
     What is not yielded was not reached: nothing of it was sent. Where the ledger cannot be used,
     the whole run stops.
     """
     for unit, chunk, items in chunks:
-        if not sender.signals.look():
+        to_send = [one.error_type for one in items if one.disposition == Disposition.SEND]
+        may_send = pacer is None or pacer.wait(to_send, sender.signals)
+        if not (may_send and sender.signals.look()):
             return
         try:
             settled = sender.settle(unit, chunk, items)
@@ -263,6 +275,7 @@ class SendTask:
 
     Attributes:
         progress_folder: where each task writes how far it is; see ``read_progress``.
+        tasks: how many of them there are.
         windows: of each task, the messages that it may send in ten seconds; None for no limit.
     """
 
@@ -270,6 +283,7 @@ class SendTask:
     context: RunContext
     make_sender: ClientFactory
     progress_folder: str
+    tasks: int = 1
     windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -294,7 +308,8 @@ class SendTask:
             chunks = self._chunks(chain([first], rows))
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
                 sender = self._sender(signals, RateLimiter(window), executor)
-                for settled in settle_all(sender, chunks):
+                pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
+                for settled in settle_all(sender, chunks, pacer):
                     counts.add(settled)
         yield pa.RecordBatch.from_pylist(
             counts.rows(signals.stopped_by), schema=pa.schema(_COLUMNS)
@@ -352,7 +367,8 @@ def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
         return Item(row["group_id"], Disposition.EDIT_FAILED, from_row(row))
     if not context.has_room(message):
         return Item(row["group_id"], Disposition.NO_ROOM, message)
-    return Item(row["group_id"], Disposition.SEND, message, context.entry(message))
+    entry = context.entry(message)
+    return Item(row["group_id"], Disposition.SEND, message, entry, row["error_type"])
 
 
 class _Counts:

@@ -57,6 +57,8 @@ class RunOptions:
         has_metrics: whether to publish metrics of undecided messages.
         reason: why, for the ledger; required with *execute*.
         execute: without it nothing is sent, but the queue is drained.
+        failure_table: the table with the circuit breakers of the destinations; None: they are not
+            looked at.
     """
 
     archive: str
@@ -73,6 +75,7 @@ class RunOptions:
     has_metrics: bool = True
     reason: str = ""
     execute: bool = False
+    failure_table: str | None = None
 
     @property
     def destination(self) -> str | None:
@@ -213,6 +216,7 @@ def _redrive(
         has_samples=options.has_samples,
         reason=options.reason,
         execute=options.execute,
+        failure_table=options.failure_table,
     )
     return redrive(spark, wanted, progress=progress)
 
