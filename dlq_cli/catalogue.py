@@ -30,7 +30,10 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 
 
 STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "status": ("--archive", "--parked-queue-url"),
+    "status": (
+        *("--archive", "--parked-queue-url", "--failure-table"),
+        *("--main-queue-url", "--dlq-url"),
+    ),
     "drain": ("--archive", "--parked-queue-url"),
     "redrive": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
     "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),

@@ -36,6 +36,7 @@ class StackValues:
     status: str
     function_arn: str
     main_queue_url: str
+    dlq_url: str
     parked_queue_url: str
     archive: str | None
     failure_table: str | None
@@ -101,6 +102,8 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
         main_queue_url=outputs["MainQueueUrl"],
+        dlq_url=outputs.get("DeadLetterQueueUrl")
+        or _url_of(session, outputs["DeadLetterQueueArn"]),
         parked_queue_url=outputs.get("ParkedQueueUrl")
         or _url_of(session, outputs["ParkedQueueArn"]),
         archive=outputs.get("ArchiveUri"),
@@ -110,7 +113,7 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
 
 
 def _url_of(session: "Session", arn: str) -> str:
-    """Ask for the URL of a parked queue that the stack did not create."""
+    """Ask for the URL of a queue that the stack did not create."""
     *_, account, name = arn.split(":")
     sqs = session.client("sqs")
     return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

@@ -1,13 +1,14 @@
-"""SQS clients, and what the driver asks SQS about queues.
+"""Clients, and what the driver asks SQS about queues.
 
 A client is made where it is used: on the driver, and in each task.
 """
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 
 import botocore.session
@@ -15,7 +16,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.breaker_table import DynamoDbBreakers
 from dlq_replay.errors import QueueError
+from dlq_replay.failure_table import table_client_config
 from dlq_replay.sqs import SqsQueue, client_config
 from spark_reprocess.errors import InputError
 
@@ -65,6 +68,22 @@ def _client(queue_url: str, config: Config) -> "SQSClient":
     merged = client_config(CONCURRENT_CALLS).merge(config)
     client = session.create_client("sqs", region_name=region, config=merged)
     return cast("SQSClient", client)
+
+
+def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, DynamoDbBreakers]:
+    """Return the circuit breakers of each queue, by its URL.
+
+    Raises:
+        InputError: nothing names a Region.
+    """
+    session = botocore.session.get_session()
+    usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    tables = {}
+    for url in queue_urls:
+        region, queue = region_of(url, usual), QueueAddress.from_url(url).name
+        client: Any = session.create_client("dynamodb", region, config=table_client_config())
+        tables[url] = DynamoDbBreakers(client, failure_table, queue, lambda: int(time.time()))
+    return tables
 
 
 def region_of(queue_url: str, fallback: str | None) -> str:

@@ -88,6 +88,7 @@ def make_installation() -> str:
         STACK,
         ReplayFunctionArn=function["FunctionArn"],
         MainQueueUrl=main_queue,
+        DeadLetterQueueArn=arn("dlq"),
         ParkedQueueArn=arn("parked"),
         ArchiveUri="s3://dead-letters/archive",
         FailureTableName="failures",

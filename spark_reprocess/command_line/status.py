@@ -1,4 +1,4 @@
-"""``status``: counts of messages in the archive and in the parked queue."""
+"""``status``: counts of messages in the archive and in the parked queue; circuit breakers."""
 
 import argparse
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
-from spark_reprocess.figures import duration, minute
+from spark_reprocess.figures import duration, minute, percent
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
-by plan. Names the oldest undecided message and those in doubt. Changes nothing; needs no Spark: an
-archive on S3 is read whole, by this machine."""
+by plan. Names the oldest undecided message and those in doubt, and the circuit breakers that are
+open. Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parked-queue-url", metavar="URL", help="also print SQS's counts of this queue"
     )
     add_claim_ttl(parser)
+    parser.add_argument(
+        "--failure-table",
+        metavar="NAME",
+        help="also say which circuit breakers of --main-queue-url are not closed",
+    )
+    parser.add_argument("--main-queue-url", metavar="URL", help="the queue of these breakers")
+    parser.add_argument("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
 
 
 def _run(options: StatusOptions) -> int:
@@ -51,6 +58,8 @@ def print_status(status: ArchiveStatus) -> None:
             f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
             f"{queue.delayed:,} delayed"
         )
+    for line in _breaker_lines(status):
+        print_line(line)
     print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
     if status.oldest_undecided_at:
         ago = duration((status.at - status.oldest_undecided_at).total_seconds())
@@ -64,6 +73,28 @@ def print_status(status: ArchiveStatus) -> None:
     _print_plans(status)
     for line in _next_steps(status):
         print_line(line)
+
+
+def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
+    dlq = status.dlq
+    if dlq is None:
+        return
+    if dlq.fault:
+        yield f"circuit breakers: not known ({dlq.fault})"
+    for one in dlq.breakers:
+        since = (
+            f"since {minute(one.since)} UTC ({duration((status.at - one.since).total_seconds())})"
+        )
+        name = f"circuit breaker of {one.queue} for {one.error_type} errors"
+        if one.per_minute is None:
+            judged = f"{percent(one.returned / one.sent)} of {one.sent:,} first replays returned, "
+            yield f"{name}: open {since}, {judged if one.sent else ''}one probe a minute"
+        else:
+            yield f"{name}: closed {since}, at most {one.per_minute:,} replays a minute for now"
+    if dlq.waiting is not None:
+        expiry = dlq.first_expires_at
+        until = f", none expires before {minute(expiry)} UTC" if expiry else ""
+        yield f"DLQ: about {dlq.waiting:,} wait{until}"
 
 
 def _print_drains(status: ArchiveStatus) -> None:

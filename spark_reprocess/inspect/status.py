@@ -16,6 +16,7 @@ from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
+from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
 from spark_reprocess.progress import Progress, silent
 
 EXAMPLES = 5
@@ -29,11 +30,17 @@ class StatusOptions:
     Attributes:
         parked_queue_url: the queue, None for the archive alone.
         claim_ttl_seconds: how long a claim without a result counts as busy.
+        failure_table: the table with the circuit breakers, None for none; needs *main_queue_url*.
+        main_queue_url: the queue of the breakers.
+        dlq_url: its dead-letter queue, where held messages wait.
     """
 
     archive: str
     parked_queue_url: str | None = None
     claim_ttl_seconds: float = 900
+    failure_table: str | None = None
+    main_queue_url: str | None = None
+    dlq_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class ArchiveStatus:
         waiting: undecided messages of FIFO queues behind another one of their message group: they
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
+        dlq: the circuit breakers and what waits for them; None if nobody asked.
     """
 
     archive: str
@@ -95,6 +103,7 @@ class ArchiveStatus:
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     waiting: int = 0
     blockers: tuple[Blocker, ...] = ()
+    dlq: DlqStatus | None = None
 
     def count(self, word: str) -> int:
         """Return the number of messages in a state, or undecided."""
@@ -128,7 +137,13 @@ def status(
     with progress("counting", str):
         claimed = claimed_table(archive, now, options.claim_ttl_seconds)
         found = count(archive, now, read_columns(archive, COLUMNS), claimed)
-    return replace(found, queue=queue)
+    table, main_queue = options.failure_table, options.main_queue_url
+    dlq = (
+        dlq_status(table, main_queue, options.dlq_url, make_client)
+        if table and main_queue
+        else None
+    )
+    return replace(found, queue=queue, dlq=dlq)
 
 
 def count(

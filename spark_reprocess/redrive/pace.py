@@ -6,16 +6,13 @@ right on the table. Where the table cannot be read, nothing is slowed down.
 """
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
-
-import botocore.session
+from typing import Protocol
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import (
@@ -26,13 +23,10 @@ from dlq_replay.breaker import (
     closing,
     ramp_step,
 )
-from dlq_replay.breaker_table import DynamoDbBreakers
 from dlq_replay.breaker_worker import OTHER_ERRORS
 from dlq_replay.errors import BreakerTableError
-from dlq_replay.failure_table import table_client_config
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import plan_folder
-from spark_reprocess.clients import region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.figures import minute
 from spark_reprocess.redrive.stop_signals import StopSignals
@@ -249,18 +243,6 @@ class Pacer:
             with suppress(ArchiveError, ValueError, KeyError, TypeError, AttributeError):
                 self._pace = _parse(self._archive.read(self._path), self._destination)
         return self._pace.limit(error_types)
-
-
-def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, Breakers]:
-    """Return the breakers of each queue, by its URL."""
-    session = botocore.session.get_session()
-    usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
-    tables: dict[str, Breakers] = {}
-    for url in queue_urls:
-        region, queue = region_of(url, usual), QueueAddress.from_url(url).name
-        client: Any = session.create_client("dynamodb", region, config=table_client_config())
-        tables[url] = DynamoDbBreakers(client, failure_table, queue, lambda: int(time.time()))
-    return tables
 
 
 def pace_path(plan_id: str, run_id: str) -> str:

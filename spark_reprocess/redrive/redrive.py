@@ -28,6 +28,7 @@ from spark_reprocess.canary.sample import CanarySample, combined, recommended
 from spark_reprocess.canary.verdict import joined
 from spark_reprocess.clients import (
     ClientFactory,
+    breaker_tables,
     require_queue,
     require_queue_url,
     sqs_client,
@@ -50,7 +51,7 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
 from spark_reprocess.redrive.execution import TaskRunner
-from spark_reprocess.redrive.pace import PaceWatch, breaker_tables, pace_path
+from spark_reprocess.redrive.pace import PaceWatch, pace_path
 from spark_reprocess.redrive.queues import Attributes, find_queues
 from spark_reprocess.redrive.redrive_values import (
     RedriveOptions,
