@@ -102,8 +102,7 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
         main_queue_url=outputs["MainQueueUrl"],
-        dlq_url=outputs.get("DeadLetterQueueUrl")
-        or _url_of(session, outputs["DeadLetterQueueArn"]),
+        dlq_url=_url_beside(outputs["MainQueueUrl"], outputs["DeadLetterQueueArn"]),
         parked_queue_url=outputs.get("ParkedQueueUrl")
         or _url_of(session, outputs["ParkedQueueArn"]),
         archive=outputs.get("ArchiveUri"),
@@ -113,7 +112,14 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
 
 
 def _url_of(session: "Session", arn: str) -> str:
-    """Ask for the URL of a queue that the stack did not create."""
+    """Ask for the URL of a parked queue that the stack did not create."""
     *_, account, name = arn.split(":")
     sqs = session.client("sqs")
     return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+
+
+def _url_beside(url: str, arn: str) -> str:
+    """Return the URL of a queue in the Region of another, which is true of a DLQ."""
+    *_, account, name = arn.split(":")
+    base, _, _ = url.rsplit("/", 2)
+    return f"{base}/{account}/{name}"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,8 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, follow, start
 from dlq_cli.stack.trigger import switch
+from dlq_replay.breaker import Update
+from dlq_replay.breaker_table import DynamoDbBreakers
 from spark_reprocess import glue_job
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.job_runs import is_stop_requested
@@ -209,7 +212,11 @@ GROUP = PlannedGroup("g-1", "TimeoutError: payments", 2, Action.LEAVE)
 def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     make_stack("another-s", Url="https://example.com")
     make_stack(
-        "no-job", ReplayFunctionArn="arn:f", MainQueueUrl="https://q/1/m", ParkedQueueUrl="u"
+        "no-job",
+        ReplayFunctionArn="arn:f",
+        MainQueueUrl="https://q/1/m",
+        DeadLetterQueueArn=arn("d"),
+        ParkedQueueUrl="u",
     )
 
     assert run("stacks") == 0
@@ -557,3 +564,54 @@ def test_the_doctor_leaves_the_stack_s_own_alarms_alone(
 
     assert run("doctor", "--stack", stack) == 0
     assert "risk " not in capsys.readouterr().out
+
+
+def test_status_says_which_circuit_breaker_is_open_and_what_waits(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_in_archive(GROUP)
+    sqs, dynamodb = client("sqs"), client("dynamodb")
+    dynamodb.create_table(
+        TableName="failures",
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    now = datetime.now(UTC)
+    breakers = DynamoDbBreakers(dynamodb, "failures", "main", lambda: int(now.timestamp()))
+    url = sqs.get_queue_url(QueueName="dlq")["QueueUrl"]
+    for _ in range(3):
+        sqs.send_message(QueueUrl=url, MessageBody="held", DelaySeconds=900)
+    client("cloudwatch").put_metric_data(
+        Namespace="DlqReplay",
+        MetricData=[
+            {
+                "MetricName": "NearestExpirySeconds",
+                "Dimensions": [
+                    {"Name": "service", "Value": "dlq-replay"},
+                    {"Name": "MainQueue", "Value": "main"},
+                ],
+                "Timestamp": now - timedelta(minutes=2),
+                "Value": 86_400,
+            }
+        ],
+    )
+
+    assert run("status", "--stack", stack) == 0
+    assert "circuit breaker" not in capsys.readouterr().out
+
+    opened = int(now.timestamp()) - 720
+    counts = {"judged_sent": 310, "judged_returned": 301}
+    breakers.update("unknown", Update(put={"opened_at": opened, **counts}))
+    assert run("status", "--stack", stack) == 0
+    out = capsys.readouterr().out
+    assert "circuit breaker of main for unknown errors: open since " in out
+    assert "UTC (12 min), 97% of 310 first replays returned, one probe a minute" in out
+    assert "DLQ: about 3 wait, none expires before " in out
+
+    breakers.update("unknown", Update(remove=frozenset({"opened_at"}), put={"ramp": 60}))
+    assert run("status", "--stack", stack) == 0
+    assert "at most 60 replays a minute for now" in capsys.readouterr().out
+    dynamodb.delete_table(TableName="failures")
+    assert run("status", "--stack", stack) == 0
+    assert "circuit breakers: not known (ResourceNotFoundException" in capsys.readouterr().out
