@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -50,7 +51,7 @@ def serve_recorded_aws() -> Iterator[RecordedAws]:
         yield recorded
 
 
-def _call(environ: dict[str, Any], body: bytes) -> Call:
+def _call(environ: dict[str, Any], body: bytes) -> Call:  # noqa: PLR0911 - one for each service
     service = _service(environ)
     if service == "s3":
         return _s3_call(environ)
@@ -66,7 +67,12 @@ def _call(environ: dict[str, Any], body: bytes) -> Call:
         case "dynamodb":
             sent = json.loads(body)
             [table] = sent.get("RequestItems") or [sent["TableName"]]
-            return Call(f"dynamodb:{operation}", f"arn:aws:dynamodb:{_ACCOUNT}:table/{table}")
+            arn = f"arn:aws:dynamodb:{_ACCOUNT}:table/{table}"
+            return Call(f"dynamodb:{operation}", arn, {"dynamodb:LeadingKeys": _keys(sent)})
+        case "glue":
+            sent = json.loads(body)
+            job = sent.get("JobName") or sent["Name"]
+            return Call(f"glue:{operation}", f"arn:aws:glue:{_ACCOUNT}:job/{job}")
         case "sns":
             sent = parse_qs(body.decode())
             return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])
@@ -77,6 +83,13 @@ def _call(environ: dict[str, Any], body: bytes) -> Call:
             context = {"cloudwatch:namespace": named[0].decode()} if named else {}
             return Call(f"cloudwatch:{operation}", "*", context)
     raise AssertionError(f"{service}: no test knows how this service spells its calls")
+
+
+def _keys(sent: dict[str, Any]) -> tuple[str, ...]:
+    """The partition keys that a call to DynamoDB names; all tables here have the same key."""
+    wanted = [one["Keys"] for one in sent.get("RequestItems", {}).values() if "Keys" in one]
+    keys = [*chain.from_iterable(wanted), *([sent["Key"]] if "Key" in sent else [])]
+    return tuple(key["message_id"]["S"] for key in keys)
 
 
 def _service(environ: dict[str, Any]) -> str:

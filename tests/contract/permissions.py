@@ -1,6 +1,6 @@
 """Whether a role's statements allow a call, as IAM decides it: as far as the template needs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,12 +15,12 @@ class Call:
     Attributes:
         action: as policies spell it, ``sqs:SendMessage``.
         resource: the ARN of what it touches; ``*`` where AWS knows none.
-        context: condition keys and their values in this call.
+        context: condition keys and their values in this call; several values where a key has them.
     """
 
     action: str
     resource: str
-    context: Mapping[str, str] = field(default_factory=dict, hash=False)
+    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 def is_allowed(call: Call, statements: Iterable[Mapping[str, Any]]) -> bool:
@@ -37,17 +37,34 @@ def _covers(statement: Mapping[str, Any], call: Call) -> bool:
     )
 
 
-def _holds(condition: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
+def _holds(
+    condition: Mapping[str, Mapping[str, Any]], context: Mapping[str, str | tuple[str, ...]]
+) -> bool:
     return all(
-        _matches(operator, context.get(key, ""), expected)
+        _matches(operator, _values(context.get(key, "")), expected)
         for operator, keys in condition.items()
         for key, values in keys.items()
         for expected in [as_list(values)]
     )
 
 
-def _matches(operator: str, value: str, expected: list[str]) -> bool:
-    if operator == "StringEquals":
-        return value in expected
-    assert operator == "StringLike"
+def _values(found: str | tuple[str, ...]) -> list[str]:
+    return [found] if isinstance(found, str) else list(found)
+
+
+def _matches(operator: str, values: list[str], expected: list[str]) -> bool:
+    for_all, _, plain = operator.rpartition(":")
+    assert for_all in {"", "ForAllValues"}
+    assert for_all or len(values) == 1
+    return all(_OPERATORS[plain](value, expected) for value in values)
+
+
+def _is_like(value: str, expected: list[str]) -> bool:
     return any(fnmatchcase(value, one) for one in expected)
+
+
+_OPERATORS: Mapping[str, Callable[[str, list[str]], bool]] = {
+    "StringEquals": lambda value, expected: value in expected,
+    "StringLike": _is_like,
+    "StringNotLike": lambda value, expected: not _is_like(value, expected),
+}

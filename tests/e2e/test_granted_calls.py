@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import boto3
 import pytest
 
 from dlq_replay.message import SendEntry
+from dlq_replay.queue_metric import read_deletions
 from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job
 from functions.reminder import handler as reminder
@@ -101,6 +103,15 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     return queues
 
 
+def make_failure_table() -> None:
+    boto3.client("dynamodb").create_table(
+        TableName="FailureTable",
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
 def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
     statements = statements_of(stack, role)
     return {call for call in calls if not is_allowed(call, statements)}
@@ -132,8 +143,12 @@ def test_the_replay_function_on_standard_queues(
     # A cap of days, so that of so many letters some have to be held.
     stack = Stack.of(TEMPLATE, {"BackoffRate": "9999", "BackoffCapSeconds": "999999"})
     queues = make_queues()
+    make_failure_table()
     aws.calls.clear()
 
+    # Before a breaker opens for messages without a recorded error.
+    metric_client = partial(boto3.client, "cloudwatch")
+    read_deletions(metric_client, "MainQueue", 1_800_000_000, 1_800_000_600)
     due = message("due", attributes=context(due_seconds=1))
     exhausted = message("exhausted", attributes=counter("1000"))
     full = message("full", attributes=filler(10))
@@ -168,6 +183,7 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
     make_queues()["ParkedQueue"].send([SendEntry("x")])
     boto3.client("sns").create_topic(Name="AlarmTopic")
     boto3.client("s3").create_bucket(Bucket=BUCKET)
+    boto3.client("glue").create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -223,6 +239,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
         s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
     queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
+    make_failure_table()
     aws.calls.clear()
     log = tmp_path / "log"
     log.mkdir()
