@@ -115,7 +115,7 @@ def test_parked_copy_names_its_source_queue(
 
 
 def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> None:
-    letter = message(attributes=context(source_queue="other", unknown={"r": {"m": 1}}))
+    letter = message(attributes=context(source_queue="other", unknown={"later": {"m": 1}}))
     entries = (
         replay_entry(letter, 1, 0, NOW, policy()),
         held_entry(letter, NOW + 5000, 900, NOW, policy()),
@@ -124,13 +124,13 @@ def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> N
     )
 
     assert [context_of(entry).source_queue for entry in entries] == ["other"] * 4
-    assert [context_of(entry).unknown for entry in entries] == [{"r": {"m": 1}}] * 4
+    assert [context_of(entry).unknown for entry in entries] == [{"later": {"m": 1}}] * 4
 
 
 def test_parked_copy_keeps_unknown_keys() -> None:
-    letter = message(attributes=context(unknown={"r": None}))
+    letter = message(attributes=context(unknown={"later": None}))
 
-    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"r": None}
+    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"later": None}
 
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
