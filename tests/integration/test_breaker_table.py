@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from dlq_replay.breaker import BreakerState, Update, apply
 from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreakers, breaker_client_config
@@ -23,7 +24,7 @@ def client(moto_endpoint: str) -> Any:
         endpoint_url=moto_endpoint,
         region_name=os.environ["AWS_DEFAULT_REGION"],
         # The server of the tests is slower than DynamoDB.
-        config=breaker_client_config().merge(boto3.session.Config(read_timeout=10)),
+        config=breaker_client_config().merge(Config(read_timeout=10)),
     )
 
 

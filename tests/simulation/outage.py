@@ -30,7 +30,7 @@ class Scenario:
         traffic_seconds: how long producers send.
         capacity: messages that the consumer handles in a second; None: all that there are.
         poison_share: of all messages, can never succeed.
-        flaky_share: of all messages, fail until they were replayed twice, and then succeed.
+        flaky_share: of all messages, fail before they are replayed, and then half of the times.
         records_errors: whether the consumer records why it failed.
         has_breaker: whether there is a circuit breaker.
     """
@@ -53,9 +53,12 @@ class World:
 
     Attributes:
         tries: of the consumer that failed on a replayed copy.
+        sent: when each message was first sent, in seconds from the start.
         done: when each message was handled, in seconds from the start.
+        handled: how often each message was handled.
         replays: sent to the main queue, by second from the start.
-        parked: bodies in the parked queue.
+        events: what workers said that they changed, with the second.
+        held: how often a message was held for a breaker.
     """
 
     scenario: Scenario
@@ -136,9 +139,9 @@ class World:
         kind = self.kinds[message.body]
         if kind == "poison":
             return "orders.SchemaError"
-        if kind == "flaky" and (message.history.replay_count or 0) < 2:
-            return "orders.TimeoutError"
-        return None
+        count = message.history.replay_count or 0
+        chance = random.Random(f"{self.scenario.seed}:{message.body}:{count}").random()
+        return "orders.TimeoutError" if kind == "flaky" and (not count or chance < 0.5) else None
 
     def pass_second(self) -> None:
         one = self.scenario
@@ -176,6 +179,12 @@ class World:
         for start in range(0, len(entries), 10):
             self.stack.main.send(entries[start : start + 10])
 
+    def send_poison(self, body: str) -> None:
+        """One message that can never succeed."""
+        self.kinds[body] = "poison"
+        self.sent[body] = self.second
+        self.stack.main.send([SendEntry(body)])
+
     def run(self, until_second: int) -> None:
         """Let time pass until then, or until producers are done and nothing waits any more."""
         while self.second < until_second:
@@ -199,3 +208,9 @@ class World:
             for start in range(from_second, last + 1)
         )
         return max(sums, default=0) / seconds
+
+    def waits(self, kind: str) -> list[int]:
+        """How long messages of one kind took, in seconds, sorted."""
+        return sorted(
+            self.done[body] - self.sent[body] for body in self.done if self.kinds[body] == kind
+        )

@@ -229,7 +229,7 @@ def test_closing_forgets_the_outage_and_begins_a_ramp() -> None:
     ramp = done(state, closing(state, NOW, RULES))
 
     assert ramp.phase is Phase.RAMP
-    assert ramp == BreakerState({"closed_at": NOW, "ramp": 1200, "ramp_at": NOW})
+    assert ramp == closed(closed_at=NOW, ramp=1200, ramp_max=1800, ramp_at=NOW)
 
 
 def test_a_ramp_allows_at_least_sixty_a_minute() -> None:
@@ -252,11 +252,19 @@ def test_a_ramp_spreads_its_limit_over_the_minute() -> None:
 
 
 def test_a_ramp_grows_while_few_return() -> None:
-    ramp = {"ramp": 60, "ramp_at": NOW - 300, "closed_at": NOW - 400, "turned_away_at": NOW}
+    ramp = {
+        "ramp": 60,
+        "ramp_max": 70,
+        "ramp_at": NOW - 300,
+        "closed_at": NOW - 400,
+        "turned_away_at": NOW,
+    }
     few = closed(**ramp, **counted("s", 100), **counted("b", 20))
     many = closed(**ramp, **counted("s", 100), **counted("b", 21))
 
-    assert done(few, ramp_step(few, NOW, RULES)).numbers["ramp"] == 66
+    grown = done(few, ramp_step(few, NOW, RULES))
+    assert grown.numbers["ramp"] == 66
+    assert done(grown, ramp_step(grown, NOW + 300, RULES)).numbers["ramp"] == 70
     assert ramp_step(few, NOW - 1, RULES) is None
     assert ramp_step(many, NOW, RULES) is None
 
@@ -267,6 +275,12 @@ def test_a_ramp_ends_when_nobody_was_turned_away_for_longer_than_a_hold() -> Non
 
     assert done(state, ramp_step(state, NOW, RULES)) == closed(closed_at=NOW - 9000)
     assert ramp_step(recent, NOW, RULES) is None
+
+
+def test_a_ramp_ends_when_nothing_may_be_held_any_longer() -> None:
+    state = closed(ramp=60, ramp_at=NOW, closed_at=NOW - 43_201, turned_away_at=NOW)
+
+    assert done(state, ramp_step(state, NOW, RULES)).phase is Phase.CLOSED
 
 
 def test_counts_of_the_last_hour_are_kept() -> None:

@@ -170,9 +170,14 @@ def test_a_send_that_was_not_confirmed_is_not_counted_as_sent() -> None:
 
 def test_fifo_copy_is_counted_at_its_first_look() -> None:
     worker = Worker(policy=policy("main.fifo"), max_receive_count=5)
-    ours = {"MessageGroupId": "g", "SentTimestamp": str(NOW * 1000)}
-    worker.replay(message("a", **ours, ApproximateReceiveCount="6"))
-    worker.later(1).replay(message("a", **ours, ApproximateReceiveCount="7"))
+    for received in (6, 7):
+        letter = message(
+            "a",
+            MessageGroupId="g",
+            SentTimestamp=str(NOW * 1000),
+            ApproximateReceiveCount=str(received),
+        )
+        worker.later(1).replay(letter)
 
     assert worker.table.states["unknown"].numbers[f"n{MINUTE}"] == 1
 
@@ -286,7 +291,7 @@ def test_max_age_counts_while_it_is_held() -> None:
     ids=["no attribute left", "no bytes left", "short retention"],
 )
 def test_what_cannot_be_held_is_replayed_as_without_a_breaker(
-    letter: Message, limits: dict[str, int]
+    letter: Message, limits: dict[str, Any]
 ) -> None:
     worker = Worker(between_probes(), policy=policy(**limits))
 
