@@ -274,11 +274,15 @@ def hold_seconds(
     """Draw how long a message waits before the next look, at least 1.
 
     Uniform up to the time since the opening, so that a breaker that opened by mistake delays
-    little; once that is the longest hold, at least half of it, to save requests.
+    little; once that is the longest hold, not below ``hold_min_seconds``, to save requests. During
+    the ramp from half of that up to it, because the last message decides when an outage is over.
     """
-    opened_at = state.numbers.get("opened_at", now_seconds - rules.hold_max_seconds)
-    longest = min(rules.hold_max_seconds, max(0, now_seconds - opened_at))
-    shortest = rules.hold_min_seconds if longest == rules.hold_max_seconds else 0
+    opened_at = state.numbers.get("opened_at")
+    if opened_at is None:
+        shortest, longest = rules.hold_min_seconds // 2, rules.hold_min_seconds
+    else:
+        longest = min(rules.hold_max_seconds, max(0, now_seconds - opened_at))
+        shortest = rules.hold_min_seconds if longest == rules.hold_max_seconds else 0
     if is_fifo:
         shortest = max(shortest, rules.fifo_hold_min_seconds)
         longest = max(longest, shortest)

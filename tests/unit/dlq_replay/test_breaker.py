@@ -160,6 +160,14 @@ def test_holds_are_drawn_up_to_the_time_since_the_opening(
     assert (shortest, longest) == (hold(0), hold(1))
 
 
+@pytest.mark.parametrize(("is_fifo", "shortest"), [(False, 225), (True, 300)])
+def test_holds_are_short_during_the_ramp(shortest: int, *, is_fifo: bool) -> None:
+    state = closed(ramp=60, ramp_at=NOW, closed_at=NOW)
+
+    assert shortest == hold_seconds(state, NOW, RULES, lambda _: 0, is_fifo=is_fifo)
+    assert hold_seconds(state, NOW, RULES, lambda top: top, is_fifo=is_fifo) == 450
+
+
 def test_one_probe_a_minute() -> None:
     state = closed(opened_at=NOW)
     claim = probe_claim(state, NOW, RULES)

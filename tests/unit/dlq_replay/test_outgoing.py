@@ -210,3 +210,33 @@ def test_first_hold_adds_no_counter() -> None:
     entry = held_entry(message(), NOW + 5000, 900, NOW, policy())
 
     assert set(entry.attributes) == {CONTEXT_ATTRIBUTE}
+
+
+def test_a_new_life_begins_without_what_the_breaker_knew() -> None:
+    known = context(first_replay_seconds=NOW - 9, error_type="E", held_seconds=NOW - 5)
+    letter = message(attributes={**counter("1"), **known})
+    for entry in (
+        redriven_entry(letter, "p", to_fifo=False),
+        canary_entry(letter, "p", to_fifo=False),
+        parked_entry(letter, "too_old", NOW, policy()),
+    ):
+        left = context_of(entry)
+        assert (left.first_replay_seconds, left.error_type, left.held_seconds) == (None, None, None)
+
+
+def test_first_replay_says_when_it_was_sent_and_what_it_failed_with() -> None:
+    first = context_of(replay_entry(message(), 1, 0, NOW, policy(), "orders.TimeoutError"))
+    second = context_of(replay_entry(message(), 2, 0, NOW, policy(), "orders.TimeoutError"))
+
+    assert (first.first_replay_seconds, first.error_type) == (NOW, "orders.TimeoutError")
+    assert (second.first_replay_seconds, second.error_type) == (None, None)
+
+
+def test_error_type_gives_way_where_there_is_room_for_the_rest_alone() -> None:
+    letter = message(body="x" * 1000)
+    small = replay_entry(letter, 1, 0, NOW, policy()).size_bytes
+    tight = policy(max_message_bytes=small)
+
+    assert context_of(replay_entry(letter, 1, 0, NOW, tight, "E")).first_replay_seconds is None
+    held = held_entry(letter, NOW, 0, NOW, policy()).size_bytes
+    assert context_of(held_entry(letter, NOW, 0, NOW, policy(max_message_bytes=held), "E"))
