@@ -13,7 +13,7 @@ export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
-	wheel spark-package publish check bench soak lock clean
+	wheel spark-package publish check bench soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench: setup ## Measure against what one would use instead; exit 1 below a targe
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
+
+outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
+	@OUTAGES=full $(BIN)/python -m pytest -s tests/simulation/test_outages.py $(ARGS)
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build

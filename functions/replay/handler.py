@@ -108,7 +108,9 @@ def wired_replayer() -> Replayer:
     """Wire everything once per execution environment."""
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
-    client = sqs_client()
+    # One session for all clients: it keeps what it has read of botocore's data.
+    session = botocore.session.get_session()
+    client = sqs_client(session)
     main_queue, dlq, parked_queue = (
         SqsQueue(client, url)
         for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
@@ -126,14 +128,14 @@ def wired_replayer() -> Replayer:
         now_seconds=_now_seconds,
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
-        find_failures=_failure_finder(settings.failure_table),
-        breakers=_breakers(settings, attributes[0]),
+        find_failures=_failure_finder(settings.failure_table, session),
+        breakers=_breakers(settings, attributes[0], session),
     )
 
 
-def sqs_client() -> "SQSClient":
+def sqs_client(session: Session | None = None) -> "SQSClient":
     """The client that all three queues share."""
-    session = botocore.session.get_session()
+    session = session or botocore.session.get_session()
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     return without_recursion_header(client)
 
@@ -146,10 +148,11 @@ def make_client(session: Session, service: str, config: Config) -> Any:  # noqa:
     return checking_deadline(session.create_client(service, config=config))
 
 
-def _failure_finder(table_name: str | None) -> Callable[[Sequence[str]], Mapping[str, Failure]]:
+def _failure_finder(
+    table_name: str | None, session: Session
+) -> Callable[[Sequence[str]], Mapping[str, Failure]]:
     if table_name is None:
         return lambda _: {}
-    session = botocore.session.get_session()
     table = FailureTable(make_client(session, "dynamodb", table_client_config()), table_name)
 
     def find(message_ids: Sequence[str]) -> Mapping[str, Failure]:
@@ -161,10 +164,11 @@ def _failure_finder(table_name: str | None) -> Callable[[Sequence[str]], Mapping
     return find
 
 
-def _breakers(settings: ReplaySettings, main_queue: Mapping[str, str]) -> BreakerWorker | None:
+def _breakers(
+    settings: ReplaySettings, main_queue: Mapping[str, str], session: Session
+) -> BreakerWorker | None:
     if settings.failure_table is None or not settings.has_breaker:
         return None
-    session = botocore.session.get_session()
     queue = settings.policy.main_queue
     client = make_client(session, "dynamodb", breaker_client_config())
     table = DynamoDbBreakers(client, settings.failure_table, queue.name, _now_seconds)

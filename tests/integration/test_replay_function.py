@@ -174,7 +174,7 @@ def test_parked_copy_names_the_queue_that_it_was_a_dead_letter_of(world: World) 
 
 
 def test_unknown_keys_of_the_context_come_back_on_every_copy(world: World) -> None:
-    later = {"r": 123, "k": {"type": "Timeout"}, "held": None}
+    later = {"x1": 123, "x2": {"type": "Timeout"}, "x3": None}
     known = context(first_id="a", unknown=later)
     letters = world.put_in_dlq(SendEntry("a", known), SendEntry("b", {**known, **counter("3")}))
 

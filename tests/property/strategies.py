@@ -55,6 +55,9 @@ contexts = st.builds(
     source_queue=st.none() | queue_names,
     replay_count=st.none() | st.integers(0, 10**38 - 1),
     unknown=unknown_keys,
+    first_replay_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
+    error_type=st.none() | ascii_words,
+    held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),
 )
 our_attributes = st.fixed_dictionaries(
     {},

@@ -45,7 +45,9 @@ class BreakerRules:
         good_probes: so many in a row close the breaker.
         return_seconds: a probe is good if it has not come back after this long; used until enough
             return times are known.
-        ramp_factor: the ramp begins at so many times the rate of new dead letters.
+        ramp_factor: the ramp begins at so many times the rate at which dead letters arrived while
+            the breaker was open, which is the normal load where everything failed.
+        ramp_max_factor: it never exceeds so many times that rate.
         ramp_min_count: replays in a slot that the ramp allows at least.
         ramp_growth_percent: how much it grows in each ``ramp_growth_seconds``.
         ramp_growth_seconds: see above.
@@ -66,6 +68,7 @@ class BreakerRules:
     good_probes: int = 3
     return_seconds: int = 210
     ramp_factor: int = 2
+    ramp_max_factor: int = 3
     ramp_min_count: int = 60
     ramp_growth_percent: int = 10
     ramp_growth_seconds: int = 300
@@ -251,7 +254,7 @@ def metric_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> 
 def opening(state: BreakerState, now_seconds: int) -> Update:
     """Open a breaker; done once, whoever of the workers comes first."""
     closed_at = state.numbers.get("closed_at")
-    gone = {"ramp", "ramp_at", "turned_away_at"}
+    gone = {"ramp", "ramp_max", "ramp_at", "turned_away_at"}
     judged = {name for name in state.numbers if name[0] in "sbg" and name[1:].isdigit()}
     return Update(
         put={"opened_at": now_seconds},
@@ -271,11 +274,15 @@ def hold_seconds(
     """Draw how long a message waits before the next look, at least 1.
 
     Uniform up to the time since the opening, so that a breaker that opened by mistake delays
-    little; once that is the longest hold, at least half of it, to save requests.
+    little; once that is the longest hold, not below ``hold_min_seconds``, to save requests. During
+    the ramp from half of that up to it, because the last message decides when an outage is over.
     """
-    opened_at = state.numbers.get("opened_at", now_seconds - rules.hold_max_seconds)
-    longest = min(rules.hold_max_seconds, max(0, now_seconds - opened_at))
-    shortest = rules.hold_min_seconds if longest == rules.hold_max_seconds else 0
+    opened_at = state.numbers.get("opened_at")
+    if opened_at is None:
+        shortest, longest = rules.hold_min_seconds // 2, rules.hold_min_seconds
+    else:
+        longest = min(rules.hold_max_seconds, max(0, now_seconds - opened_at))
+        shortest = rules.hold_min_seconds if longest == rules.hold_max_seconds else 0
     if is_fifo:
         shortest = max(shortest, rules.fifo_hold_min_seconds)
         longest = max(longest, shortest)
@@ -325,12 +332,14 @@ def closing(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Updat
     good = sum(returned_at < at <= good_from for at in state.probes)
     if good < rules.good_probes:
         return None
+    arrived = _arrivals_per_slot(state, now_seconds, rules)
     gone = {"opened_at", "probe_at", "returned_at", "read_at"}
     counters = {name for name in state.numbers if name[0] in "sbnt" and name[1:].isdigit()}
     return Update(
         put={
             "closed_at": now_seconds,
-            "ramp": _first_ramp(state, now_seconds, rules),
+            "ramp": max(rules.ramp_min_count, rules.ramp_factor * arrived),
+            "ramp_max": max(rules.ramp_min_count, rules.ramp_max_factor * arrived),
             "ramp_at": now_seconds,
         },
         remove=frozenset(gone | counters | {_probe_name(at) for at in state.probes}),
@@ -344,14 +353,17 @@ def closing(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Updat
 def ramp_step(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
     """End the ramp, or raise its limit; None where neither is due.
 
-    It ends once nobody was turned away for longer than a hold lasts: all that was held has gone.
+    It ends once nobody was turned away for longer than a hold lasts, because all that was held has
+    gone; and at the latest when nothing that it holds may be held any longer.
     """
     if state.phase is not Phase.RAMP:
         return None
     ramp_at = state.numbers.get("ramp_at", 0)
-    quiet_since = max(state.numbers.get(name, 0) for name in ("closed_at", "turned_away_at"))
-    if now_seconds - quiet_since > rules.hold_max_seconds + rules.slot_seconds:
-        gone = frozenset({"ramp", "ramp_at", "turned_away_at"})
+    closed_at = state.numbers.get("closed_at", 0)
+    quiet_since = max(closed_at, state.numbers.get("turned_away_at", 0))
+    is_quiet = now_seconds - quiet_since > rules.hold_max_seconds + rules.slot_seconds
+    if is_quiet or now_seconds - closed_at > rules.hold_limit_seconds:
+        gone = frozenset({"ramp", "ramp_max", "ramp_at", "turned_away_at"})
         return Update(remove=gone, expect={"ramp_at": ramp_at, "opened_at": None})
     slots = range(
         max(rules.slot(now_seconds) - rules.window_slots, _slot_after_closing(state, rules)),
@@ -360,7 +372,11 @@ def ramp_step(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Upd
     few = rules.few_percent * state.count(SENT, slots) >= 100 * state.count(RETURNED, slots)
     if now_seconds - ramp_at < rules.ramp_growth_seconds or not few:
         return None
-    grown = -(-state.numbers["ramp"] * (100 + rules.ramp_growth_percent) // 100)
+    ramp = state.numbers["ramp"]
+    grown = min(
+        state.numbers.get("ramp_max", ramp),
+        -(-ramp * (100 + rules.ramp_growth_percent) // 100),
+    )
     return Update(
         put={"ramp": grown, "ramp_at": now_seconds},
         expect={"ramp_at": ramp_at, "opened_at": None},
@@ -408,12 +424,12 @@ def _return_seconds(state: BreakerState, rules: BreakerRules) -> int:
     return rules.slot_seconds << bucket
 
 
-def _first_ramp(state: BreakerState, now_seconds: int, rules: BreakerRules) -> int:
+def _arrivals_per_slot(state: BreakerState, now_seconds: int, rules: BreakerRules) -> int:
+    """The mean of the last hour, or of the time since the opening where that is shorter."""
     this_slot = rules.slot(now_seconds)
     opened = rules.slot(state.numbers["opened_at"])
     slots = range(max(opened, this_slot - rules.kept_slots), max(opened + 1, this_slot))
-    mean = -(-state.count(ARRIVED, slots) // len(slots)) if slots else 0
-    return max(rules.ramp_min_count, rules.ramp_factor * mean)
+    return -(-state.count(ARRIVED, slots) // len(slots))
 
 
 def _slot_after_closing(state: BreakerState, rules: BreakerRules) -> int:

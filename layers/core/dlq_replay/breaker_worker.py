@@ -188,8 +188,8 @@ class BreakerWorker:
                 del self._returned[name]
         events: list[str] = []
         if self._may_write():
-            self._write_counts(view.now_seconds)
-            for name in sorted({*view.names.values()}):
+            written = self._write_counts(view.now_seconds)
+            for name in sorted({*view.names.values(), *written}):
                 events.extend(self._change_phase(name, view.now_seconds))
         is_open = any(state.phase is Phase.OPEN for state in self._states.values())
         held = sum(step.passage is Passage.HELD for step in steps)
@@ -288,10 +288,11 @@ class BreakerWorker:
                 break
         return 0
 
-    def _write_counts(self, now_seconds: int) -> None:
+    def _write_counts(self, now_seconds: int) -> Sequence[str]:
+        """Write what was counted most of; returns the names of those breakers."""
         self._wrote_at = self._clock_seconds()
-        busiest = sorted(self._counts, key=lambda name: -self._counts[name].total())
-        for name in busiest[:MAX_ITEMS]:
+        busiest = sorted(self._counts, key=lambda name: -self._counts[name].total())[:MAX_ITEMS]
+        for name in busiest:
             counts = self._counts.pop(name)
             turned_away = self._turned_away.get(name)
             put = {} if turned_away is None else {"turned_away_at": turned_away}
@@ -300,6 +301,7 @@ class BreakerWorker:
                 self._counts[name].update(counts)
                 break
             self._turned_away.pop(name, None)
+        return busiest
 
     def _change_phase(self, name: str, now_seconds: int) -> Iterable[str]:
         state = self._state(name)

@@ -121,7 +121,7 @@ def hold_by_breaker(
     if is_fifo:
         return Hold(replay.number, due, wait) if _outlives(message, due, policy) else None
     timer = min(policy.limits.hold_timer_max_seconds, wait)
-    has_room = has_room_to_hold(message, view.types[message.message_id], policy)
+    has_room = has_room_to_hold(message, replay.number, view.types[message.message_id], policy)
     return Hold(replay.number, due, timer) if timer > 0 and has_room else None
 
 

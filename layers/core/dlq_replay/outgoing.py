@@ -29,12 +29,14 @@ def has_room_for_context(message: Message, replay_number: int, policy: ReplayPol
     return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
 
 
-def has_room_to_hold(message: Message, error_type: str, policy: ReplayPolicy) -> bool:
-    """Whether *message* can carry what the circuit breaker must know of it while it is held."""
+def has_room_to_hold(
+    message: Message, replay_number: int, error_type: str, policy: ReplayPolicy
+) -> bool:
+    """Whether *message* can carry what the circuit breaker must know of it, and its counter."""
     far = 10**11 - 1
     held = _held_context(message, far, far, error_type, by_breaker=True)
-    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    return CONTEXT_ATTRIBUTE in _with_context(message.body, others, held, policy)
+    counted = _counted(message, replay_number)
+    return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, held, policy)
 
 
 def replay_entry(

@@ -19,7 +19,10 @@ def test_every_field_survives_the_wire() -> None:
         "plan-1",
         "orders",
         4,
-        {"r": [1]},
+        {"later": [1]},
+        5,
+        "orders.TimeoutError",
+        6,
     )
 
     assert full == ReplayContext.from_json(full.to_json())

@@ -115,7 +115,7 @@ def test_parked_copy_names_its_source_queue(
 
 
 def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> None:
-    letter = message(attributes=context(source_queue="other", unknown={"r": {"m": 1}}))
+    letter = message(attributes=context(source_queue="other", unknown={"later": {"m": 1}}))
     entries = (
         replay_entry(letter, 1, 0, NOW, policy()),
         held_entry(letter, NOW + 5000, 900, NOW, policy()),
@@ -124,13 +124,13 @@ def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> N
     )
 
     assert [context_of(entry).source_queue for entry in entries] == ["other"] * 4
-    assert [context_of(entry).unknown for entry in entries] == [{"r": {"m": 1}}] * 4
+    assert [context_of(entry).unknown for entry in entries] == [{"later": {"m": 1}}] * 4
 
 
 def test_parked_copy_keeps_unknown_keys() -> None:
-    letter = message(attributes=context(unknown={"r": None}))
+    letter = message(attributes=context(unknown={"later": None}))
 
-    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"r": None}
+    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"later": None}
 
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
@@ -210,3 +210,33 @@ def test_first_hold_adds_no_counter() -> None:
     entry = held_entry(message(), NOW + 5000, 900, NOW, policy())
 
     assert set(entry.attributes) == {CONTEXT_ATTRIBUTE}
+
+
+def test_a_new_life_begins_without_what_the_breaker_knew() -> None:
+    known = context(first_replay_seconds=NOW - 9, error_type="E", held_seconds=NOW - 5)
+    letter = message(attributes={**counter("1"), **known})
+    for entry in (
+        redriven_entry(letter, "p", to_fifo=False),
+        canary_entry(letter, "p", to_fifo=False),
+        parked_entry(letter, "too_old", NOW, policy()),
+    ):
+        left = context_of(entry)
+        assert (left.first_replay_seconds, left.error_type, left.held_seconds) == (None, None, None)
+
+
+def test_first_replay_says_when_it_was_sent_and_what_it_failed_with() -> None:
+    first = context_of(replay_entry(message(), 1, 0, NOW, policy(), "orders.TimeoutError"))
+    second = context_of(replay_entry(message(), 2, 0, NOW, policy(), "orders.TimeoutError"))
+
+    assert (first.first_replay_seconds, first.error_type) == (NOW, "orders.TimeoutError")
+    assert (second.first_replay_seconds, second.error_type) == (None, None)
+
+
+def test_error_type_gives_way_where_there_is_room_for_the_rest_alone() -> None:
+    letter = message(body="x" * 1000)
+    small = replay_entry(letter, 1, 0, NOW, policy()).size_bytes
+    tight = policy(max_message_bytes=small)
+
+    assert context_of(replay_entry(letter, 1, 0, NOW, tight, "E")).first_replay_seconds is None
+    held = held_entry(letter, NOW, 0, NOW, policy()).size_bytes
+    assert context_of(held_entry(letter, NOW, 0, NOW, policy(max_message_bytes=held), "E"))

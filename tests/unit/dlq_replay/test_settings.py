@@ -29,7 +29,7 @@ def test_complete_environment_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "LOG_LEVEL"]
+    "name", ["MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "BREAKER", "LOG_LEVEL"]
 )
 def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
     assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
@@ -73,6 +73,7 @@ def test_empty_environment_names_every_missing_variable() -> None:
         ("BACKOFF_CAP_SECONDS", "1.5", "must be a whole number from 0 to 1209600"),
         ("MAX_AGE_SECONDS", "0", "must be a whole number from 1 to 31536000"),
         ("FAILURE_TABLE", "a b", "must be the name or the ARN of a DynamoDB table"),
+        ("BREAKER", "yes", "must be on or off"),
         ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
     ],
 )
@@ -122,6 +123,26 @@ def test_non_retryable_errors_without_a_table_are_a_contradiction() -> None:
     (fault,) = faults_of(NON_RETRYABLE_ERRORS="KeyError")
 
     assert fault == "NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both"
+
+
+@pytest.mark.parametrize(
+    ("given", "has_breaker"),
+    [
+        ({}, False),
+        ({"BREAKER": "off"}, False),
+        ({"FAILURE_TABLE": "failures"}, True),
+        ({"FAILURE_TABLE": "failures", "BREAKER": "on"}, True),
+        ({"FAILURE_TABLE": "failures", "BREAKER": "off"}, False),
+    ],
+)
+def test_the_breaker_is_on_where_its_table_is(given: dict[str, str], *, has_breaker: bool) -> None:
+    assert ReplaySettings.from_env(environment(**given)).has_breaker is has_breaker
+
+
+def test_a_breaker_without_a_table_is_a_contradiction() -> None:
+    (fault,) = faults_of(BREAKER="on")
+
+    assert fault == "BREAKER is on and FAILURE_TABLE is not set: it needs both"
 
 
 @pytest.mark.parametrize("names", ["a b", "KeyError,", "%"])

@@ -5,15 +5,19 @@ import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dlq_replay.breaker import BreakerRules, BreakerState
+from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
+from tests.breaker_tables import FakeBreakers, denied
 from tests.builders import (
     NOW,
     FakeQueue,
@@ -175,6 +179,64 @@ def test_faulty_environment_fails_the_invocation_with_every_fault(
         handler.lambda_handler(event(), Context())
 
     assert len(caught.value.faults) == 2
+
+
+def with_breaker(monkeypatch: pytest.MonkeyPatch, table: FakeBreakers) -> None:
+    """Give the wired replayer a circuit breaker, on *table*."""
+    replayer = handler.wired_replayer()
+    breakers = BreakerWorker(table, BreakerRules(), lambda _, __: {})
+    wired = replace(replayer, breakers=breakers)
+    monkeypatch.setattr(handler, "wired_replayer", lambda: wired)
+
+
+def test_open_breaker_is_counted(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 1})
+    with_breaker(monkeypatch, FakeBreakers(states={"unknown": state}))
+    handler.lambda_handler(event(message("a"), message("b")), Context())
+
+    emf = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (emf["CircuitBreakerOpen"], emf["HeldByBreaker"]) == ([1.0], [2.0])
+    assert lines(log)[-1]["hold"] == 2
+
+
+def test_closing_breaker_is_logged_in_one_line(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = {NOW - seconds: f"m-{seconds}" for seconds in (300, 400, 500)}
+    state = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 1}, probes)
+    with_breaker(monkeypatch, FakeBreakers(states={"unknown": state}))
+    handler.lambda_handler(event(message("a")), Context())
+
+    assert [line["message"] for line in lines(log)] == [
+        "circuit breaker closed for unknown: 3 probes in a row did not return",
+        "batch done",
+    ]
+
+
+def test_breaker_without_its_table_is_logged_once(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_breaker(monkeypatch, FakeBreakers(faults=denied))
+    handler.lambda_handler(event(message("a")), Context())
+    handler.lambda_handler(event(message("b")), Context())
+
+    assert [line["message"] for line in lines(log)] == [
+        "circuit breaker: its state is unknown",
+        "batch done",
+        "batch done",
+    ]
+    assert lines(log)[0]["reason"] == "AccessDeniedException: not authorized"
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakerOpen"] == [0.0]
+
+
+def test_metrics_of_the_breaker_are_absent_without_one(
+    log: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler.lambda_handler(event(message("a")), Context())
+
+    assert "Breaker" not in capsys.readouterr().out
 
 
 EVENTS = Path(__file__).parents[3] / "events"

@@ -1,0 +1,145 @@
+"""The breaker's promises on the product's own code, message by message, at default settings.
+
+The scenarios here are small, and keep every threshold. ``make outages`` runs them at full size, ten
+messages a second, and prints the figures.
+"""
+
+import os
+import sys
+
+import pytest
+
+from tests.simulation.outage import HOUR, Scenario, World
+
+IS_FULL = os.environ.get("OUTAGES") == "full"
+RATE = 10 if IS_FULL else 1
+SEEDS = range(1, 11) if IS_FULL else range(1, 4)
+DAY = 24 * HOUR
+
+pytestmark = pytest.mark.timeout(4 * HOUR if IS_FULL else 600)
+
+
+def after(scenario: Scenario, until_second: int = DAY) -> World:
+    world = World(scenario)
+    world.run(until_second)
+    return world
+
+
+def show(name: str, **figures: object) -> None:
+    if IS_FULL:
+        text = ", ".join(f"{key} {value}" for key, value in figures.items())
+        sys.stdout.write(f"\n{name}: {text}\n")
+
+
+def assert_promises_of_an_outage(world: World) -> None:
+    """All but the number of tries: they concern what comes after the outage, and what is lost."""
+    scenario = world.scenario
+    assert world.handled.keys() == world.sent.keys()
+    assert set(world.handled.values()) == {1}
+    assert world.parked == []
+    ends = scenario.outage_seconds
+    peak = world.peak_replays(ends, 60)
+    assert peak <= max(3 * scenario.rate, 1.05)
+    last = max(world.done[body] for body, sent in world.sent.items() if sent < ends) - ends
+    spare = 3 * scenario.rate
+    if scenario.capacity is not None:
+        spare = min(spare, scenario.capacity - scenario.rate)
+    shortest = scenario.rate * ends / spare
+    show(
+        f"{ends / HOUR:g} h at {scenario.rate}/s, capacity {scenario.capacity}",
+        failed_tries=world.tries,
+        peak_replays_a_second=round(peak, 1),
+        last_message_minutes=round(last / 60, 1),
+        shortest_minutes=round(shortest / 60, 1),
+        events=world.events,
+    )
+    assert last <= 2 * shortest
+
+
+@pytest.mark.parametrize("capacity", [None, 3 * RATE], ids=["unbounded", "three times normal"])
+@pytest.mark.parametrize("records_errors", [False, True], ids=["no errors recorded", "recorded"])
+def test_an_hour_of_outage(capacity: int | None, *, records_errors: bool) -> None:
+    outage = Scenario(
+        rate=RATE,
+        outage_seconds=HOUR,
+        traffic_seconds=HOUR + 1800,
+        capacity=capacity,
+        records_errors=records_errors,
+    )
+    world = after(outage)
+
+    assert_promises_of_an_outage(world)
+    assert world.tries <= 0.05 * 97_100 * RATE
+
+
+def test_how_many_tries_an_hour_of_outage_costs_without_a_breaker() -> None:
+    """The figure that the one above is held against: 97,100 for each message a second."""
+    world = after(
+        Scenario(rate=RATE, outage_seconds=HOUR, traffic_seconds=HOUR, has_breaker=False), HOUR
+    )
+
+    show("without a breaker", failed_tries=world.tries)
+    assert world.tries == pytest.approx(97_100 * RATE, rel=0.03)
+
+
+def test_four_hours_of_outage() -> None:
+    hours = 4 * HOUR
+    world = after(Scenario(rate=RATE, outage_seconds=hours, traffic_seconds=hours + 1800))
+
+    assert_promises_of_an_outage(world)
+    assert world.tries <= 0.05 * 97_100 * RATE
+
+
+def test_fifo_outage_keeps_the_order_and_parks_nothing() -> None:
+    world = after(Scenario(rate=1, outage_seconds=HOUR, traffic_seconds=HOUR + 1200, is_fifo=True))
+
+    assert world.handled.keys() == world.sent.keys()
+    assert set(world.handled.values()) == {1}
+    assert world.parked == []
+
+
+@pytest.mark.parametrize("records_errors", [False, True], ids=["no errors recorded", "recorded"])
+def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_errors: bool) -> None:
+    """Nine of ten dead letters are poison while the main queue works."""
+    waits: dict[str, list[int]] = {"without": [], "with": []}
+    for seed in SEEDS:
+        for breaker, found in waits.items():
+            scenario = Scenario(
+                rate=2,
+                traffic_seconds=HOUR,
+                poison_share=0.18,
+                flaky_share=0.02,
+                records_errors=records_errors,
+                has_breaker=breaker == "with",
+                seed=seed,
+            )
+            world = after(scenario, 2 * HOUR)
+            found.extend(world.waits("flaky"))
+            if not records_errors:
+                assert world.events == []
+
+    slowest = {breaker: sorted(every)[95 * len(every) // 100] for breaker, every in waits.items()}
+    show("poison: 95 % of healthy dead letters took seconds", **slowest)
+    assert len(waits["with"]) == len(waits["without"]) > 100
+    assert slowest["with"] <= 1.05 * slowest["without"]
+
+
+def test_a_lasting_fault_still_ends_in_the_parked_queue() -> None:
+    scenario = Scenario(
+        rate=1, traffic_seconds=300, poison_share=1.0, outage_seconds=0, records_errors=True
+    )
+    world = after(scenario, 2 * DAY)
+
+    assert any("opened" in event for _, event in world.events)
+    assert sorted(world.parked) == sorted(world.sent)
+    assert world.waiting == 0
+
+
+def test_one_poison_message_an_hour_never_opens_it() -> None:
+    world = World(Scenario(rate=0, traffic_seconds=DAY, records_errors=True))
+    for hour in range(24):
+        world.send_poison(f"poison-{hour}")
+        world.run((hour + 1) * HOUR)
+
+    assert world.events == []
+    assert world.held == 0
