@@ -30,6 +30,7 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     measure_batch,
+    measure_expiry,
 )
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed
@@ -101,13 +102,21 @@ def wired_replayer() -> Replayer:
         SqsQueue(client, url)
         for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
     )
+    others = {
+        address: SqsQueue(client, url) for address, url in settings.other_main_queue_urls.items()
+    }
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    limits = _limits(*executor.map(_attributes, (main_queue, dlq, parked_queue)))
+    of_dlq, of_parked, of_main, *of_others = executor.map(
+        _attributes, (dlq, parked_queue, main_queue, *others.values())
+    )
+    limits, *limits_of_others = (_limits(one, of_dlq, of_parked) for one in (of_main, *of_others))
     return Replayer(
-        policy=settings.policy.with_limits(limits),
+        policy=settings.policy.with_limits(
+            limits, dict(zip(others, limits_of_others, strict=True))
+        ),
         main_queue=main_queue,
         dlq=dlq,
         parked_queue=parked_queue,
@@ -115,11 +124,12 @@ def wired_replayer() -> Replayer:
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
         find_failures=_failure_finder(settings.failure_table),
+        other_main_queues=others,
     )
 
 
 def sqs_client() -> "SQSClient":
-    """The client that all three queues share."""
+    """The client that all queues share."""
     session = botocore.session.get_session()
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     return without_recursion_header(client)
@@ -220,9 +230,17 @@ def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[
 def _count(
     replayer: Replayer, records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome
 ) -> None:
+    """Print the metrics of the main queue, and of each other that the batch has messages of."""
     now_seconds, policy = replayer.now_seconds(), replayer.policy
     retention_seconds = policy.limits.dlq_retention_seconds
-    measurements = measure_batch(records, outcome, now_seconds, retention_seconds)
-    dimensions = {MAIN_QUEUE_DIMENSION: policy.main_queue.name, SERVICE_DIMENSION: SERVICE}
-    for line in metric_lines(measurements, dimensions, now_seconds):
-        print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
+    queue_of = {one.message_id: one.main_queue for one in outcome.outcomes}
+    for queue in sorted({policy.main_queue, *queue_of.values()}, key=lambda one: one.name):
+        own = [one for one in records if queue_of[one.message_id] == queue]
+        of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
+        measurements = [*measure_batch(own, of_own)]
+        if queue == policy.main_queue:
+            # The expiry is one of the DLQ, and its alarm watches the metric of the main queue.
+            measurements += measure_expiry(records, now_seconds, retention_seconds)
+        dimensions = {MAIN_QUEUE_DIMENSION: queue.name, SERVICE_DIMENSION: SERVICE}
+        for line in metric_lines(measurements, dimensions, now_seconds):
+            print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Decision, Hold, Park, Replay, decide
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import held_entry, parked_entry, replay_entry
+from dlq_replay.outgoing import held_entry, parked_entry, replay_entry, source_queue
 from dlq_replay.policy import ReplayPolicy
 
 
@@ -36,7 +37,7 @@ Fate = Replay | Hold | Park | Wait | Failed
 
 
 class Destination(Enum):
-    """Where a copy is sent."""
+    """Where a copy is sent; MAIN is the step's own main queue."""
 
     MAIN = auto()
     DLQ = auto()
@@ -50,12 +51,14 @@ class Step:
     Attributes:
         lane: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
+        main_queue: its source queue; the policy's main queue where its source is not configured.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
         fault: why its context was ignored, for the log.
     """
 
     record: Message | UnreadableRecord
     lane: str | None
+    main_queue: QueueAddress
     fate: Fate
     destination: Destination | None = None
     entry: SendEntry | None = None
@@ -80,16 +83,18 @@ def plan_batch(
     stopped: set[str | None] = set()
     for record in records:
         lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
         if lane in stopped:
-            step = Step(record, lane, Wait())
+            step = Step(record, lane, own.main_queue, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, lane, Failed("unreadable", record.fault))
+            step = Step(record, lane, own.main_queue, Failed("unreadable", record.fault))
         elif lane is None:
-            step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
+            fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
+            step = Step(record, lane, own.main_queue, fate)
         else:
             failure = failures.get(record.message_id)
-            decision = decide(record, policy, now_seconds, draw_up_to, failure)
-            step = _step(record, lane, decision, policy, now_seconds, failure)
+            decision = decide(record, own, now_seconds, draw_up_to, failure)
+            step = _step(record, lane, decision, own, now_seconds, failure)
         if lane is not None and not isinstance(step.fate, Replay):
             stopped.add(lane)
         steps.append(step)
@@ -105,7 +110,8 @@ def _step(
     failure: Failure | None,
 ) -> Step:
     destination, entry = _copy(message, decision, policy, now_seconds, failure)
-    return Step(message, lane, decision, destination, entry, message.history.fault)
+    fault = message.history.fault
+    return Step(message, lane, policy.main_queue, decision, destination, entry, fault)
 
 
 def _copy(

@@ -7,8 +7,9 @@ for every message.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
@@ -35,12 +36,14 @@ class Outcome:
     Attributes:
         fate: Replay, Park and Hold mean that SQS confirmed it.
         is_left: whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait.
+        main_queue: its source queue; the policy's main queue where its source is not configured.
         fault: why its context was ignored; None where nothing was wrong with it.
     """
 
     message_id: str
     fate: Fate
     is_left: bool
+    main_queue: QueueAddress
     fault: str | None = None
 
 
@@ -63,14 +66,16 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Replayer:
-    """Replays batches by one policy, between three queues.
+    """Replays batches by one policy, from the DLQ to each message's own main queue.
 
     Attributes:
+        main_queue: the policy's main queue.
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
         executor: runs the sends.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
+        other_main_queues: those of the policy.
     """
 
     policy: ReplayPolicy
@@ -81,6 +86,7 @@ class Replayer:
     draw_up_to: DrawUpTo
     executor: Executor
     find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
+    other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
 
     def replay(
         self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
@@ -116,17 +122,24 @@ class Replayer:
             return set()
 
     def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
-        queues: Mapping[Destination, Queue] = {
-            Destination.MAIN: self.main_queue,
-            Destination.DLQ: self.dlq,
-            Destination.PARKED: self.parked_queue,
-        }
         lanes: dict[str | None, list[Shipment[str]]] = {}
         for step in steps:
             if step.destination is not None and step.entry is not None:
-                shipment = Shipment(step.record.message_id, queues[step.destination], step.entry)
+                queue = self._queue(step.destination, step.main_queue)
+                shipment = Shipment(step.record.message_id, queue, step.entry)
                 lanes.setdefault(step.lane, []).append(shipment)
         return list(lanes.values())
+
+    def _queue(self, destination: Destination, main_queue: QueueAddress) -> Queue:
+        match destination:
+            case Destination.DLQ:
+                return self.dlq
+            case Destination.PARKED:
+                return self.parked_queue
+            case Destination.MAIN if main_queue == self.policy.main_queue:
+                return self.main_queue
+            case Destination.MAIN:
+                return self.other_main_queues[main_queue]
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:
@@ -134,11 +147,12 @@ def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> O
     if step.entry is None:
         if isinstance(fate, Hold) and message_id not in held:
             fate = Failed("not_reached", "its hold was not confirmed")
-        return Outcome(message_id, fate, is_left=True, fault=step.fault)
+        return Outcome(message_id, fate, is_left=True, main_queue=step.main_queue, fault=step.fault)
     result = results[message_id]
     if not isinstance(result, Confirmed):
         fate = _failed(result)
-    return Outcome(message_id, fate, is_left=isinstance(fate, Failed), fault=step.fault)
+    is_left = isinstance(fate, Failed)
+    return Outcome(message_id, fate, is_left, main_queue=step.main_queue, fault=step.fault)
 
 
 def _failed(result: SendResult) -> Failed:

@@ -5,16 +5,20 @@ import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.errors import MalformedEventError, SettingsError
+from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
 from tests.builders import (
+    ACCOUNT,
     NOW,
     FakeQueue,
     counter,
@@ -22,6 +26,7 @@ from tests.builders import (
     lambda_record,
     message,
     policy,
+    queue_arn,
     queue_url,
     text,
 )
@@ -126,6 +131,44 @@ def test_metrics_count_every_fate(
         "ReplayCount": [0.0, 3.0],
         "DelaySeconds": [4.0],
     }
+
+
+def _moved(letter: Message, source: str) -> Message:
+    system = {"DeadLetterQueueSourceArn": queue_arn(source), "SentTimestamp": f"{NOW - 60}000"}
+    return replace(letter, system=system)
+
+
+def test_each_main_queue_has_metrics_of_its_own(
+    main: FakeQueue,
+    log: io.StringIO,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    invoices = FakeQueue(queue_url("invoices"), {"B": Refused("TooBig")})
+    replayer = replace(
+        handler.wired_replayer(),
+        policy=policy(others={"invoices": {}, "refunds": {}}),
+        other_main_queues={QueueAddress(ACCOUNT, "invoices"): invoices},
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+    letters = [
+        _moved(message("a"), "invoices"),
+        _moved(message("b", body="B"), "invoices"),
+        _moved(message("c"), "main"),
+        _moved(message("d", attributes=counter("3")), "invoices"),
+        _moved(message("e"), "payments"),
+    ]
+    answer = handler.lambda_handler(event(*letters), Context())
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
+    assert (len(main.sent), len(invoices.sent)) == (1, 1)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    counts = ("Replayed", "Parked", "Failed", "Parked_foreign_source", "ReplayCount")
+    assert {one["MainQueue"]: [one.get(name) for name in counts] for one in lines} == {
+        "invoices": [[1.0], [1.0], [1.0], None, [0.0, 3.0]],
+        "main": [[1.0], [1.0], [0.0], [1.0], [0.0, 0.0]],
+    }
+    assert [one["MainQueue"] for one in lines if "NearestExpirySeconds" in one] == ["main"]
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
