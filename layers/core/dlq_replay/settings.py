@@ -25,8 +25,9 @@ REQUIRED_VARIABLES = (
     "BACKOFF_RATE",
     "BACKOFF_CAP_SECONDS",
 )
+OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
 OPTIONAL_VARIABLES = (
-    "OTHER_MAIN_QUEUE_ARNS",
+    OTHER_MAIN_QUEUES,
     "MAX_AGE_SECONDS",
     "NON_RETRYABLE_ERRORS",
     "FAILURE_TABLE",
@@ -63,7 +64,7 @@ class ReplaySettings:
             reader.required(name, _queue)
             for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
         )
-        others = reader.optional("OTHER_MAIN_QUEUE_ARNS", _queues) or {}
+        others = reader.optional(OTHER_MAIN_QUEUES, _queues) or {}
         max_attempts = reader.required("MAX_ATTEMPTS", _whole(*MAX_ATTEMPTS_RANGE))
         rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
         cap = reader.required("BACKOFF_CAP_SECONDS", _whole(*BACKOFF_CAP_RANGE))
@@ -161,7 +162,7 @@ def _contradictions_of_others(
             faults.append(f"{arn}: must be in the Region of the DLQ, {region}")
         if dlq and queue.is_fifo != dlq.is_fifo:
             faults.append(f"{arn}: must be {'FIFO (.fifo)' if dlq.is_fifo else 'standard'}")
-    return [f"OTHER_MAIN_QUEUE_ARNS, {fault}" for fault in faults]
+    return [f"{OTHER_MAIN_QUEUES}, {fault}" for fault in faults]
 
 
 def _queue(text: str) -> QueueAddress:
