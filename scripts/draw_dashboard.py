@@ -22,7 +22,13 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
-from dlq_replay.measures import MAIN_QUEUE_DIMENSION, SERVICE, SERVICE_DIMENSION, measure_batch
+from dlq_replay.measures import (
+    MAIN_QUEUE_DIMENSION,
+    SERVICE,
+    SERVICE_DIMENSION,
+    measure_batch,
+    measure_expiry,
+)
 from dlq_replay.message import Message, SendEntry
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
@@ -83,7 +89,13 @@ class Day:
         left = self.stack.replay(batch)
         now = self.stack.now_seconds()
         dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
-        for one in measure_batch(batch, self.stack.outcomes[-1], now, FOURTEEN_DAYS):
+        outcome = self.stack.outcomes[-1]
+        report = next(iter(outcome.breakers.values()), None)
+        measured = [
+            *measure_batch(batch, outcome, report),
+            *measure_expiry(batch, now, FOURTEEN_DAYS),
+        ]
+        for one in measured:
             self._publish("DlqReplay", one.name, dimensions, *one.values)
         function = {"FunctionName": "ReplayFunction"}
         self._publish("AWS/Lambda", "Invocations", function, 1)

@@ -24,9 +24,13 @@ from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import PaginatorConfigTypeDef
 
 CONCURRENT_CALLS = 10
 """Calls of one task in progress at once, and connections of its client."""
+
+SOURCES_PAGE: "PaginatorConfigTypeDef" = {"PageSize": 1000}
+"""Without a size SQS answers 1,000 queues and no token for more: ListDeadLetterSourceQueues."""
 
 _READ_TIMEOUT_SECONDS = 30
 """Longer than a long poll, which takes 20 s at most."""
@@ -176,9 +180,10 @@ def dead_letter_sources(
     Returns:
         The URL of each.
     """
-    pages = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
+    paginator = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
+    pages = paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE)
     try:
-        urls = [url for page in pages.paginate(QueueUrl=queue_url) for url in page["queueUrls"]]
+        urls = [url for page in pages for url in page["queueUrls"]]
     except (ClientError, BotoCoreError):
         return None
     return {QueueAddress.from_url(url): url for url in urls}

@@ -47,14 +47,19 @@ def policy(
     rate_seconds: float = 2.0,
     cap_seconds: int = 900,
     max_age_seconds: int | None = None,
+    others: Mapping[str, Mapping[str, int]] | None = None,
     **limits: int,
 ) -> ReplayPolicy:
+    """The policy of a stack; *others* are further main queues, with the limits of each."""
     return ReplayPolicy(
         main_queue=QueueAddress(ACCOUNT, main),
         max_attempts=max_attempts,
         backoff=Backoff(rate_seconds, cap_seconds),
         max_age_seconds=max_age_seconds,
         limits=QueueLimits(**limits),
+        other_main_queues={
+            QueueAddress(ACCOUNT, name): QueueLimits(**own) for name, own in (others or {}).items()
+        },
     )
 
 

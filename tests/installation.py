@@ -54,8 +54,11 @@ def _code() -> bytes:
     return content.getvalue()
 
 
-def make_installation() -> str:
-    """Make all of it where ``AWS_ENDPOINT_URL`` leads; return the stack's name."""
+def make_installation(*others: str) -> str:
+    """Make all of it where ``AWS_ENDPOINT_URL`` leads; return the stack's name.
+
+    *others* are names of configured main queues. They are not made.
+    """
     parked = make_queue("parked")
     dlq = make_queue("dlq", arn("parked"), 1000)
     main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * _DAY))
@@ -70,6 +73,7 @@ def make_installation() -> str:
         Timeout=30,
         Environment={
             "Variables": {
+                "OTHER_MAIN_QUEUE_ARNS": ",".join(arn(name) for name in others),
                 "MAIN_QUEUE_URL": main_queue,
                 "DLQ_URL": dlq,
                 "PARKED_QUEUE_URL": parked,

@@ -147,6 +147,8 @@ class Installation:
         triggers: the function's event source mappings and pipes.
         consumers: the functions that event source mappings feed from the main queue.
         dlq_alarms: the account's alarms on the DLQ, without the stack's own.
+        other_main: the other main queues that are configured, as far as they could be read.
+        writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
@@ -160,6 +162,8 @@ class Installation:
     main: QueueFacts
     dlq: QueueFacts
     parked: QueueFacts
+    other_main: tuple[QueueFacts, ...] = ()
+    writes_source: bool = True
     triggers: tuple[TriggerFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     dlq_alarms: tuple[AlarmFacts, ...] = ()
@@ -172,6 +176,11 @@ class Installation:
     unknown: tuple[str, ...] = field(default=())
 
     @property
-    def queues(self) -> tuple[QueueFacts, QueueFacts, QueueFacts]:
-        """All three."""
-        return (self.main, self.dlq, self.parked)
+    def main_queues(self) -> tuple[QueueFacts, ...]:
+        """The main queue, and the others."""
+        return (self.main, *self.other_main)
+
+    @property
+    def queues(self) -> tuple[QueueFacts, ...]:
+        """All of them."""
+        return (*self.main_queues, self.dlq, self.parked)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_cli.stack.facts import Installation, QueueFacts
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MAX_ATTRIBUTES
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
@@ -64,21 +65,23 @@ def _risk(subject: str, fault: str, fix: str) -> Finding:
     return Finding(Severity.RISK, subject, fault, fix)
 
 
-def _main_fails_to_the_dlq(of: Installation) -> Iterator[Finding]:
-    if of.main.redrive_target_arn != of.dlq.arn:
-        target = of.main.redrive_target_arn or "nowhere"
-        yield _broken(
-            of.main.name,
-            f"its redrive policy leads to {target}, so no failure reaches {of.dlq.name}",
-            f"set RedrivePolicy to deadLetterTargetArn {of.dlq.arn}",
-        )
-    elif (of.main.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
-        yield _risk(
-            of.main.name,
-            f"maxReceiveCount is {of.main.max_receive_count}: where a Lambda consumes the queue, "
-            "its throttling alone makes dead letters",
-            f"raise it to {LAMBDA_MIN_RECEIVE_COUNT} or more",
-        )
+def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
+    for queue in of.main_queues:
+        if queue.redrive_target_arn != of.dlq.arn:
+            target = queue.redrive_target_arn or "nowhere"
+            instead = "" if queue == of.main else ", or take the queue out of OtherMainQueueArns"
+            yield _broken(
+                queue.name,
+                f"its redrive policy leads to {target}, so no failure reaches {of.dlq.name}",
+                f"set RedrivePolicy to deadLetterTargetArn {of.dlq.arn}{instead}",
+            )
+        elif (queue.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
+            yield _risk(
+                queue.name,
+                f"maxReceiveCount is {queue.max_receive_count}: where a Lambda consumes the "
+                "queue, its throttling alone makes dead letters",
+                f"raise it to {LAMBDA_MIN_RECEIVE_COUNT} or more",
+            )
 
 
 def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
@@ -104,7 +107,8 @@ def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
 
 
 def _doors_are_open(of: Installation) -> Iterator[Finding]:
-    for source, target in ((of.main, of.dlq), (of.dlq, of.parked)):
+    doors = [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]
+    for source, target in doors:
         if source.redrive_target_arn == target.arn and not target.lets_in(source.arn):
             yield _broken(
                 target.name,
@@ -117,21 +121,23 @@ def _types_agree(of: Installation) -> Iterator[Finding]:
     if len({queue.is_fifo for queue in of.queues}) > 1:
         names = ", ".join(queue.name for queue in of.queues)
         yield _broken(
-            names, "are not all of one type", "use three standard queues, or three FIFO queues"
+            names, "are not all of one type", "use standard queues alone, or FIFO queues alone"
         )
 
 
 def _retention_is_enough(of: Installation) -> Iterator[Finding]:
-    if not of.dlq.is_fifo and of.dlq.retention_seconds <= of.main.retention_seconds:
+    for main in of.main_queues:
+        if of.dlq.is_fifo or of.dlq.retention_seconds > main.retention_seconds:
+            continue
         # A dead letter of a standard queue keeps the age that it had in main.
         fault = (
-            f"keeps messages for {_days(of.dlq)} and {of.main.name} for {_days(of.main)}: a dead "
+            f"keeps messages for {_days(of.dlq)} and {main.name} for {_days(main)}: a dead "
             "letter that waited long in main expires on arrival"
         )
         if of.dlq.retention_seconds < MAX_RETENTION_SECONDS:
             yield _broken(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
         else:
-            yield _risk(of.dlq.name, fault, f"lower the retention of {of.main.name}")
+            yield _risk(of.dlq.name, fault, f"lower the retention of {main.name}")
     for queue in (of.dlq, of.parked):
         if queue.retention_seconds < MAX_RETENTION_SECONDS:
             yield _risk(
@@ -265,15 +271,32 @@ def _function_may_run(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _dlq_is_not_shared(of: Installation) -> Iterator[Finding]:
-    others = [arn for arn in of.dlq_source_arns or () if arn != of.main.arn]
-    if others:
-        names = ", ".join(arn.rpartition(":")[2] for arn in others)
+def _sources_are_configured(of: Installation) -> Iterator[Finding]:
+    if of.dlq_source_arns is None:
+        return
+    configured = of.settings.policy.other_main_queues
+    using = {QueueAddress.from_arn(arn): arn for arn in of.dlq_source_arns}
+    own = QueueAddress.from_arn(of.main.arn)
+    missing = [queue.name for queue in using if queue not in configured and queue != own]
+    if missing:
+        arns = ",".join(arn for queue, arn in using.items() if queue != own)
+        first = "" if of.writes_source else "deploy this version of the stack without it; then "
         yield _risk(
             of.dlq.name,
-            f"also takes the dead letters of {names}; those are parked as foreign_source",
-            "give each main queue a DLQ and a stack of its own",
+            f"also takes the dead letters of {', '.join(missing)}, which are not configured; "
+            "those are parked as foreign_source",
+            f"{first}set OtherMainQueueArns={arns} in a second update, once this version has run "
+            "for an hour and so names the source on all copies that wait in the DLQ",
         )
+    read = {QueueAddress.from_arn(queue.arn) for queue in of.other_main}
+    for queue in configured:
+        # Of a queue that could be read, its redrive policy says what is wrong.
+        if queue not in using and queue not in read:
+            yield _broken(
+                queue.name,
+                f"is in OtherMainQueueArns and does not use {of.dlq.name}",
+                f"set its RedrivePolicy to deadLetterTargetArn {of.dlq.arn}, or take it out",
+            )
 
 
 def _keys_are_usable(of: Installation) -> Iterator[Finding]:
@@ -287,13 +310,14 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
 
 
 def _sizes_fit(of: Installation) -> Iterator[Finding]:
+    largest = max(of.main_queues, key=lambda main: main.max_message_bytes)
     for queue in (of.dlq, of.parked):
-        if queue.max_message_bytes < of.main.max_message_bytes:
+        if queue.max_message_bytes < largest.max_message_bytes:
             yield _risk(
                 queue.name,
-                f"takes {queue.max_message_bytes:,} bytes, {of.main.name} "
-                f"{of.main.max_message_bytes:,}: larger messages cannot be put there",
-                f"set MaximumMessageSize to {of.main.max_message_bytes}",
+                f"takes {queue.max_message_bytes:,} bytes, {largest.name} "
+                f"{largest.max_message_bytes:,}: larger messages cannot be put there",
+                f"set MaximumMessageSize to {largest.max_message_bytes}",
             )
 
 
@@ -341,7 +365,7 @@ def _days(queue: QueueFacts) -> str:
 
 
 _RULES: tuple[Rule, ...] = (
-    _main_fails_to_the_dlq,
+    _main_queues_fail_to_the_dlq,
     _dlq_has_a_net,
     _doors_are_open,
     _types_agree,
@@ -351,7 +375,7 @@ _RULES: tuple[Rule, ...] = (
     _alarms_on_the_dlq_still_mean_it,
     _trigger_is_right,
     _function_may_run,
-    _dlq_is_not_shared,
+    _sources_are_configured,
     _keys_are_usable,
     _sizes_fit,
     _attributes_have_room,

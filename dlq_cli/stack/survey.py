@@ -20,8 +20,9 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.settings import ReplaySettings
+from dlq_replay.settings import OTHER_MAIN_QUEUES, ReplaySettings
 from dlq_replay.sqs import SqsQueue, describe
+from spark_reprocess.clients import SOURCES_PAGE
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class _Survey:
                 ("parked", settings.parked_queue_url),
             )
         )
-        keys = sorted({q.customer_key for q in (main, dlq, parked) if q.customer_key})
+        others = tuple(filter(None, map(self._other, settings.other_main_queue_urls.values())))
+        queues = (main, *others, dlq, parked)
+        keys = sorted({queue.customer_key for queue in queues if queue.customer_key})
         table = settings.failure_table
         return Installation(
             function_name=configuration["FunctionName"],
@@ -84,6 +87,9 @@ class _Survey:
             main=main,
             dlq=dlq,
             parked=parked,
+            other_main=others,
+            # Each version that reads the variable also names the source, and its stack sets it.
+            writes_source=OTHER_MAIN_QUEUES in _variables(configuration),
             triggers=(
                 *self._try("event source mappings", self._mappings, _NO_TRIGGERS),
                 *self._try("pipes", self._pipes, _NO_TRIGGERS),
@@ -115,9 +121,8 @@ class _Survey:
             return dict(client.get_function_configuration(FunctionName=self.function))
 
     def _settings(self, configuration: dict[str, Any]) -> ReplaySettings:
-        variables = configuration.get("Environment", {}).get("Variables", {})
         try:
-            return ReplaySettings.from_env(variables)
+            return ReplaySettings.from_env(_variables(configuration))
         except SettingsError as error:
             raise InputError(f"function {self.function}: {error}") from error
 
@@ -126,6 +131,12 @@ class _Survey:
             return QueueFacts(role, url, SqsQueue(self.session.client("sqs"), url).describe())
         except QueueError as error:
             raise InputError(f"{role} queue: {error}") from error
+
+    def _other(self, url: str) -> QueueFacts | None:
+        def describe_it() -> QueueFacts | None:
+            return QueueFacts("main", url, SqsQueue(self.session.client("sqs"), url).describe())
+
+        return self._try(f"main queue {url.rpartition('/')[2]}", describe_it, None)
 
     def _mappings(self) -> tuple[TriggerFacts, ...]:
         pages = self.session.client("lambda").get_paginator("list_event_source_mappings")
@@ -215,7 +226,8 @@ class _Survey:
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
         client = self.session.client("sqs")
-        pages = client.get_paginator("list_dead_letter_source_queues").paginate(QueueUrl=dlq.url)
+        paginator = client.get_paginator("list_dead_letter_source_queues")
+        pages = paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE)
         account = dlq.arn.rpartition(":")[0]
         urls = [url for page in pages for url in page.get("queueUrls", [])]
         return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
@@ -266,6 +278,10 @@ class _Survey:
 def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     queries = alarm.get("Metrics") or []
     return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]
+
+
+def _variables(configuration: dict[str, Any]) -> dict[str, str]:
+    return dict(configuration.get("Environment", {}).get("Variables", {}))
 
 
 def _sqs_of(key_arn: str) -> str:

@@ -18,6 +18,7 @@ from aws_lambda_powertools import Logger
 from botocore.config import Config
 from botocore.session import Session
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_table import DynamoDbBreakers, breaker_client_config
 from dlq_replay.breaker_worker import BreakerWorker
@@ -34,6 +35,7 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     measure_batch,
+    measure_expiry,
 )
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed
@@ -115,13 +117,21 @@ def wired_replayer() -> Replayer:
         SqsQueue(client, url)
         for url in (settings.main_queue_url, settings.dlq_url, settings.parked_queue_url)
     )
+    others = {
+        address: SqsQueue(client, url) for address, url in settings.other_main_queue_urls.items()
+    }
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    attributes = list(executor.map(_attributes, (main_queue, dlq, parked_queue)))
+    of_dlq, of_parked, of_main, *of_others = executor.map(
+        _attributes, (dlq, parked_queue, main_queue, *others.values())
+    )
+    limits, *limits_of_others = (_limits(one, of_dlq, of_parked) for one in (of_main, *of_others))
     return Replayer(
-        policy=settings.policy.with_limits(_limits(*attributes)),
+        policy=settings.policy.with_limits(
+            limits, dict(zip(others, limits_of_others, strict=True))
+        ),
         main_queue=main_queue,
         dlq=dlq,
         parked_queue=parked_queue,
@@ -129,12 +139,17 @@ def wired_replayer() -> Replayer:
         draw_up_to=lambda ceiling: randomness.randint(0, ceiling),
         executor=executor,
         find_failures=_failure_finder(settings.failure_table, session),
-        breakers=_breakers(settings, attributes[0], session),
+        breakers=_breakers(
+            settings,
+            dict(zip((settings.policy.main_queue, *others), (of_main, *of_others), strict=True)),
+            session,
+        ),
+        other_main_queues=others,
     )
 
 
 def sqs_client(session: Session | None = None) -> "SQSClient":
-    """The client that all three queues share."""
+    """The client that all queues share."""
     session = session or botocore.session.get_session()
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     return without_recursion_header(client)
@@ -165,19 +180,25 @@ def _failure_finder(
 
 
 def _breakers(
-    settings: ReplaySettings, main_queue: Mapping[str, str], session: Session
-) -> BreakerWorker | None:
+    settings: ReplaySettings,
+    main_queues: Mapping[QueueAddress, Mapping[str, str]],
+    session: Session,
+) -> dict[QueueAddress, BreakerWorker]:
+    """Make the circuit breakers of each main queue, of which the attributes are given."""
     if settings.failure_table is None or not settings.has_breaker:
-        return None
-    queue = settings.policy.main_queue
+        return {}
     client = make_client(session, "dynamodb", breaker_client_config())
-    table = DynamoDbBreakers(client, settings.failure_table, queue.name, _now_seconds)
     # Made only where the metric is read: few environments ever do.
     make_metric_client = partial(make_client, session, "cloudwatch", metric_client_config())
-    receives = _max_receive_count(main_queue)
-    rules = BreakerRules(return_seconds=_return_seconds(main_queue, receives))
-    deletions = partial(read_deletions, make_metric_client, queue.name)
-    return BreakerWorker(table, rules, deletions, (receives or 0) if queue.is_fifo else None)
+    workers = {}
+    for queue, attributes in main_queues.items():
+        table = DynamoDbBreakers(client, settings.failure_table, queue.name, _now_seconds)
+        receives = _max_receive_count(attributes)
+        rules = BreakerRules(return_seconds=_return_seconds(attributes, receives))
+        deletions = partial(read_deletions, make_metric_client, queue.name)
+        first_looks = (receives or 0) if queue.is_fifo else None
+        workers[queue] = BreakerWorker(table, rules, deletions, first_looks)
+    return workers
 
 
 def _return_seconds(main_queue: Mapping[str, str], receives: int | None) -> int:
@@ -255,12 +276,13 @@ def _log(outcome: BatchOutcome) -> None:
     _log_groups(
         logger.warning, "context ignored", ({"fault": f, "ids": i} for f, i in faults.items())
     )
-    if outcome.breakers:
-        for line in outcome.breakers.events:
-            logger.warning(line)
-        if outcome.breakers.fault:
+    for queue, report in outcome.breakers.items():
+        for line in report.events:
+            logger.warning(line, extra={"main_queue": queue.name})
+        if report.fault:
             logger.warning(
-                "circuit breaker: its state is unknown", extra={"reason": outcome.breakers.fault}
+                "circuit breaker: its state is unknown",
+                extra={"main_queue": queue.name, "reason": report.fault},
             )
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
 
@@ -276,9 +298,17 @@ def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[
 def _count(
     replayer: Replayer, records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome
 ) -> None:
+    """Print the metrics of the main queue, and of each other that the batch has messages of."""
     now_seconds, policy = replayer.now_seconds(), replayer.policy
     retention_seconds = policy.limits.dlq_retention_seconds
-    measurements = measure_batch(records, outcome, now_seconds, retention_seconds)
-    dimensions = {MAIN_QUEUE_DIMENSION: policy.main_queue.name, SERVICE_DIMENSION: SERVICE}
-    for line in metric_lines(measurements, dimensions, now_seconds):
-        print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch
+    queue_of = {one.message_id: one.main_queue for one in outcome.outcomes}
+    for queue in sorted({policy.main_queue, *queue_of.values()}, key=lambda one: one.name):
+        own = [one for one in records if queue_of[one.message_id] == queue]
+        of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
+        measurements = [*measure_batch(own, of_own, outcome.breakers.get(queue))]
+        if queue == policy.main_queue:
+            # The expiry is one of the DLQ, and its alarm watches the metric of the main queue.
+            measurements += measure_expiry(records, now_seconds, retention_seconds)
+        dimensions = {MAIN_QUEUE_DIMENSION: queue.name, SERVICE_DIMENSION: SERVICE}
+        for line in metric_lines(measurements, dimensions, now_seconds):
+            print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch

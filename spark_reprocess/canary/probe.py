@@ -175,6 +175,4 @@ def queue_url_beside(url: str, arn: str) -> str | None:
     """Return the URL of the queue *arn*, in the Region of the queue at *url*; None for no ARN."""
     if not arn:
         return None
-    address = QueueAddress.from_arn(arn)
-    base, _, _ = url.rstrip("/").rsplit("/", 2)
-    return f"{base}/{address.account_id}/{address.name}"
+    return QueueAddress.from_arn(arn).url_beside(url)

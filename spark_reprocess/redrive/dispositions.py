@@ -39,7 +39,7 @@ _PASSES = tuple(one for one in Disposition if not one.blocks_group)
 """Anything else blocks its message group, also what has no disposition: it is not in the plan."""
 
 
-def has_room(max_message_bytes: int) -> Column:
+def has_room(max_message_bytes: int | Column) -> Column:
     """Whether an archived message can carry counter and context within *max_message_bytes*."""
     own = F.map_filter("attributes", lambda name, _: ~name.isin(*_OURS))
     sizes = F.transform(F.map_entries(own), _attribute_bytes)

@@ -41,6 +41,9 @@ from spark_reprocess.spark.conditions import attribute_value, matching
 FAULT = "edit_fault"
 """A column: why a message cannot be edited; null if it can, or if its group has no edit."""
 
+LIMIT = "max_message_bytes"
+"""A column: how large the edited message may be."""
+
 CHANGES = "attribute_changes"
 """A column: the values of the group's ``set_attributes`` for this message."""
 
@@ -65,7 +68,7 @@ class Editor:
         edits: by group id.
         plan_id: goes into the context of what is sent, and so counts against its size.
         keep_counter: whether the replay count stays.
-        max_message_bytes: the destination's limit.
+        max_message_bytes: the destination's limit, for rows without ``LIMIT``.
     """
 
     edits: Mapping[str, Edit]
@@ -75,6 +78,8 @@ class Editor:
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.
+
+        Its ``LIMIT``, where it has one, counts in place of *max_message_bytes*.
 
         Raises:
             EditError: its group's edit does not fit it.
@@ -89,8 +94,9 @@ class Editor:
                 f"SQS takes {MAX_ATTRIBUTES} attributes, and one must be {CONTEXT_ATTRIBUTE}, "
                 "which names the message's origin"
             )
-        if not self._has_room(edited, self.max_message_bytes):
-            limit = f"{self.max_message_bytes:,} bytes"
+        max_message_bytes = row.get(LIMIT, self.max_message_bytes)
+        if not self._has_room(edited, max_message_bytes):
+            limit = f"{max_message_bytes:,} bytes"
             raise EditError(f"it would be larger than the queue's MaximumMessageSize, {limit}")
         return edited
 
@@ -168,11 +174,12 @@ def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
 def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -> DataFrame:
     """Add ``FAULT`` to a plan's numbered messages: edit those that have an edit, as a test."""
     if not editor.edits:
-        return numbered.withColumn(FAULT, F.lit(None).cast("string"))
+        return numbered.drop(LIMIT).withColumn(FAULT, F.lit(None).cast("string"))
     groups = numbered.where(F.col("selected") & F.col("group_id").isin(*editor.edits))
-    rows = messages.join(groups.select("message_id", "group_id"), on="message_id", how="inner")
+    known = groups.select("message_id", "group_id", LIMIT)
+    rows = messages.join(known, on="message_id", how="inner")
     faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, _FAULT_SCHEMA)
-    return numbered.join(faults, on="message_id", how="left")
+    return numbered.drop(LIMIT).join(faults, on="message_id", how="left")
 
 
 def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
@@ -226,7 +233,10 @@ def edit_samples(
     rows = messages.join(chosen, on="message_id", how="inner")
     table = with_changes(rows, editor.edits).orderBy("group_id", "rank").toArrow()
     return tuple(
-        edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
+        # These were found to fit their destinations.
+        edit_sample(
+            row["group_id"], from_row(row), editor.message({**row, LIMIT: _ANY_SIZE}), masks
+        )
         for row in table.to_pylist()
     )
 

@@ -34,6 +34,19 @@ Attributes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """How large a copy may be on its way to one destination, in bytes.
+
+    Attributes:
+        message: the destination's own limit.
+        room: the smallest limit of the queues that a copy passes before it is parked again.
+    """
+
+    message: int = MAX_MESSAGE_BYTES
+    room: int = MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class Queues:
     """Which queues a run is about, and what that says of each message. Pure columns.
 
@@ -46,8 +59,7 @@ class Queues:
         sources: by name, the URLs of the queues whose messages go back there; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        room_bytes: the smallest message size limit of the queues that a copy passes before it is
-            parked again.
+        sizes: by the URL of a destination.
         is_shared: whether other queues than the destination use its dead-letter queue, or might.
         includes_foreign: whether messages of other and of unknown sources go, too.
     """
@@ -57,7 +69,7 @@ class Queues:
     is_named: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
     dead_letter_queue: str | None = None
-    room_bytes: int = MAX_MESSAGE_BYTES
+    sizes: Mapping[str, SizeLimits] = field(default_factory=dict)
     is_shared: bool = False
     includes_foreign: bool = False
 
@@ -107,6 +119,25 @@ class Queues:
             return F.lit(self.destination)
         pairs = [F.lit(part) for pair in self._known.items() for part in pair]
         return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
+
+    def sizes_of(self, url: str) -> SizeLimits:
+        """Return the limits of a destination."""
+        return self.sizes.get(url, SizeLimits())
+
+    def message_bytes(self) -> Column:
+        """Return how large the copy of a message may be that nothing hinders."""
+        return self._by_destination({url: one.message for url, one in self.sizes.items()})
+
+    def room_bytes(self) -> Column:
+        """Return how large it may be to keep its context until it is parked again."""
+        return self._by_destination({url: one.room for url, one in self.sizes.items()})
+
+    def _by_destination(self, values: Mapping[str, int]) -> Column:
+        usual = F.lit(MAX_MESSAGE_BYTES)
+        if not values:
+            return usual
+        pairs = [F.lit(part) for pair in values.items() for part in pair]
+        return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual)
 
     @property
     def _known(self) -> Mapping[str, str]:
@@ -161,16 +192,13 @@ def find_queues(
     destinations = {main: attributes}
     if not options.to_queue_url:
         destinations |= dict(_described(sources, make_client))
-    limits = [_max_message_bytes(one) for one in destinations.values()]
-    on_the_way = filter(None, (dead_letters, parked))
-    limits += [_max_message_bytes(one) for _, one in _described(on_the_way, make_client)]
     queues = Queues(
         destination=main,
         parked=parked,
         is_named=bool(options.to_queue_url),
         sources={QueueAddress.from_url(url).name: url for url in destinations},
         dead_letter_queue=QueueAddress.from_arn(dead_letter_arn).name if dead_letter_arn else None,
-        room_bytes=min(limits),
+        sizes=_sizes(destinations, parked, make_client),
         is_shared=is_shared,
         includes_foreign=options.include_foreign,
     )
@@ -199,6 +227,29 @@ def _sources(
         if address.account_id == home.account_id
     ]
     return urls, None in answers or not found.keys() <= own
+
+
+def _sizes(
+    destinations: Mapping[str, Attributes], parked: str | None, make_client: ClientFactory
+) -> dict[str, SizeLimits]:
+    """Return the limits of each destination: its own, and those of its DLQ and the parked queue."""
+    dead_letters = {
+        url: queue_url_beside(url, Redelivery.of(attributes).dead_letter_arn)
+        for url, attributes in destinations.items()
+    }
+    on_the_way = sorted({*dead_letters.values(), parked} - {None}, key=str)
+    limit_of = {
+        url: _max_message_bytes(one)
+        for url, one in _described(filter(None, on_the_way), make_client)
+    }
+    own = {url: _max_message_bytes(one) for url, one in destinations.items()}
+    return {
+        url: SizeLimits(
+            limit,
+            min(limit, *(limit_of.get(one or "", limit) for one in (dead_letters[url], parked))),
+        )
+        for url, limit in own.items()
+    }
 
 
 def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[tuple[str, Attributes]]:

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
-from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
@@ -52,7 +51,7 @@ from spark_reprocess.redrive.dispositions import (
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.pace import PaceWatch, pace_path
-from spark_reprocess.redrive.queues import Attributes, find_queues
+from spark_reprocess.redrive.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.redrive_values import (
     RedriveOptions,
     RedriveSummary,
@@ -95,7 +94,7 @@ def redrive(
         plan = plan.only(options.group)
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
-    context = _context(plan, options, destinations, queues.room_bytes)
+    context = _context(plan, options, queues)
     preflights = dict[str, Preflight]()
 
     def check_canaries(urls: Iterable[str]) -> None:
@@ -129,7 +128,7 @@ def redrive(
                 if options.has_samples
                 else ()
             )
-            drawn = _drawn(resolved, planned, context, options, destinations)
+            drawn = _drawn(resolved, planned, context, options, destinations, queues)
             counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
             summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
             return replace(
@@ -151,9 +150,10 @@ def redrive(
             drains, queues = plan.snapshot.drain_ids, preflight.queues
             return QueueProbe(spark, archive, queues, plan.plan_id, drains, make_client)
 
+        contexts = {url: _to(context, url, queues) for url in planned}
         with watch.running() if watch else nullcontext():
             sent = _send_all(
-                runner, options, dispositions, context, planned, preflights, make_probe
+                runner, options, dispositions, contexts, planned, preflights, make_probe
             )
         summary = _summary(plan, context, resolved, sent)
         with progress("compacting the ledger", str):
@@ -182,7 +182,7 @@ def _send_all(
     runner: TaskRunner,
     options: RedriveOptions,
     dispositions: DataFrame,
-    context: RunContext,
+    contexts: Mapping[str, RunContext],
     planned: Mapping[str, Sequence[Tally]],
     preflights: Mapping[str, Preflight],
     make_probe: Callable[[Preflight], QueueProbe],
@@ -193,10 +193,10 @@ def _send_all(
         if any(one.stopped_by for one in sent.values()):
             sent[url] = Sent(not_reached(tallies))
             continue
-        to_here = replace(context, destination=url)
+        to_here = contexts[url]
         # The operator's destination has the run's own name.
         queue = QueueAddress.from_url(url).name
-        name = context.run_id if url == options.destination else f"{context.run_id}-{queue}"
+        name = to_here.run_id if url == options.destination else f"{to_here.run_id}-{queue}"
         is_work = F.col("disposition").isin(*WORK)
         is_planned = F.coalesce(is_work & (F.col(DESTINATION) == url), F.lit(False))  # noqa: FBT003
         rows = dispositions.withColumn(PLANNED, is_planned).where(F.col(PLANNED) | ~is_work)
@@ -204,7 +204,7 @@ def _send_all(
             sent[url] = runner.execute(rows, tallies, to_here, name)
             continue
         canary = Canary(runner, to_here, options.canary, preflights[url], make_probe, name)
-        in_order = context.to_fifo and not options.allow_reordering
+        in_order = to_here.to_fifo and not options.allow_reordering
         sent[url] = canary.send(rows, tallies, in_order=in_order)
     return sent
 
@@ -260,6 +260,7 @@ def _drawn(
     context: RunContext,
     options: RedriveOptions,
     destinations: Mapping[str, Attributes],
+    queues: Queues,
 ) -> CanarySample | None:
     """Return the canary that would go ahead, or is recommended, over all destinations."""
     found: list[CanarySample] = []
@@ -272,7 +273,12 @@ def _drawn(
             ~F.col("disposition").isin(*WORK) | (F.col(DESTINATION) == url)
         )
         with drawn_sample(
-            of_destination, resolved.messages, to_send, context, options.canary, redelivery
+            of_destination,
+            resolved.messages,
+            to_send,
+            _to(context, url, queues),
+            options.canary,
+            redelivery,
         ) as (sample, _):
             found.append(sample)
     return combined(found)
@@ -285,13 +291,14 @@ def _masks(options: RedriveOptions) -> Masks:
         raise InputError(f"--mask {error}") from error
 
 
-def _context(
-    plan: Plan,
-    options: RedriveOptions,
-    destinations: Mapping[str, Attributes],
-    room_bytes: int,
-) -> RunContext:
-    limits = (one.get("MaximumMessageSize", MAX_MESSAGE_BYTES) for one in destinations.values())
+def _to(context: RunContext, url: str, queues: Queues) -> RunContext:
+    """The run's context for one destination, with the limits of that queue."""
+    sizes = queues.sizes_of(url)
+    return replace(context, destination=url, max_message_bytes=sizes.message, room_bytes=sizes.room)
+
+
+def _context(plan: Plan, options: RedriveOptions, queues: Queues) -> RunContext:
+    sizes = queues.sizes_of(options.destination)
     return RunContext(
         run_id=new_id(time.time()),
         plan_id=plan.plan_id,
@@ -302,8 +309,8 @@ def _context(
         claim_ttl_seconds=options.claim_ttl_seconds,
         send_in_doubt=options.send_in_doubt,
         keep_counter=options.keep_counter,
-        max_message_bytes=min(map(int, limits)),
-        room_bytes=room_bytes,
+        max_message_bytes=sizes.message,
+        room_bytes=sizes.room,
         edits=plan.edits,
         max_rate=options.max_rate,
         requires_room=options.requires_room,

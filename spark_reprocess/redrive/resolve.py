@@ -33,7 +33,7 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edits import FAULT, Editor, with_edit_faults
+from spark_reprocess.redrive.edits import FAULT, LIMIT, Editor, with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.spark.allowed_sql import Place
@@ -47,7 +47,7 @@ _COLUMNS = (*ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_
 
 _NUMBERED = (
     *(*ORDER_COLUMNS, *SOURCE_COLUMNS, *POSITION),
-    *("group_id", "selected", "has_room", PARKED_QUEUE),
+    *("group_id", "selected", "has_room", LIMIT, PARKED_QUEUE),
 )
 
 
@@ -182,7 +182,8 @@ def _dispositions(
     numbered = columns.withColumns(
         {
             "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
-            "has_room": has_room(queues.room_bytes),
+            "has_room": has_room(queues.room_bytes()),
+            LIMIT: queues.message_bytes(),
             PARKED_QUEUE: parked_queue(),
         }
     ).select(*_NUMBERED)

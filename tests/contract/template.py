@@ -55,6 +55,10 @@ OWN_QUEUES = {
     "DLQArn": "arn:aws:sqs:eu-west-1:210987654321:orders-dlq",
 }
 OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
+OTHER_MAIN_QUEUES = {
+    "OtherMainQueueArns": "arn:aws:sqs:eu-west-1:210987654321:invoices,"
+    "arn:aws:sqs:eu-west-1:210987654321:refunds"
+}
 FIFO = {"QueueType": "fifo"}
 SPARK_JOB = {"CreateSparkJob": "true"}
 NO_ALARMS = {"CreateAlarms": "false"}

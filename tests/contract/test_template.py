@@ -6,6 +6,7 @@ from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
 from tests.contract.template import (
     FIFO,
     KEYS,
+    OTHER_MAIN_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     SPARK_JOB,
@@ -136,7 +137,10 @@ def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
     }
 
 
-@pytest.mark.parametrize("given", [{}, OWN_QUEUES, OWN_QUEUES | OWN_PARKED_QUEUE])
+@pytest.mark.parametrize(
+    "given",
+    [{}, OWN_QUEUES, OWN_QUEUES | OWN_PARKED_QUEUE, OWN_QUEUES | OTHER_MAIN_QUEUES],
+)
 def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> None:
     stack = Stack.of(TEMPLATE, given | SPARK_JOB | KEYS)
     roles = stack.of_type("AWS::IAM::Role").keys()
@@ -179,6 +183,16 @@ def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> N
         FAILURE_TABLE_ARN: {"dynamodb:BatchGetItem"},
         "ReplayLogGroup.Arn": {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
+
+
+@pytest.mark.parametrize("role", ["ReplayRole", "SparkJobRole"])
+def test_other_main_queues_are_sent_to_and_nothing_else(role: str) -> None:
+    given = OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB
+    alone = grants_of(Stack.of(TEMPLATE, given), role)
+    shared = grants_of(Stack.of(TEMPLATE, given | OTHER_MAIN_QUEUES), role)
+    arns = OTHER_MAIN_QUEUES["OtherMainQueueArns"].split(",")
+
+    assert shared == alone | {arn: {"sqs:SendMessage", "sqs:GetQueueAttributes"} for arn in arns}
 
 
 def test_the_failure_table_can_be_left_out() -> None:

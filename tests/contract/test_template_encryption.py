@@ -5,6 +5,7 @@ import pytest
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     KEYS,
+    OTHER_MAIN_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     SPARK_JOB,
@@ -69,11 +70,20 @@ def test_messages_of_other_queues_can_be_read_and_nothing_is_sent_with_their_key
 
 
 @pytest.mark.parametrize("role", ROLES)
+def test_messages_are_sent_with_the_keys_of_other_main_queues(role: str) -> None:
+    given = {"OtherSourceKmsKeyArns": ",".join(OTHER_KEYS)} | OTHER_MAIN_QUEUES
+    grants = grants_of(Stack.of(TEMPLATE, given | SPARK_JOB), role)
+
+    for key in OTHER_KEYS:
+        assert grants[key] == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+@pytest.mark.parametrize("role", ROLES)
 def test_keys_are_used_through_sqs_alone(role: str) -> None:
-    given = KEYS | SPARK_JOB | {"OtherSourceKmsKeyArns": OTHER_KEYS[0]}
+    given = KEYS | SPARK_JOB | OTHER_MAIN_QUEUES | {"OtherSourceKmsKeyArns": OTHER_KEYS[0]}
     statements = kms_statements(Stack.of(TEMPLATE, given), role)
 
-    assert len(statements) == 2
+    assert len(statements) == 3
     for statement in statements.values():
         through = statement["Condition"]["StringEquals"]
         assert through == {"kms:ViaService": "sqs.us-east-1.amazonaws.com"}

@@ -12,6 +12,7 @@ from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
     APPLICATION,
     FIFO,
+    OTHER_MAIN_QUEUES,
     OWN_QUEUES,
     ROOT,
     TEMPLATE,
@@ -102,6 +103,7 @@ def test_the_defaults_are_valid_settings(queue_type: dict[str, str]) -> None:
         {"MaxAgeSeconds": "1"},
         {"MaxAgeSeconds": "9999999"},
         {"LogLevel": "CRITICAL"},
+        OTHER_MAIN_QUEUES | OWN_QUEUES,
     ],
 )
 def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> None:
@@ -123,6 +125,9 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("MainQueueURL", "orders"),
         ("MainQueueName", "orders.standard"),
         ("DLQArn", "https://sqs.eu-west-1.amazonaws.com/210987654321/orders-dlq"),
+        ("OtherMainQueueArns", "invoices"),
+        ("OtherMainQueueArns", "arn:aws:sqs:eu-west-1:210987654321:a, "),
+        ("OtherMainQueueArns", "arn:aws:sqs:eu-west-1:210987654321:*"),
         ("ParkedQueueArn", "arn:aws:sns:eu-west-1:210987654321:orders"),
         ("QueueType", "FIFO"),
         ("MaximumConcurrency", "1"),
@@ -132,6 +137,18 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
 def test_the_parameters_refuse_what_cannot_work(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"{name}=.*must be"):
         Stack.of(TEMPLATE, {name: value})
+
+
+def test_the_function_is_told_the_other_main_queues() -> None:
+    alone = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, OWN_QUEUES)))
+    given = OWN_QUEUES | OTHER_MAIN_QUEUES
+    shared = ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, given)))
+
+    assert alone.policy.other_main_queues == {}
+    assert [*shared.other_main_queue_urls.values()] == [
+        "https://sqs.eu-west-1.amazonaws.com/210987654321/invoices",
+        "https://sqs.eu-west-1.amazonaws.com/210987654321/refunds",
+    ]
 
 
 def test_an_empty_cap_leaves_the_backoff_bounded_by_the_retention() -> None:

@@ -39,6 +39,9 @@ from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "us-east-1:123456789012"
 BUCKET = "archivebucket"
+INVOICES = {"OtherMainQueueArns": f"arn:aws:sqs:{ACCOUNT}:Invoices"}
+"""A further main queue, which shares the DLQ."""
+
 BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
 
 
@@ -90,16 +93,15 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
 def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     client = boto3.client("sqs")
     fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
-    names = ("MainQueue", "DeadLetterQueue", "ParkedQueue")
+    names = ("MainQueue", "Invoices", "DeadLetterQueue", "ParkedQueue")
     queues = {
         name: SqsQueue(client, client.create_queue(QueueName=name + suffix, **fields)["QueueUrl"])
         for name in names
     }
     dead_letters = queues["DeadLetterQueue"].describe()["QueueArn"]
     policy = json.dumps({"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5})
-    client.set_queue_attributes(
-        QueueUrl=queues["MainQueue"].url, Attributes={"RedrivePolicy": policy}
-    )
+    for name in ("MainQueue", "Invoices"):
+        client.set_queue_attributes(QueueUrl=queues[name].url, Attributes={"RedrivePolicy": policy})
     return queues
 
 
@@ -141,7 +143,8 @@ def test_the_replay_function_on_standard_queues(
     aws: RecordedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A cap of days, so that of so many letters some have to be held.
-    stack = Stack.of(TEMPLATE, {"BackoffRate": "9999", "BackoffCapSeconds": "999999"})
+    waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
+    stack = Stack.of(TEMPLATE, waits | INVOICES)
     queues = make_queues()
     make_failure_table()
     aws.calls.clear()
@@ -149,10 +152,14 @@ def test_the_replay_function_on_standard_queues(
     # Before a breaker opens for messages without a recorded error.
     metric_client = partial(boto3.client, "cloudwatch")
     read_deletions(metric_client, "MainQueue", 1_800_000_000, 1_800_000_600)
-    due = message("due", attributes=context(due_seconds=1))
-    exhausted = message("exhausted", attributes=counter("1000"))
-    full = message("full", attributes=filler(10))
-    handle(stack, monkeypatch, due, exhausted, full, *(message(f"m-{n}") for n in range(30)))
+    due = message("due", attributes=context(due_seconds=1, source_queue="MainQueue"))
+    invoice = message("invoice", attributes=context(due_seconds=1, source_queue="Invoices"))
+    ours = context(source_queue="MainQueue")
+    exhausted = message("exhausted", attributes={**counter("1000"), **ours})
+    main = f"arn:aws:sqs:{ACCOUNT}:MainQueue"
+    full = message("full", attributes=filler(10), DeadLetterQueueSourceArn=main)
+    new = [message(f"m-{n}", DeadLetterQueueSourceArn=main) for n in range(30)]
+    handle(stack, monkeypatch, due, invoice, exhausted, full, *new)
 
     assert missing(aws.calls, stack, "ReplayRole") == set()
     # Holds by visibility are the way of FIFO queues.
@@ -160,6 +167,7 @@ def test_the_replay_function_on_standard_queues(
         ("sqs:ChangeMessageVisibility", f"arn:aws:sqs:{ACCOUNT}:DeadLetterQueue")
     }
     assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "2"
+    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "1"
 
 
 def test_the_replay_function_on_fifo_queues(
@@ -231,14 +239,16 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     moto knows a queue by the path of its URL alone, so that the template's URLs do.
     """
     policy = {"SparkJobPolicyUri": "s3://policybucket/policy.yaml", "SparkJobExecute": "true"}
-    stack = Stack.of(TEMPLATE, SPARK_JOB | policy)
+    stack = Stack.of(TEMPLATE, SPARK_JOB | policy | INVOICES)
     arguments = stack.resources["SparkJob"]["Properties"]["DefaultArguments"]
     queues = make_queues()
     s3 = boto3.client("s3")
     for bucket in (BUCKET, "policybucket"):
         s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=REDRIVE_ALL)
-    queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}') for n in range(10)])
+    for n in range(10):
+        known = context(reason="attempts_exhausted", source_queue="Invoices" if n else "MainQueue")
+        queues["ParkedQueue"].send([SendEntry(f'{{"order": {n}}}', known)])
     make_failure_table()
     aws.calls.clear()
     log = tmp_path / "log"
@@ -267,7 +277,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
             check=True,
         )
 
-    assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "10"
+    assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
+    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
     assert max(tasks_of_stages(log)) < 10
     # STS says to everybody who they are, whatever their policies.

@@ -167,10 +167,69 @@ def test_parked_copy_names_the_queue_that_it_was_a_dead_letter_of(world: World) 
     assert {body: known.source_queue for body, known in parked.items()} == {
         "moved by SQS": main,
         "sent here": main,
-        "says another": main,
+        "says another": "other",
         "foreign": "other",
     }
-    assert parked["foreign"].reason == "foreign_source"
+    assert {body: known.reason for body, known in parked.items()} == {
+        "moved by SQS": "attempts_exhausted",
+        "sent here": "attempts_exhausted",
+        "says another": "foreign_source",
+        "foreign": "foreign_source",
+    }
+
+
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+def test_each_message_goes_back_to_its_own_main_queue(
+    client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """With that queue's own limits; a queue that is not configured is foreign."""
+    worlds = wire(client, endpoint, monkeypatch, suffix)
+    world = next(worlds)
+    fields: Any = {"FifoQueue": "true"} if suffix else {}
+    name = f"invoices-{uuid.uuid4().hex[:8]}{suffix}"
+    url = client.create_queue(QueueName=name, Attributes={"MaximumMessageSize": "1024", **fields})[
+        "QueueUrl"
+    ]
+    invoices = SqsQueue(client, url)
+    arn = invoices.describe()["QueueArn"]
+    monkeypatch.setenv("OTHER_MAIN_QUEUE_ARNS", arn)
+    main_arn = world.main.describe()["QueueArn"]
+    sources = {
+        "ours": main_arn,
+        "theirs": arn,
+        "x" * 1100: arn,
+        "y" * 1100: main_arn,
+        "unknown": arn.replace("invoices", "payments"),
+        "of nobody": None,
+    }
+    letters = world.put_in_dlq(
+        *(
+            SendEntry(
+                body,
+                message_group_id=body[:9].replace(" ", "-") if suffix else None,
+                deduplication_id=str(number) if suffix else None,
+            )
+            for number, body in enumerate(sources)
+        )
+    )
+    moved = [
+        replace(one, system={**one.system, "DeadLetterQueueSourceArn": source})
+        if (source := sources[one.body])
+        else one
+        for one in letters
+    ]
+
+    assert invoke(*moved) == set()
+
+    assert sorted(one.body for one in receive_all(world.main)) == ["ours", "y" * 1100]
+    assert [one.body for one in receive_all(invoices)] == ["theirs"]
+    parked = {one.body[:9]: one.history.context for one in receive_all(world.parked)}
+    assert {body: (known.reason, known.source_queue) for body, known in parked.items()} == {
+        "x" * 9: (None, None),
+        "unknown": ("foreign_source", name.replace("invoices", "payments")),
+        "of nobody": ("foreign_source", None),
+    }
+    next(worlds, None)
 
 
 def test_unknown_keys_of_the_context_come_back_on_every_copy(world: World) -> None:

@@ -131,6 +131,41 @@ def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixtur
     assert "broken   dlq: VisibilityTimeout is 10 s" in out
     assert "to do: set it to 180 s" in out
     assert "risk     dlq: also takes the dead letters of invoices" in out
+    assert f"set OtherMainQueueArns={arn('invoices')} in a second update" in out
+
+
+def test_the_doctor_reads_every_page_of_the_sources(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQS gives a token for more only to a request that names the size of a page."""
+    first, second = ("https://sqs.us-east-1.amazonaws.com/123456789012/" + n for n in "ab")
+
+    def page(body: str) -> tuple[str, str]:
+        asked = json.loads(body)
+        more = {"NextToken": "2"} if "MaxResults" in asked and "NextToken" not in asked else {}
+        urls = [second] if "NextToken" in asked else [first]
+        return "application/x-amz-json-1.0", json.dumps({"queueUrls": urls, **more})
+
+    run_answering({"sqs.ListDeadLetterSourceQueues": page}, "doctor", "--stack", stack)
+
+    out = capsys.readouterr().out
+    assert "also takes the dead letters of a, b" in out
+    assert f"OtherMainQueueArns={arn('a')},{arn('b')} in" in out
+
+
+def test_the_doctor_knows_the_other_main_queues(
+    endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = make_installation("invoices", "gone")
+    make_queue("invoices", arn("dlq"), MessageRetentionPeriod="345600")
+
+    assert run("doctor", "--stack", stack) == 1
+    out = capsys.readouterr().out
+    assert "replay: main, invoices, dlq, parked\n" in out
+    assert "broken   gone: is in OtherMainQueueArns and does not use dlq" in out
+    assert "unknown  survey: main queue gone" in out
+    assert out.count("broken ") == 1
+    assert "risk " not in out
 
 
 def test_the_doctors_look_leaves_parked_messages_as_they_were(stack: str) -> None:

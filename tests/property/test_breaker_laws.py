@@ -132,7 +132,8 @@ def test_the_breaker_only_turns_replays_into_holds(
     ours = policy("main.fifo" if is_fifo else "main", max_age_seconds=5000)
 
     def fate(breakers: BreakerView | None) -> Any:
-        (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
+        views = {ours.main_queue: breakers} if breakers else {}
+        (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, views)
         return step
 
     without, held = fate(None), fate(view_of(message, state))
@@ -156,9 +157,8 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
     message: Message, state: BreakerState, number: int, is_fifo: bool
 ) -> None:
     ours = policy("main.fifo" if is_fifo else "main", dlq_retention_seconds=30_000)
-    (step,) = plan_batch(
-        [message], ours, NOW, lambda top: number % (top + 1), {}, view_of(message, state)
-    )
+    views = {ours.main_queue: view_of(message, state)}
+    (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, views)
     if step.passage is not Passage.HELD:
         return
     assert isinstance(step.fate, Hold)
@@ -180,16 +180,17 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
 def test_a_table_that_fails_changes_no_message(batch: list[Message], is_fifo: bool) -> None:
     def sent_by(breakers: BreakerWorker | None) -> tuple[object, ...]:
         main, dlq, parked = (FakeQueue(f"https://q/{name}") for name in ("main", "dlq", "parked"))
+        ours = policy("main.fifo" if is_fifo else "main")
         with ThreadPoolExecutor(1) as executor:
             replayer = Replayer(
-                policy("main.fifo" if is_fifo else "main"),
+                ours,
                 main,
                 dlq,
                 parked,
                 lambda: NOW,
                 lambda top: top,
                 executor,
-                breakers=breakers,
+                breakers={ours.main_queue: breakers} if breakers else {},
             )
             outcome = replayer.replay(batch, forever)
         return (outcome.outcomes, *((one.sent, one.visibility) for one in (main, dlq, parked)))
@@ -208,7 +209,8 @@ def test_on_fifo_nothing_of_a_group_goes_past_one_that_is_held(
 ) -> None:
     names = {one.message_id: "unknown" for one in batch}
     view = BreakerView(RULES, NOW, names, names, {"unknown": state}, {"unknown": 1})
-    steps = plan_batch(batch, policy("main.fifo"), NOW, lambda top: top, {}, view)
+    ours = policy("main.fifo")
+    steps = plan_batch(batch, ours, NOW, lambda top: top, {}, {ours.main_queue: view})
     stopped = set()
     for step in steps:
         if step.lane in stopped:

@@ -1,21 +1,23 @@
 """The laws, on any batch, whatever SQS answers."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.decision import Hold, Park, Replay, decide
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE, History
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
 from dlq_replay.plan import Failed
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, NotReached, Refused, SendResult, forever
-from tests.builders import NOW, FakeQueue, policy, queue_url
+from tests.builders import ACCOUNT, NOW, FakeQueue, policy, queue_arn, queue_url
 from tests.property.strategies import batches, messages
 
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
@@ -100,6 +102,46 @@ def test_every_message_ends_in_exactly_one_place(
     assert left >= {one.message_id for one in outcome.outcomes if isinstance(one.fate, Failed)}
 
 
+@given(batches(), policies, st.booleans(), st.lists(answers, min_size=12, max_size=12))
+def test_no_message_changes_its_queue(
+    batch: list[Message],
+    rules: ReplayPolicy,
+    is_shared: bool,
+    answers_by_index: list[SendResult | None],
+) -> None:
+    """What SQS says of the source counts first, then the context; a queue not configured is none.
+
+    The copies that are sent elsewhere name that queue, for when they come back.
+    """
+    batch = [replace(m, body=f"{number} {m.body}") for number, m in enumerate(batch)]
+    source_of = {m.body: _source(m, is_shared=is_shared) for m in batch}
+    refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
+    names = ("main", "other", "dlq", "parked")
+    main, other, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in names)
+    if is_shared:
+        address = QueueAddress(ACCOUNT, "other")
+        rules = replace(
+            rules,
+            main_queue=QueueAddress(ACCOUNT, "main"),
+            other_main_queues={address: rules.limits},
+        )
+    rules = replace(rules, main_queue=QueueAddress(ACCOUNT, "main"))
+    _replay(batch, rules, main, dlq, parked, other)
+
+    assert {source_of[entry.body] for entry in main.sent} <= {"main"}
+    assert {source_of[entry.body] for entry in other.sent} <= ({"other"} if is_shared else set())
+    for entry in (*main.sent, *other.sent, *dlq.sent, *parked.sent):
+        known = History.of(entry.attributes)
+        if known.context.first_seen_seconds is not None and known.fault is None:
+            assert known.context.source_queue == source_of[entry.body]
+
+
+def _source(message: Message, *, is_shared: bool) -> str | None:
+    if message.source_arn is not None:
+        return {queue_arn("main"): "main", queue_arn("other"): "other"}.get(message.source_arn)
+    return message.history.context.source_queue or (None if is_shared else "main")
+
+
 @given(batches(), st.lists(answers, min_size=12, max_size=12))
 def test_fifo_group_arrives_as_an_unbroken_prefix(
     batch: list[Message], answers_by_index: list[SendResult | None]
@@ -125,9 +167,19 @@ def _replay(
     main: FakeQueue,
     dlq: FakeQueue,
     parked: FakeQueue,
+    other: FakeQueue | None = None,
 ) -> BatchOutcome:
     with ThreadPoolExecutor(2) as executor:
-        replayer = Replayer(rules, main, dlq, parked, lambda: NOW, lambda top: top, executor)
+        replayer = Replayer(
+            rules,
+            main,
+            dlq,
+            parked,
+            lambda: NOW,
+            lambda top: top,
+            executor,
+            other_main_queues={QueueAddress(ACCOUNT, "other"): other} if other else {},
+        )
         return replayer.replay(batch, forever)
 
 

@@ -88,7 +88,8 @@ class World:
         self.kinds: dict[str, str] = {}
         if one.has_breaker:
             worker = self.worker()
-            self.stack.replayer = replace(self.stack.replayer, breakers=worker)
+            queue = self.stack.replayer.policy.main_queue
+            self.stack.replayer = replace(self.stack.replayer, breakers={queue: worker})
         self.stack.replayer = replace(self.stack.replayer, find_failures=self._find)
         self.replay_source = self.stack.replay_source(batch_size=10 if one.is_fifo else 100)
         self.consumer = EventSource(self.stack.main, self.handle)
@@ -156,9 +157,9 @@ class World:
             pass
         self.replays[second] += len(self.stack.replayed) - before[1]
         for outcome in self.stack.outcomes[before[0] :]:
-            if outcome.breakers:
-                self.held += outcome.breakers.held
-                self.events.extend((second, event) for event in outcome.breakers.events)
+            for report in outcome.breakers.values():
+                self.held += report.held
+                self.events.extend((second, event) for event in report.events)
         self.stack.outcomes.clear()
         self.stack.replayed.clear()
         self.stack.front.log.clear()

@@ -58,6 +58,11 @@ class QueueAddress:
             )
         return cls(account_id=parts[4], name=parts[5])
 
+    def url_beside(self, url: str) -> str:
+        """Return this queue's URL at the endpoint, and so in the Region, of the queue at *url*."""
+        base, _, _ = url.rstrip("/").rsplit("/", 2)
+        return f"{base}/{self.account_id}/{self.name}"
+
     @property
     def is_fifo(self) -> bool:
         """Whether it is a FIFO queue: SQS reserves the suffix for them."""

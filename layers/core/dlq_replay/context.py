@@ -48,7 +48,7 @@ class ReplayContext:
         reason: why it was parked; only on parked copies.
         error: why the consumer failed; only on parked copies.
         plan_id: the redrive plan that last put it back.
-        source_queue: name of the queue that it was a dead letter of; on every parked copy.
+        source_queue: name of the queue that it was a dead letter of.
         replay_count: the true replay count of a canary, whose counter is above every
             ``MaxAttempts``; on the canary and on the parked copy that it ends as.
         unknown: keys that this version does not know, with the JSON values that they had; at most

@@ -84,6 +84,7 @@ def decide(
 ) -> Decision:
     """Decide what happens to *message* now. Never raises for anything a message contains.
 
+    *policy* is that of its source queue: ``ReplayPolicy.of``. A message of another queue is parked.
     *failure* is what its consumer recorded of this very copy, None where nothing is known.
     """
     reason = _reason_to_park(message, policy, now_seconds, failure)

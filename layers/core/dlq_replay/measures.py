@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.message import Message
@@ -69,13 +70,17 @@ class Measurement:
 def measure_batch(
     records: Sequence[Message | UnreadableRecord],
     outcome: BatchOutcome,
-    now_seconds: int,
-    dlq_retention_seconds: int,
+    breakers: BreakerReport | None = None,
 ) -> Iterator[Measurement]:
-    """Yield what a batch tells: how often each fate, and the values of each message.
+    """Yield what a batch tells of one main queue: how often each fate, and each message's values.
 
     Counts have one value, 0 included; other metrics have one per message, and are left out where
     they have none. CircuitBreakerOpen is 1 or 0; it and HeldByBreaker are there only with breakers.
+
+    Args:
+        records: of that queue.
+        outcome: of the same records.
+        breakers: of that queue; None where it has none.
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
@@ -91,15 +96,22 @@ def measure_batch(
     per_message = (
         _of(Metric.REPLAY_COUNT, *_arrivals(messages, outcome)),
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
-        _of(
-            Metric.NEAREST_EXPIRY_SECONDS,
-            *_nearest_expiry(messages, now_seconds, dlq_retention_seconds),
-        ),
     )
-    if outcome.breakers:
-        yield _of(Metric.CIRCUIT_BREAKER_OPEN, int(outcome.breakers.is_open))
-        yield _of(Metric.HELD_BY_BREAKER, outcome.breakers.held)
+    if breakers:
+        yield _of(Metric.CIRCUIT_BREAKER_OPEN, int(breakers.is_open))
+        yield _of(Metric.HELD_BY_BREAKER, breakers.held)
     yield from (measurement for measurement in per_message if measurement.values)
+
+
+def measure_expiry(
+    records: Sequence[Message | UnreadableRecord], now_seconds: int, dlq_retention_seconds: int
+) -> Iterator[Measurement]:
+    """Yield how long the message that SQS would delete first had left when it was received."""
+    messages = [record for record in records if isinstance(record, Message)]
+    sent = [int(m.sent_seconds) for m in messages if m.sent_seconds is not None]
+    if sent:
+        left = max(0, min(sent) + dlq_retention_seconds - now_seconds)
+        yield _of(Metric.NEAREST_EXPIRY_SECONDS, left)
 
 
 def _of(metric: Metric, *values: int) -> Measurement:
@@ -119,12 +131,3 @@ def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[in
         is_back_from_hold = message.history.context.due_seconds is not None
         if message_id not in left and not is_back_from_hold and count is not None:
             yield count
-
-
-def _nearest_expiry(
-    messages: Sequence[Message], now_seconds: int, dlq_retention_seconds: int
-) -> Iterator[int]:
-    """Yield how long the message that SQS would delete first had left when it was received."""
-    sent = [int(m.sent_seconds) for m in messages if m.sent_seconds is not None]
-    if sent:
-        yield max(0, min(sent) + dlq_retention_seconds - now_seconds)

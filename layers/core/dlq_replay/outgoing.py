@@ -24,7 +24,7 @@ def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPol
 def has_room_for_context(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry counter and context, so that it can wait with a ``due``."""
     far = 10**11 - 1
-    waiting = _context(message, far, due_seconds=far)
+    waiting = _context(message, far, policy, due_seconds=far)
     counted = _counted(message, replay_number)
     return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
 
@@ -34,7 +34,7 @@ def has_room_to_hold(
 ) -> bool:
     """Whether *message* can carry what the circuit breaker must know of it, and its counter."""
     far = 10**11 - 1
-    held = _held_context(message, far, far, error_type, by_breaker=True)
+    held = _held_context(message, far, far, policy, error_type, by_breaker=True)
     counted = _counted(message, replay_number)
     return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, held, policy)
 
@@ -65,7 +65,7 @@ def replay_entry(
         held_seconds: since when the circuit breaker has held it, where its context cannot say so.
     """
     known = message.history.context
-    context = _context(message, now_seconds)
+    context = _context(message, now_seconds, policy)
     context = replace(context, held_seconds=known.held_seconds or held_seconds)
     is_counted = error_type is not None and replay_number == 1
     marked = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
@@ -100,8 +100,10 @@ def held_entry(
     ``has_room_to_hold`` if the circuit breaker holds it. *error_type* goes along where there is
     room.
     """
-    bare = _context(message, now_seconds, due_seconds=due_seconds)
-    held = _held_context(message, due_seconds, now_seconds, error_type, by_breaker=by_breaker)
+    bare = _context(message, now_seconds, policy, due_seconds=due_seconds)
+    held = _held_context(
+        message, due_seconds, now_seconds, policy, error_type, by_breaker=by_breaker
+    )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
     attributes = _with_context(message.body, others, held, policy, bare)
     return _entry(message, attributes, delay_seconds=delay_seconds)
@@ -116,14 +118,12 @@ def parked_entry(
 ) -> SendEntry:
     """The copy that goes to the parked queue: the counter untouched, the reason in the context.
 
-    The context also names the source queue, because SQS says nothing of it on a copy that was
-    sent, and keeps a canary's true replay count. *error* is what the consumer recorded. Where the
-    context has no room, the message goes as it is.
+    The context also keeps a canary's true replay count. *error* is what the consumer recorded.
+    Where the context has no room, the message goes as it is.
     """
     is_canary = message.history.replay_count == CANARY_REPLAY_COUNT
     context = replace(
-        _context(message, now_seconds, reason=reason, error=error),
-        source_queue=_source_queue_name(message, policy),
+        _context(message, now_seconds, policy, reason=reason, error=error),
         replay_count=message.history.context.replay_count if is_canary else None,
     )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
@@ -201,14 +201,20 @@ def first_seen_seconds(message: Message, now_seconds: int) -> int:
 
 
 def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
-    """Which queue it is a dead letter of; None where SQS names no queue.
+    """Which queue it is a dead letter of, configured or not; None where nothing tells.
 
-    SQS names the source only on a copy that its redrive policy moved. A held copy, a direct send
-    and what a message move task moved count as the main queue's: no other source is configured,
-    and ``src`` in the context counts only where it names a configured queue, because any producer
-    can write it.
+    SQS names the source only on a copy that its redrive policy moved. On any other (a held copy, a
+    direct send, what a message move task moved) ``src`` in the context does. Any producer can
+    write that, so a message is replayed only to a source that is configured; a held copy of a
+    queue that is no longer configured is not taken for one of the main queue either. Without both
+    it is the main queue's, unless others are configured: then nothing tells.
     """
-    return policy.main_queue if message.source_arn is None else _queue_at(message.source_arn)
+    if message.source_arn is not None:
+        return _queue_at(message.source_arn)
+    name = message.history.context.source_queue
+    if name is not None:
+        return QueueAddress(policy.main_queue.account_id, name)
+    return None if policy.other_main_queues else policy.main_queue
 
 
 @lru_cache
@@ -228,11 +234,18 @@ def _source_queue_name(message: Message, policy: ReplayPolicy) -> str | None:
 def _context(
     message: Message,
     now_seconds: int,
+    policy: ReplayPolicy,
     *,
     due_seconds: int | None = None,
     reason: str | None = None,
     error: FailureError | None = None,
 ) -> ReplayContext:
+    """What every copy carries that the function writes.
+
+    It names the source queue, because SQS says nothing of it on a copy that was sent. That is so
+    with one main queue, too: a copy that is held while another is being configured must not lose
+    its source. What a producer wrote there gives way to what SQS says.
+    """
     known = message.history.context
     return ReplayContext(
         first_id=message.first_id,
@@ -241,7 +254,7 @@ def _context(
         reason=reason,
         error=error,
         plan_id=known.plan_id,
-        source_queue=known.source_queue,
+        source_queue=_source_queue_name(message, policy),
         unknown=known.unknown,
     )
 
@@ -250,13 +263,14 @@ def _held_context(
     message: Message,
     due_seconds: int,
     now_seconds: int,
+    policy: ReplayPolicy,
     error_type: str | None,
     *,
     by_breaker: bool,
 ) -> ReplayContext:
     known = message.history.context
     return replace(
-        _context(message, now_seconds, due_seconds=due_seconds),
+        _context(message, now_seconds, policy, due_seconds=due_seconds),
         first_replay_seconds=known.first_replay_seconds,
         error_type=error_type or known.error_type,
         held_seconds=known.held_seconds or (now_seconds if by_breaker else None),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.breaker import BreakerView, Phase
 from dlq_replay.decision import (
@@ -18,7 +19,7 @@ from dlq_replay.decision import (
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.outgoing import held_entry, parked_entry, replay_entry
+from dlq_replay.outgoing import held_entry, parked_entry, replay_entry, source_queue
 from dlq_replay.policy import ReplayPolicy
 
 
@@ -58,7 +59,7 @@ class Passage(Enum):
 
 
 class Destination(Enum):
-    """Where a copy is sent."""
+    """Where a copy is sent; MAIN is the step's own main queue."""
 
     MAIN = auto()
     DLQ = auto()
@@ -72,6 +73,7 @@ class Step:
     Attributes:
         lane: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
+        main_queue: its source queue; the policy's main queue where its source is not configured.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
         fault: why its context was ignored, for the log.
         passage: what the circuit breaker had to do with it.
@@ -79,6 +81,7 @@ class Step:
 
     record: Message | UnreadableRecord
     lane: str | None
+    main_queue: QueueAddress
     fate: Fate
     destination: Destination | None = None
     entry: SendEntry | None = None
@@ -92,29 +95,35 @@ def plan_batch(
     now_seconds: int,
     draw_up_to: DrawUpTo,
     failures: Mapping[str, Failure],
-    breakers: BreakerView | None = None,
+    breakers: Mapping[QueueAddress, BreakerView] | None = None,
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
 
-    *failures* is what consumers recorded, by message id. Without *breakers* nothing is held for
-    them.
+    *failures* is what consumers recorded, by message id. *breakers* are those of each main queue;
+    without them nothing is held for them.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
     """
     steps: list[Step] = []
     stopped: set[str | None] = set()
-    planner = _Planner(policy, now_seconds, draw_up_to, failures, breakers)
+    planners: dict[QueueAddress, _Planner] = {}
     for record in records:
         lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
         if lane in stopped:
-            step = Step(record, lane, Wait())
+            step = Step(record, lane, own.main_queue, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, lane, Failed("unreadable", record.fault))
+            step = Step(record, lane, own.main_queue, Failed("unreadable", record.fault))
         elif lane is None:
-            step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
+            fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
+            step = Step(record, lane, own.main_queue, fate)
         else:
-            step = planner.step(record, lane)
+            queue = own.main_queue
+            if queue not in planners:
+                view = (breakers or {}).get(queue)
+                planners[queue] = _Planner(own, now_seconds, draw_up_to, failures, view)
+            step = planners[queue].step(record, lane)
         if lane is not None and not isinstance(step.fate, Replay):
             stopped.add(lane)
         steps.append(step)
@@ -122,7 +131,7 @@ def plan_batch(
 
 
 class _Planner:
-    """Decides on one message after the other, and counts what breakers may still let through."""
+    """Decides on the messages of one main queue, and counts what its breakers still let through."""
 
     def __init__(
         self,
@@ -144,7 +153,8 @@ class _Planner:
         if isinstance(decision, Replay) and self._breakers:
             decision, passage = self._pass_breaker(message, decision, self._breakers)
         destination, entry = self._copy(message, decision, passage)
-        return Step(message, lane, decision, destination, entry, message.history.fault, passage)
+        queue, fault = self._policy.main_queue, message.history.fault
+        return Step(message, lane, queue, decision, destination, entry, fault, passage)
 
     def _pass_breaker(
         self, message: Message, replay: Replay, breakers: BreakerView
@@ -169,7 +179,7 @@ class _Planner:
         self, message: Message, decision: Decision, passage: Passage
     ) -> tuple[Destination | None, SendEntry | None]:
         policy, now_seconds, breakers = self._policy, self._now_seconds, self._breakers
-        error_type = breakers.types[message.message_id] if breakers else None
+        error_type = breakers.types.get(message.message_id) if breakers else None
         match decision:
             case Replay(number, delay_seconds):
                 entry = replay_entry(

@@ -1,5 +1,6 @@
 """The numbers the rules go by. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -27,7 +28,7 @@ class QueueLimits:
     """What the queues themselves impose.
 
     Attributes:
-        max_message_bytes: the smallest MaximumMessageSize of the three.
+        max_message_bytes: the smallest MaximumMessageSize of main queue, DLQ and parked queue.
         main_retention_seconds: MessageRetentionPeriod of the main queue.
         dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
     """
@@ -52,12 +53,14 @@ class ReplayPolicy:
     """When to replay, how long to wait first, and when to stop.
 
     Attributes:
-        main_queue: where replayed messages go, and the only source they may have come from.
+        main_queue: where replayed messages go, and the source that they came from.
         max_attempts: replays of one message, at least 0; 0 parks at once.
         backoff: the wait before each.
         max_age_seconds: how long after we first saw it a message is still replayed; None: forever.
         non_retryable_errors: patterns of error names for which a message is parked at once.
         limits: what the queues impose.
+        other_main_queues: further sources that share the DLQ, with their limits. A message of one
+            of them is replayed to that queue: ask ``of`` for the policy of its messages.
     """
 
     main_queue: QueueAddress
@@ -66,10 +69,25 @@ class ReplayPolicy:
     max_age_seconds: int | None = None
     non_retryable_errors: tuple[str, ...] = ()
     limits: QueueLimits = field(default_factory=QueueLimits)
+    other_main_queues: Mapping[QueueAddress, QueueLimits] = field(default_factory=dict)
 
-    def with_limits(self, limits: QueueLimits) -> Self:
+    def with_limits(
+        self, limits: QueueLimits, of_others: Mapping[QueueAddress, QueueLimits] | None = None
+    ) -> Self:
         """The same policy for queues with these limits."""
-        return replace(self, limits=limits)
+        others = {**self.other_main_queues, **(of_others or {})}
+        return replace(self, limits=limits, other_main_queues=others)
+
+    def of(self, source: QueueAddress | None) -> Self:
+        """The policy for messages of *source*: that queue as the main queue, with its limits.
+
+        The same policy where *source* is not configured; such messages are parked.
+        """
+        if source is None or source not in self.other_main_queues:
+            return self
+        others = {**self.other_main_queues, self.main_queue: self.limits}
+        limits = others.pop(source)
+        return replace(self, main_queue=source, limits=limits, other_main_queues=others)
 
 
 def _timer_within(retention_seconds: int) -> int:

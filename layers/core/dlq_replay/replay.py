@@ -5,12 +5,13 @@ for every message.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
 from dlq_replay.breaker import BreakerView
 from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
@@ -19,6 +20,7 @@ from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
+from dlq_replay.outgoing import source_queue
 from dlq_replay.plan import Destination, Failed, Fate, Passage, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.sending import (
@@ -39,12 +41,14 @@ class Outcome:
     Attributes:
         fate: Replay, Park and Hold mean that SQS confirmed it.
         is_left: whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait.
+        main_queue: its source queue; the policy's main queue where its source is not configured.
         fault: why its context was ignored; None where nothing was wrong with it.
     """
 
     message_id: str
     fate: Fate
     is_left: bool
+    main_queue: QueueAddress
     fault: str | None = None
 
 
@@ -54,11 +58,12 @@ class BatchOutcome:
 
     Attributes:
         outcomes: one for each message.
-        breakers: what the circuit breakers had to do with it; None where there are none.
+        breakers: what the circuit breakers of each main queue had to do with it; empty where
+            there are none.
     """
 
     outcomes: tuple[Outcome, ...]
-    breakers: BreakerReport | None = None
+    breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -73,15 +78,17 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Replayer:
-    """Replays batches by one policy, between three queues.
+    """Replays batches by one policy, from the DLQ to each message's own main queue.
 
     Attributes:
+        main_queue: the policy's main queue.
         now_seconds: the clock, epoch seconds.
         draw_up_to: the randomness of the jitter on standard queues.
         executor: runs the sends.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
-        breakers: the circuit breakers of the main queue; None where there are none.
+        breakers: the circuit breakers of each main queue that has any.
+        other_main_queues: those of the policy.
     """
 
     policy: ReplayPolicy
@@ -92,7 +99,8 @@ class Replayer:
     draw_up_to: DrawUpTo
     executor: Executor
     find_failures: Callable[[Sequence[str]], Mapping[str, Failure]] = lambda _: {}
-    breakers: BreakerWorker | None = None
+    breakers: Mapping[QueueAddress, BreakerWorker] = field(default_factory=dict)
+    other_main_queues: Mapping[QueueAddress, Queue] = field(default_factory=dict)
 
     def replay(
         self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
@@ -105,36 +113,69 @@ class Replayer:
         distinct = {record.message_id: record for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
         now_seconds = self.now_seconds()
-        view = None
-        if self.breakers and seconds_left() > 0:
-            messages = [one for one in distinct.values() if isinstance(one, Message)]
-            view = self.breakers.look(messages, failures, now_seconds)
-        steps = self._plan(distinct.values(), now_seconds, failures, view)
+        looked = self._look(distinct.values(), failures, now_seconds) if seconds_left() > 0 else {}
+        views = {queue: view for queue, view in looked.items() if view is not None}
+        steps = self._plan(distinct.values(), now_seconds, failures, views)
         results = send_lanes(self._lanes(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
-        if not self.breakers or seconds_left() <= 0:
+        if seconds_left() <= 0:
             return BatchOutcome(outcomes)
-        return BatchOutcome(outcomes, self.breakers.finish(steps, results, view))
+        reports = {
+            queue: self.breakers[queue].finish(
+                [step for step in steps if step.main_queue == queue], results, view
+            )
+            for queue, view in looked.items()
+        }
+        return BatchOutcome(outcomes, reports)
+
+    def _look(
+        self,
+        records: Iterable[Message | UnreadableRecord],
+        failures: Mapping[str, Failure],
+        now_seconds: int,
+    ) -> dict[QueueAddress, BreakerView | None]:
+        """Ask for the breakers of each main queue that the batch has messages of."""
+        messages: defaultdict[QueueAddress, list[Message]] = defaultdict(list)
+        for record in records:
+            source = source_queue(record, self.policy) if isinstance(record, Message) else None
+            if isinstance(record, Message) and source is not None and source in self.breakers:
+                messages[source].append(record)
+        return {
+            queue: self.breakers[queue].look(of_queue, failures, now_seconds)
+            for queue, of_queue in messages.items()
+        }
 
     def _plan(
         self,
         records: Iterable[Message | UnreadableRecord],
         now_seconds: int,
         failures: Mapping[str, Failure],
-        view: BreakerView | None,
+        views: Mapping[QueueAddress, BreakerView],
     ) -> list[Step]:
         """Decide; where a breaker may let some through, first see how many ask for it."""
         plan = partial(plan_batch, records, self.policy, now_seconds, self.draw_up_to, failures)
-        if not (self.breakers and view and self.breakers.wants_candidates(view)):
-            return plan(view)
-        everyone = Counter(view.names.values())
-        candidates = Counter(
-            view.names[step.record.message_id]
-            for step in plan(replace(view, grants=everyone))
-            if step.passage is Passage.GRANTED
-        )
-        return plan(self.breakers.claim(view, candidates))
+        asked = {
+            queue: view
+            for queue, view in views.items()
+            if self.breakers[queue].wants_candidates(view)
+        }
+        if not asked:
+            return plan(views)
+        everyone = {
+            queue: replace(view, grants=Counter(view.names.values()))
+            for queue, view in asked.items()
+        }
+        candidates: defaultdict[QueueAddress, Counter[str]] = defaultdict(Counter)
+        for step in plan({**views, **everyone}):
+            if step.passage is Passage.GRANTED:
+                name = views[step.main_queue].names[step.record.message_id]
+                candidates[step.main_queue][name] += 1
+        claimed = {
+            queue: self.breakers[queue].claim(view, candidates[queue])
+            for queue, view in asked.items()
+        }
+        return plan({**views, **claimed})
 
     def _settle_groups(
         self,
@@ -153,17 +194,24 @@ class Replayer:
             return set()
 
     def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
-        queues: Mapping[Destination, Queue] = {
-            Destination.MAIN: self.main_queue,
-            Destination.DLQ: self.dlq,
-            Destination.PARKED: self.parked_queue,
-        }
         lanes: dict[str | None, list[Shipment[str]]] = {}
         for step in steps:
             if step.destination is not None and step.entry is not None:
-                shipment = Shipment(step.record.message_id, queues[step.destination], step.entry)
+                queue = self._queue(step.destination, step.main_queue)
+                shipment = Shipment(step.record.message_id, queue, step.entry)
                 lanes.setdefault(step.lane, []).append(shipment)
         return list(lanes.values())
+
+    def _queue(self, destination: Destination, main_queue: QueueAddress) -> Queue:
+        match destination:
+            case Destination.DLQ:
+                return self.dlq
+            case Destination.PARKED:
+                return self.parked_queue
+            case Destination.MAIN if main_queue == self.policy.main_queue:
+                return self.main_queue
+            case Destination.MAIN:
+                return self.other_main_queues[main_queue]
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:
@@ -171,11 +219,12 @@ def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> O
     if step.entry is None:
         if isinstance(fate, Hold) and message_id not in held:
             fate = Failed("not_reached", "its hold was not confirmed")
-        return Outcome(message_id, fate, is_left=True, fault=step.fault)
+        return Outcome(message_id, fate, is_left=True, main_queue=step.main_queue, fault=step.fault)
     result = results[message_id]
     if not isinstance(result, Confirmed):
         fate = _failed(result)
-    return Outcome(message_id, fate, is_left=isinstance(fate, Failed), fault=step.fault)
+    is_left = isinstance(fate, Failed)
+    return Outcome(message_id, fate, is_left, main_queue=step.main_queue, fault=step.fault)
 
 
 def _failed(result: SendResult) -> Failed:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from dlq_replay.addresses import QueueAddress
+from dlq_replay.addresses import QueueAddress, is_queue_name
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
-from dlq_replay.policy import ReplayPolicy
+from dlq_replay.policy import QueueLimits, ReplayPolicy
 
 MAX_ATTEMPTS_RANGE = (0, 1000)
 BACKOFF_RATE_RANGE = (0.001, 43_200.0)
@@ -25,7 +25,9 @@ REQUIRED_VARIABLES = (
     "BACKOFF_RATE",
     "BACKOFF_CAP_SECONDS",
 )
+OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
 OPTIONAL_VARIABLES = (
+    OTHER_MAIN_QUEUES,
     "MAX_AGE_SECONDS",
     "NON_RETRYABLE_ERRORS",
     "FAILURE_TABLE",
@@ -34,6 +36,7 @@ OPTIONAL_VARIABLES = (
 )
 
 _ERROR_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
+_REGION_IN_URL = re.compile(r"https://sqs\.([a-z0-9-]+)\.")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[a-z-]+:dynamodb:[A-Za-z0-9_.:/-]+")
 
 Value = TypeVar("Value")
@@ -63,6 +66,7 @@ class ReplaySettings:
             reader.required(name, _queue)
             for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
         )
+        others = reader.optional(OTHER_MAIN_QUEUES, _queues) or {}
         max_attempts = reader.required("MAX_ATTEMPTS", _whole(*MAX_ATTEMPTS_RANGE))
         rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
         cap = reader.required("BACKOFF_CAP_SECONDS", _whole(*BACKOFF_CAP_RANGE))
@@ -71,7 +75,11 @@ class ReplaySettings:
         failure_table = reader.optional("FAILURE_TABLE", _table)
         breaker = reader.optional("BREAKER", _on_or_off)
         log_level = reader.optional("LOG_LEVEL", _log_level)
-        faults = [*reader.faults, *_contradictions(main, dlq, parked)]
+        faults = [
+            *reader.faults,
+            *_contradictions(main, dlq, parked),
+            *_contradictions_of_others(others, environment.get("DLQ_URL", ""), main, dlq, parked),
+        ]
         if non_retryable and not environment.get("FAILURE_TABLE"):
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
         if breaker and not environment.get("FAILURE_TABLE"):
@@ -83,11 +91,24 @@ class ReplaySettings:
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
             parked_queue_url=environment["PARKED_QUEUE_URL"],
-            policy=ReplayPolicy(main, max_attempts, backoff, max_age, non_retryable or ()),
+            policy=ReplayPolicy(
+                main,
+                max_attempts,
+                backoff,
+                max_age,
+                non_retryable or (),
+                other_main_queues=dict.fromkeys(others, QueueLimits()),
+            ),
             failure_table=failure_table,
             has_breaker=failure_table is not None and breaker is not False,
             log_level=log_level or "INFO",
         )
+
+    @property
+    def other_main_queue_urls(self) -> Mapping[QueueAddress, str]:
+        """The URLs of the other main queues, which are in the Region of the main queue."""
+        url = self.main_queue_url
+        return {queue: queue.url_beside(url) for queue in self.policy.other_main_queues}
 
 
 class _Reader:
@@ -127,8 +148,40 @@ def _contradictions(
     return faults
 
 
+def _contradictions_of_others(
+    others: Mapping[QueueAddress, str],
+    dlq_url: str,
+    main: QueueAddress | None,
+    dlq: QueueAddress | None,
+    parked: QueueAddress | None,
+) -> list[str]:
+    known = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
+    name_of = {queue: name for name, queue in known.items()}
+    region = match[1] if (match := _REGION_IN_URL.match(dlq_url)) else None
+    faults = []
+    for queue, arn in others.items():
+        if queue in name_of:
+            faults.append(f"{arn}: is {name_of[queue]}")
+        if dlq and queue.account_id != dlq.account_id:
+            faults.append(f"{arn}: must be in the account of the DLQ, {dlq.account_id}")
+        if region and arn.split(":")[3] != region:
+            faults.append(f"{arn}: must be in the Region of the DLQ, {region}")
+        if dlq and queue.is_fifo != dlq.is_fifo:
+            faults.append(f"{arn}: must be {'FIFO (.fifo)' if dlq.is_fifo else 'standard'}")
+    return [f"{OTHER_MAIN_QUEUES}, {fault}" for fault in faults]
+
+
 def _queue(text: str) -> QueueAddress:
     return QueueAddress.from_url(text)
+
+
+def _queues(text: str) -> dict[QueueAddress, str]:
+    """The ARN of each queue. What is named twice counts once."""
+    arns = [part.strip() for part in text.split(",")]
+    found = {QueueAddress.from_arn(arn): arn for arn in arns}
+    if not all(is_queue_name(queue.name) for queue in found):
+        raise ValueError("must be queue ARNs, arn:<partition>:sqs:<region>:<account id>:<name>")
+    return found
 
 
 def _whole(low: int, high: int) -> Callable[[str], int]:

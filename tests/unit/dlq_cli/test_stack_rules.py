@@ -176,6 +176,70 @@ def test_what_is_a_risk(changes: dict[str, Any], fault: str) -> None:
     assert finding.fix
 
 
+def shared(*names: str, **changes: Any) -> Installation:
+    """An installation with these other main queues configured; all of them use the DLQ."""
+    arns = [queue_arn(name) for name in names]
+    policy = redrive("dlq", 5)
+    return installation(
+        **{
+            "settings": ReplaySettings.from_env(environment(OTHER_MAIN_QUEUE_ARNS=",".join(arns))),
+            "other_main": tuple(queue("main", name=name, RedrivePolicy=policy) for name in names),
+            "dlq_source_arns": (*arns, queue_arn("main")),
+            **changes,
+        }
+    )
+
+
+def test_a_dlq_whose_sources_are_all_configured_has_nothing_to_change() -> None:
+    assert examine(shared("invoices", "refunds")) == []
+
+
+def test_a_source_that_is_not_configured_is_named_with_the_parameter_to_set() -> None:
+    arns = tuple(queue_arn(name) for name in ("main", "invoices", "refunds"))
+    (finding,) = examine(shared("invoices", dlq_source_arns=arns))
+
+    assert finding.severity is Severity.RISK
+    assert "also takes the dead letters of refunds, which are not" in finding.fault
+    value = f"{queue_arn('invoices')},{queue_arn('refunds')}"
+    assert finding.fix.startswith(f"set OtherMainQueueArns={value} in a second update")
+
+
+def test_an_earlier_version_is_replaced_before_the_parameter_is_set() -> None:
+    arns = (queue_arn("main"), queue_arn("invoices"))
+    finding = only(dlq_source_arns=arns, writes_source=False)
+
+    assert finding.fix.startswith("deploy this version of the stack without it; then set Other")
+
+
+@pytest.mark.parametrize("can_be_read", [True, False])
+def test_a_configured_queue_that_does_not_use_the_dlq_is_broken(*, can_be_read: bool) -> None:
+    elsewhere = queue("main", name="invoices", RedrivePolicy=redrive("other", 5))
+    changes = {"dlq_source_arns": (queue_arn("main"),)}
+    others = (elsewhere,) if can_be_read else ()
+    (finding,) = examine(shared("invoices", other_main=others, **changes))
+
+    assert (finding.severity, finding.subject) == (Severity.BROKEN, "invoices")
+    assert "take " in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("attributes", "subjects", "fault"),
+    [
+        ({"MessageRetentionPeriod": "1209600"}, ["dlq"], "and invoices for 14 days"),
+        ({"RedrivePolicy": redrive("dlq", 2)}, ["invoices"], "maxReceiveCount is 2"),
+        ({"MaximumMessageSize": "2097152"}, ["dlq", "parked"], "invoices 2,097,152"),
+    ],
+)
+def test_each_main_queue_is_examined(
+    attributes: dict[str, str], subjects: list[str], fault: str
+) -> None:
+    usual = {"RedrivePolicy": redrive("dlq", 5)}
+    other = queue("main", name="invoices", **{**usual, **attributes})
+    found = examine(shared("invoices", other_main=(other,)))
+
+    assert [one.subject for one in found if fault in one.fault] == subjects
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "STARTING", "UPDATING"])
 def test_a_pipe_in_place_of_the_mapping_is_no_pause(state: str) -> None:
     mapping = replace(TRIGGER, state="Disabled")

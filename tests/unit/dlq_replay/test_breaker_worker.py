@@ -75,7 +75,7 @@ class Worker:
             lambda top: top,
             self.executor,
             lambda ids: {i: self.failures[i] for i in ids if i in self.failures},
-            None if self.is_without else self.breakers,
+            {} if self.is_without else {self.policy.main_queue: self.breakers},
         )
 
     def read(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
@@ -190,9 +190,9 @@ def test_an_error_type_opens_its_own_breaker() -> None:
     back = [returned(entry, f"back-{i}") for i, entry in enumerate(worker.main.sent)]
     outcome = worker.later(150).replay(*back)
 
-    assert outcome.breakers is not None
-    assert outcome.breakers.is_open
-    (event,) = outcome.breakers.events
+    (report,) = outcome.breakers.values()
+    assert report.is_open
+    (event,) = report.events
     assert event == f"circuit breaker opened for {TIMEOUT}: 100 % of 30 first replays returned"
 
     worker.fail("new")
@@ -230,8 +230,8 @@ def test_open_breaker_holds_and_the_counter_stays() -> None:
     ] * 2
     assert worker.dlq.sent[2].attributes["sqs-dlq-replay-nb"].value == "2"
     assert {context_of(entry).held_seconds for entry in worker.dlq.sent} == {NOW}
-    assert outcome.breakers is not None
-    assert outcome.breakers.held == 3
+    (report,) = outcome.breakers.values()
+    assert report.held == 3
 
 
 def test_held_copies_keep_error_type_first_replay_and_first_hold() -> None:
@@ -415,8 +415,8 @@ def test_closes_when_three_probes_stay_away_and_says_so() -> None:
     events: list[str] = []
     for index in range(7):
         outcome = worker.replay(message(f"m-{index}"))
-        assert outcome.breakers is not None
-        events += outcome.breakers.events
+        (report,) = outcome.breakers.values()
+        events += report.events
         worker.later(60)
 
     assert events == ["circuit breaker closed for unknown: 3 probes in a row did not return"]
@@ -450,9 +450,9 @@ def test_a_table_that_cannot_be_used_changes_nothing() -> None:
     assert outcome.outcomes == expected.outcomes
     assert (broken.main.sent, broken.dlq.sent) == (without.main.sent, without.dlq.sent)
     assert broken.parked.sent == without.parked.sent
-    assert outcome.breakers is not None
-    assert outcome.breakers.fault == "AccessDeniedException: not authorized"
-    assert not outcome.breakers.is_open
+    (report,) = outcome.breakers.values()
+    assert report.fault == "AccessDeniedException: not authorized"
+    assert not report.is_open
 
 
 def test_a_fault_of_the_table_is_said_once_until_it_is_over() -> None:
@@ -460,8 +460,8 @@ def test_a_fault_of_the_table_is_said_once_until_it_is_over() -> None:
     faults = []
     for _ in range(20):
         outcome = worker.later(10).replay(message())
-        assert outcome.breakers is not None
-        faults.append(outcome.breakers.fault)
+        (report,) = outcome.breakers.values()
+        faults.append(report.fault)
 
     assert faults == ["AccessDeniedException: not authorized", *[None] * 19]
 
@@ -590,7 +590,7 @@ def test_time_that_is_up_asks_nothing_of_the_table() -> None:
 
     worker.table.faults = no_call
     outcome = worker.replayer.replay([message()], lambda: 0.0)
-    assert outcome.breakers is None
+    assert outcome.breakers == {}
     assert isinstance(fates(outcome)[0], Failed)
 
 

@@ -2,12 +2,23 @@ from dataclasses import replace
 
 import pytest
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
-from tests.builders import NOW, context, counter, filler, message, policy, queue_arn, text
+from tests.builders import (
+    ACCOUNT,
+    NOW,
+    context,
+    counter,
+    filler,
+    message,
+    policy,
+    queue_arn,
+    text,
+)
 
 
 def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
@@ -92,6 +103,65 @@ def test_message_of_another_source_is_parked(arn: str) -> None:
     letter = message(DeadLetterQueueSourceArn=arn)
 
     assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, policy())
+
+
+def test_message_that_names_another_source_itself_is_parked() -> None:
+    """A held copy of a queue that is no longer configured is not one of the main queue."""
+    letter = message(attributes=context(source_queue="other"))
+
+    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, policy())
+
+
+SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "max_message_bytes": 200}})
+INVOICES = SHARED.of(QueueAddress(ACCOUNT, "invoices"))
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        message(DeadLetterQueueSourceArn=queue_arn("invoices")),
+        message(attributes=context(source_queue="invoices")),
+        message(
+            attributes=context(source_queue="main"),
+            DeadLetterQueueSourceArn=queue_arn("invoices"),
+        ),
+    ],
+)
+def test_message_of_another_configured_queue_is_replayed_to_that_queue_alone(
+    letter: Message,
+) -> None:
+    assert isinstance(decide_with_highest_draw(letter, INVOICES), Replay)
+    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, SHARED)
+
+
+@pytest.mark.parametrize("rules", [SHARED, INVOICES])
+@pytest.mark.parametrize("attributes", [{}, context(source_queue="payments")])
+def test_message_of_no_configured_queue_is_parked(
+    rules: ReplayPolicy, attributes: dict[str, MessageAttribute]
+) -> None:
+    letter = message(attributes=attributes)
+
+    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, rules)
+
+
+def test_each_queue_has_its_own_limits() -> None:
+    late = message(attributes=counter("8"), DeadLetterQueueSourceArn=queue_arn("invoices"))
+    patient = replace(INVOICES, max_attempts=20)
+
+    assert decide_with_highest_draw(late, patient) == Hold(9, NOW + 900, 900)
+    large = message(body="x" * 190, DeadLetterQueueSourceArn=queue_arn("invoices"))
+    assert Park(ParkReason.NO_ROOM) == decide_with_highest_draw(large, INVOICES)
+    ours = message(body="x" * 190, DeadLetterQueueSourceArn=queue_arn("main"))
+    assert isinstance(decide_with_highest_draw(ours, SHARED), Replay)
+
+
+def test_the_policy_of_each_queue_knows_all_the_others() -> None:
+    main = SHARED.main_queue
+
+    assert INVOICES.of(main) == SHARED
+    assert SHARED.of(main) == SHARED
+    assert SHARED.of(None) == SHARED
+    assert SHARED.of(QueueAddress(ACCOUNT, "payments")) == SHARED
 
 
 def test_queue_of_the_same_name_in_another_account_is_foreign() -> None:

@@ -1,25 +1,27 @@
 import pytest
 
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.measures import Metric, Unit, measure_batch, parked_metric
+from dlq_replay.measures import Metric, Unit, measure_batch, measure_expiry, parked_metric
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate, Wait
 from dlq_replay.replay import BatchOutcome, Outcome
-from tests.builders import NOW, context, counter, message
+from tests.builders import NOW, context, counter, message, policy
 
 DAY = 86_400
 
 
-def measured(
-    *pairs: tuple[Message, Fate], retention_seconds: int = 14 * DAY
-) -> dict[str, tuple[int, ...]]:
+def measured(*pairs: tuple[Message, Fate]) -> dict[str, tuple[int, ...]]:
+    main = policy().main_queue
     outcomes = tuple(
-        Outcome(letter.message_id, fate, is_left=isinstance(fate, Failed | Wait))
+        Outcome(letter.message_id, fate, isinstance(fate, Failed | Wait), main)
         for letter, fate in pairs
     )
-    letters = [letter for letter, _ in pairs]
-    measurements = measure_batch(letters, BatchOutcome(outcomes), NOW, retention_seconds)
+    measurements = measure_batch([letter for letter, _ in pairs], BatchOutcome(outcomes))
     return {one.name: one.values for one in measurements}
+
+
+def nearest_expiry(*letters: Message) -> list[tuple[str, tuple[int, ...]]]:
+    return [(one.name, one.values) for one in measure_expiry(letters, NOW, 14 * DAY)]
 
 
 def test_an_empty_batch_counts_nothing_and_measures_nothing() -> None:
@@ -83,15 +85,17 @@ def test_the_nearest_expiry_is_that_of_the_oldest_copy() -> None:
     young = message("a", SentTimestamp=f"{NOW - 60}000")
     old = message("b", SentTimestamp=f"{NOW - 13 * DAY}000")
 
-    values = measured((young, Replay(1, 0)), (old, Failed("refused")))
-
-    assert values["NearestExpirySeconds"] == (DAY,)
+    assert nearest_expiry(young, old) == [("NearestExpirySeconds", (DAY,))]
 
 
 def test_a_copy_beyond_its_retention_expires_now() -> None:
     letter = message("a", SentTimestamp=f"{NOW - 15 * DAY}000")
 
-    assert measured((letter, Replay(1, 0)))["NearestExpirySeconds"] == (0,)
+    assert nearest_expiry(letter) == [("NearestExpirySeconds", (0,))]
+
+
+def test_a_copy_without_a_time_has_no_expiry() -> None:
+    assert nearest_expiry(message("a")) == []
 
 
 @pytest.mark.parametrize("metric", Metric)

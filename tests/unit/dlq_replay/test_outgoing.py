@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
@@ -27,7 +29,7 @@ from tests.builders import (
 def test_first_replay_remembers_the_first_copy_and_the_time() -> None:
     entry = replay_entry(message("m-1"), 1, 30, NOW, policy())
 
-    assert context_of(entry) == ReplayContext(first_id="m-1", first_seen_seconds=NOW)
+    assert context_of(entry) == ReplayContext("m-1", NOW, source_queue="main")
     assert entry.attributes[REPLAY_COUNT_ATTRIBUTE] == MessageAttribute("Number", "1")
     assert entry.delay_seconds == 30
 
@@ -36,7 +38,7 @@ def test_later_replay_keeps_the_first_copy_and_drops_due() -> None:
     known = context(first_id="m-0", first_seen_seconds=7, due_seconds=9, plan_id="p")
     entry = replay_entry(message("m-1", attributes={**known, **counter("1")}), 2, 0, NOW, policy())
 
-    assert context_of(entry) == ReplayContext("m-0", 7, plan_id="p")
+    assert context_of(entry) == ReplayContext("m-0", 7, plan_id="p", source_queue="main")
     assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "2"
 
 
@@ -96,22 +98,31 @@ def test_parked_copy_says_why_and_keeps_its_counter() -> None:
         (None, None, "main"),
         (queue_arn("main"), None, "main"),
         (queue_arn("main"), "other", "main"),
-        (None, "other", "main"),
+        (None, "other", "other"),
         (queue_arn("other"), None, "other"),
         (queue_arn("other"), "main", "other"),
         ("?", "other", None),
         (queue_arn("no name"), None, None),
     ],
 )
-def test_parked_copy_names_its_source_queue(
+def test_every_copy_of_the_function_names_its_source_queue(
     arn: str | None, carried: str | None, written: str | None
 ) -> None:
     system = {} if arn is None else {"DeadLetterQueueSourceArn": arn}
     letter = message(attributes=context(source_queue=carried), **system)
+    copies = (
+        replay_entry(letter, 1, 0, NOW, policy()),
+        held_entry(letter, NOW + 5000, 900, NOW, policy()),
+        parked_entry(letter, "too_old", NOW, policy()),
+    )
 
-    entry = parked_entry(letter, "too_old", NOW, policy())
+    assert [context_of(one).source_queue for one in copies] == [written] * 3
 
-    assert context_of(entry).source_queue == written
+
+def test_a_message_of_no_queue_is_of_none_where_several_are_configured() -> None:
+    entry = parked_entry(message(), "foreign_source", NOW, policy(others={"other": {}}))
+
+    assert context_of(entry).source_queue is None
 
 
 def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> None:
@@ -138,10 +149,12 @@ def test_room_for_the_context_counts_what_it_carries() -> None:
     size = held_entry(bare, 10**11 - 1, 900, 10**11 - 1, policy()).size_bytes + len(
         "sqs-dlq-replay-nbNumber1"
     )
-    more = message("m-1", attributes=context(first_id="m-0", source_queue="other"))
+    more = message("m-1", attributes=context(first_id="m-0", unknown={"r": 1}))
+    elsewhere = replace(bare, system={"DeadLetterQueueSourceArn": queue_arn("longer")})
 
     assert has_room_for_context(bare, 1, policy(max_message_bytes=size))
     assert not has_room_for_context(more, 1, policy(max_message_bytes=size))
+    assert not has_room_for_context(elsewhere, 1, policy(max_message_bytes=size))
 
 
 def test_invalid_counter_is_parked_as_it_came() -> None:
@@ -162,7 +175,7 @@ def test_malformed_context_is_replaced() -> None:
         message("m", attributes={CONTEXT_ATTRIBUTE: text("{")}), 1, 0, NOW, policy()
     )
 
-    assert context_of(entry) == ReplayContext("m", NOW)
+    assert context_of(entry) == ReplayContext("m", NOW, source_queue="main")
 
 
 def test_redriven_copy_starts_afresh_but_knows_its_origin() -> None:
@@ -200,7 +213,8 @@ def test_held_copy_keeps_its_counter_and_says_when_it_is_due() -> None:
     original = message("m-1", attributes={**known, **counter("2")}, MessageGroupId="tenant")
     entry = held_entry(original, NOW + 5000, 900, NOW, policy())
 
-    assert context_of(entry) == ReplayContext("m-0", 7, NOW + 5000, plan_id="p")
+    expected = ReplayContext("m-0", 7, NOW + 5000, plan_id="p", source_queue="main")
+    assert context_of(entry) == expected
     assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == "2"
     assert (entry.delay_seconds, entry.deduplication_id) == (900, None)
     assert entry.message_group_id == "tenant"

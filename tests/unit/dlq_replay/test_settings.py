@@ -5,7 +5,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.settings import ReplaySettings
-from tests.builders import ACCOUNT, environment, queue_url
+from tests.builders import ACCOUNT, environment, queue_arn, queue_url
 
 
 def faults_of(**overrides: str) -> tuple[str, ...]:
@@ -29,7 +29,15 @@ def test_complete_environment_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MAX_AGE_SECONDS", "NON_RETRYABLE_ERRORS", "FAILURE_TABLE", "BREAKER", "LOG_LEVEL"]
+    "name",
+    [
+        "OTHER_MAIN_QUEUE_ARNS",
+        "MAX_AGE_SECONDS",
+        "NON_RETRYABLE_ERRORS",
+        "FAILURE_TABLE",
+        "BREAKER",
+        "LOG_LEVEL",
+    ],
 )
 def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
     assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
@@ -72,6 +80,9 @@ def test_empty_environment_names_every_missing_variable() -> None:
         ("BACKOFF_RATE", "fast", "must be a number of seconds from 0.001 to 43200"),
         ("BACKOFF_CAP_SECONDS", "1.5", "must be a whole number from 0 to 1209600"),
         ("MAX_AGE_SECONDS", "0", "must be a whole number from 1 to 31536000"),
+        ("OTHER_MAIN_QUEUE_ARNS", "invoices", "must be a queue ARN"),
+        ("OTHER_MAIN_QUEUE_ARNS", queue_arn("invoices") + ",", "must be a queue ARN"),
+        ("OTHER_MAIN_QUEUE_ARNS", queue_arn("no name"), "must be queue ARNs"),
         ("FAILURE_TABLE", "a b", "must be the name or the ARN of a DynamoDB table"),
         ("BREAKER", "yes", "must be on or off"),
         ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
@@ -97,6 +108,55 @@ def test_one_queue_in_two_roles_is_a_contradiction() -> None:
     (fault,) = faults_of(PARKED_QUEUE_URL=queue_url("dlq"))
 
     assert "must be different queues" in fault
+
+
+def test_other_main_queues_are_read_with_their_urls() -> None:
+    arns = f"{queue_arn('invoices')}, {queue_arn('refunds')},{queue_arn('invoices')}"
+    settings = ReplaySettings.from_env(environment(OTHER_MAIN_QUEUE_ARNS=arns))
+
+    assert settings.other_main_queue_urls == {
+        QueueAddress(ACCOUNT, name): queue_url(name) for name in ("invoices", "refunds")
+    }
+    assert {*settings.policy.other_main_queues} == {*settings.other_main_queue_urls}
+
+
+@pytest.mark.parametrize(
+    ("arn", "rule"),
+    [
+        (queue_arn("main"), "is MAIN_QUEUE_URL"),
+        (queue_arn("dlq"), "is DLQ_URL"),
+        (queue_arn("parked"), "is PARKED_QUEUE_URL"),
+        (queue_arn("invoices.fifo"), "must be standard"),
+        (
+            "arn:aws:sqs:us-east-1:999999999999:invoices",
+            "must be in the account of the DLQ, 123456789012",
+        ),
+        (
+            "arn:aws:sqs:eu-west-1:123456789012:invoices",
+            "must be in the Region of the DLQ, us-east-1",
+        ),
+    ],
+)
+def test_another_main_queue_must_be_able_to_use_the_dlq(arn: str, rule: str) -> None:
+    (fault,) = faults_of(OTHER_MAIN_QUEUE_ARNS=arn)
+
+    assert fault == f"OTHER_MAIN_QUEUE_ARNS, {arn}: {rule}"
+
+
+def test_the_region_is_not_compared_where_the_url_does_not_name_it() -> None:
+    local = {name: f"http://localhost:4566/{ACCOUNT}/{name}" for name in ("main", "dlq", "parked")}
+    urls = {
+        "MAIN_QUEUE_URL": local["main"],
+        "DLQ_URL": local["dlq"],
+        "PARKED_QUEUE_URL": local["parked"],
+    }
+    settings = ReplaySettings.from_env(
+        environment(OTHER_MAIN_QUEUE_ARNS=queue_arn("invoices"), **urls)
+    )
+
+    assert [*settings.other_main_queue_urls.values()] == [
+        f"http://localhost:4566/{ACCOUNT}/invoices"
+    ]
 
 
 def test_standard_and_fifo_queues_do_not_mix() -> None:

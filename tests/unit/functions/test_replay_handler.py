@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules, BreakerState
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
+from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import InDoubt, Refused
 from functions.replay import handler
 from tests.breaker_tables import FakeBreakers, denied
 from tests.builders import (
+    ACCOUNT,
     NOW,
     FakeQueue,
     counter,
@@ -26,6 +29,7 @@ from tests.builders import (
     lambda_record,
     message,
     policy,
+    queue_arn,
     queue_url,
     text,
 )
@@ -132,6 +136,44 @@ def test_metrics_count_every_fate(
     }
 
 
+def _moved(letter: Message, source: str) -> Message:
+    system = {"DeadLetterQueueSourceArn": queue_arn(source), "SentTimestamp": f"{NOW - 60}000"}
+    return replace(letter, system=system)
+
+
+def test_each_main_queue_has_metrics_of_its_own(
+    main: FakeQueue,
+    log: io.StringIO,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    invoices = FakeQueue(queue_url("invoices"), {"B": Refused("TooBig")})
+    replayer = replace(
+        handler.wired_replayer(),
+        policy=policy(others={"invoices": {}, "refunds": {}}),
+        other_main_queues={QueueAddress(ACCOUNT, "invoices"): invoices},
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+    letters = [
+        _moved(message("a"), "invoices"),
+        _moved(message("b", body="B"), "invoices"),
+        _moved(message("c"), "main"),
+        _moved(message("d", attributes=counter("3")), "invoices"),
+        _moved(message("e"), "payments"),
+    ]
+    answer = handler.lambda_handler(event(*letters), Context())
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
+    assert (len(main.sent), len(invoices.sent)) == (1, 1)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    counts = ("Replayed", "Parked", "Failed", "Parked_foreign_source", "ReplayCount")
+    assert {one["MainQueue"]: [one.get(name) for name in counts] for one in lines} == {
+        "invoices": [[1.0], [1.0], [1.0], None, [0.0, 3.0]],
+        "main": [[1.0], [1.0], [0.0], [1.0], [0.0, 0.0]],
+    }
+    assert [one["MainQueue"] for one in lines if "NearestExpirySeconds" in one] == ["main"]
+
+
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
 def test_no_body_is_logged_at_any_level(
     level: str,
@@ -185,7 +227,7 @@ def with_breaker(monkeypatch: pytest.MonkeyPatch, table: FakeBreakers) -> None:
     """Give the wired replayer a circuit breaker, on *table*."""
     replayer = handler.wired_replayer()
     breakers = BreakerWorker(table, BreakerRules(), lambda _, __: {})
-    wired = replace(replayer, breakers=breakers)
+    wired = replace(replayer, breakers={replayer.policy.main_queue: breakers})
     monkeypatch.setattr(handler, "wired_replayer", lambda: wired)
 
 

@@ -1,6 +1,11 @@
 import pytest
 
-from spark_reprocess.clients import region_of, require_queue_url
+from local_sqs.client import client_for
+from local_sqs.clock import VirtualClock
+from local_sqs.front import Front
+from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
+from spark_reprocess.clients import dead_letter_sources, region_of, require_queue_url
 from spark_reprocess.errors import InputError
 
 
@@ -27,6 +32,19 @@ def test_local_endpoint_takes_the_region_of_the_environment() -> None:
 def test_missing_region_is_an_error_that_says_the_fix() -> None:
     with pytest.raises(InputError, match="names no Region; set AWS_REGION"):
         region_of("http://127.0.0.1:4566/123456789012/q", None)
+
+
+def test_all_sources_of_a_dlq_are_found_over_several_pages() -> None:
+    front = Front.of(SqsModel(VirtualClock()))
+    dlq = ModelQueue(front, "dlq")
+    policy = f'{{"deadLetterTargetArn":"{dlq.arn}","maxReceiveCount":"5"}}'
+    for number in range(1001):
+        ModelQueue(front, f"main-{number}", RedrivePolicy=policy)
+
+    found = dead_letter_sources(dlq.url, lambda _: client_for(front))
+
+    assert found is not None
+    assert len(found) == 1001
 
 
 def test_wrong_queue_url_is_named_with_its_option() -> None:

@@ -1,0 +1,116 @@
+"""Messages of two main queues that share a DLQ, from the parked queue back to their own queues."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.backoff import Backoff
+from dlq_replay.outgoing import parked_entry
+from dlq_replay.policy import QueueLimits, ReplayPolicy
+from dlq_replay.sending import Confirmed
+from dlq_replay.sqs import SqsQueue
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.canary.options import CanaryOptions, Share
+from spark_reprocess.drain.drain import DrainOptions, drain
+from spark_reprocess.errors import InputError
+from tests.builders import NOW, context, counter, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import analyzed, approve, bodies, executed, receive_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dlq_replay.message import Message
+
+COUNT = 6
+"""Messages of each queue, every second one a held copy."""
+
+
+def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_fifo: bool) -> Any:
+    """Yield what the function sends to the parked queue, of messages of one of its two queues."""
+    arn, name = source.describe()["QueueArn"], source.url.rpartition("/")[2]
+    policy = ReplayPolicy(
+        QueueAddress.from_url(other.url),
+        3,
+        Backoff(1, 1),
+        other_main_queues={QueueAddress.from_arn(arn): QueueLimits()},
+    )
+    group = {"MessageGroupId": "one-group"} if is_fifo else {}
+    for number in range(COUNT):
+        body, message_id = f"{name} {number}", f"{name}-{number}"
+        if number % 2:
+            known = context(first_id=message_id, source_queue=name, due_seconds=7)
+            letter = message(message_id, body, {**known, **counter("3")}, **group)
+        else:
+            moved = {"DeadLetterQueueSourceArn": arn, **group}
+            letter = message(message_id, body + large * (number == 0), counter("3"), **moved)
+        yield parked_entry(letter, "attempts_exhausted", NOW, policy.of(QueueAddress.from_arn(arn)))
+
+
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+def test_each_parked_message_goes_back_to_its_own_queue(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, suffix: str
+) -> None:
+    parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
+    policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
+    fields = {"RedrivePolicy": json.dumps(policy)}
+    orders = make_queue(f"orders{suffix}", **fields)
+    invoices = make_queue(
+        f"invoices{suffix}", MaximumMessageSize="2048", VisibilityTimeout="600", **fields
+    )
+    names = [one.url.rpartition("/")[2] for one in (orders, invoices)]
+    # Large enough to have room for counter and context on the way to orders alone.
+    for source, other in ((orders, invoices), (invoices, orders)):
+        for entry in parked_by_the_function(source, other, "x" * 1400, is_fifo=bool(suffix)):
+            assert isinstance(parked.send([entry])[0], Confirmed)
+
+    drain(spark, DrainOptions(parked.url, str(tmp_path), tasks=1, wait_seconds=0))
+    archive = open_archive(str(tmp_path))
+    rows = read_archive(spark, archive).select("body", "source_queue").collect()
+    assert {(row["body"].split()[0], row["source_queue"]) for row in rows} == {
+        (name, name) for name in names
+    }
+    findings = analyzed(spark, archive)
+    sources = Counter[str]()
+    for group in findings.groups:
+        sources.update(dict(group.sources))
+    assert sources == dict.fromkeys(names, COUNT)
+    plan = str(approve(Path(findings.plan_path)))
+
+    # A canary has to be able to show failures of each queue.
+    canary = CanaryOptions(Share.of("2"), parked.url, wait_seconds=400)
+    with pytest.raises(InputError, match=rf"of source queue {names[1]}: --canary-wait 400: a fail"):
+        executed(
+            *(spark, archive, plan, ""),
+            main_queue_url=orders.url,
+            canary=canary,
+            execute=False,
+        )
+
+    summary = executed(
+        *(spark, archive, plan, ""),
+        main_queue_url=orders.url,
+        max_rate=100.0,
+        requires_room=True,
+    )
+
+    # On FIFO the large message keeps its message group waiting, and with it whatever came later.
+    waiting = COUNT - 1 if suffix else 0
+    assert summary.count("no_room") == 1
+    assert summary.count("waits") == waiting
+    assert summary.destinations == {orders.url: COUNT} | (
+        {} if suffix else {invoices.url: COUNT - 1}
+    )
+    sent_home(orders, names[0], range(COUNT))
+    sent_home(invoices, names[1], () if suffix else range(1, COUNT))
+
+
+def sent_home(queue: SqsQueue, name: str, numbers: Any) -> None:
+    copies: list[Message] = receive_all(queue)
+    assert sorted(one.rstrip("x") for one in bodies(copies)) == [f"{name} {n}" for n in numbers]
+    assert {one.history.context.source_queue for one in copies} <= {name}
