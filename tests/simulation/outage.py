@@ -186,12 +186,20 @@ class World:
         self.sent[body] = self.second
         self.stack.main.send([SendEntry(body)])
 
-    def run(self, until_second: int) -> None:
-        """Let time pass until then, or until producers are done and nothing waits any more."""
+    def run(self, until_second: int, *, until_done: str | None = None) -> None:
+        """Let time pass until then, or until producers are done and nothing waits any more.
+
+        With *until_done* what is left of other kinds may wait.
+        """
         while self.second < until_second:
             self.pass_second()
-            if self.second >= self.scenario.traffic_seconds and not self.waiting:
+            if self.second >= self.scenario.traffic_seconds and not self._is_waiting(until_done):
                 return
+
+    def _is_waiting(self, kind: str | None) -> bool:
+        if kind is None:
+            return self.waiting > 0
+        return any(self.kinds[body] == kind for body in self.sent.keys() - self.done.keys())
 
     @property
     def waiting(self) -> int:
