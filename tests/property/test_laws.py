@@ -118,14 +118,8 @@ def test_no_message_changes_its_queue(
     refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
     names = ("main", "other", "dlq", "parked")
     main, other, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in names)
-    if is_shared:
-        address = QueueAddress(ACCOUNT, "other")
-        rules = replace(
-            rules,
-            main_queue=QueueAddress(ACCOUNT, "main"),
-            other_main_queues={address: rules.limits},
-        )
-    rules = replace(rules, main_queue=QueueAddress(ACCOUNT, "main"))
+    others = {QueueAddress(ACCOUNT, "other"): rules.limits} if is_shared else {}
+    rules = replace(rules, main_queue=QueueAddress(ACCOUNT, "main"), other_main_queues=others)
     _replay(batch, rules, main, dlq, parked, other)
 
     assert {source_of[entry.body] for entry in main.sent} <= {"main"}
