@@ -109,10 +109,10 @@ def _attributes(raw: Mapping[str, Mapping[str, Any]]) -> Attributes:
 
 
 def wait_seconds(queue: Queue, request: Request) -> int:
-    """The long poll that a receive asks for, or that the queue sets.
+    """Return the wait of a receive, or the default of the queue, in seconds.
 
     Raises:
-        SqsError: not within 0 to 20.
+        SqsError: it is not within 0 to 20.
     """
     seconds = int(request.get("WaitTimeSeconds", queue.settings.wait_seconds))
     if not 0 <= seconds <= 20:
@@ -187,7 +187,7 @@ def _system_attributes(message: StoredMessage, names: set[str], *, is_fifo: bool
 
 
 def _chooser(names: Iterable[str]) -> Callable[[str], bool]:
-    """Which attributes a receive asked for: by name, by ``prefix.*``, or all of them."""
+    """Return whether a receive requested an attribute: by name, by ``prefix.*``, or ``All``."""
     exact = frozenset(names)
     if exact & {"All", ".*"}:
         return lambda _: True

@@ -1,7 +1,7 @@
-"""One queue: what a send, a receive, a deletion and a change of visibility do to its messages.
+"""One queue: sends, receives, deletions and changes of visibility.
 
-Standard and FIFO queues differ in the order of messages, in deduplication, and in what an old
-receipt handle may still do.
+Standard and FIFO queues differ in the order of messages, in deduplication, and in the use of old
+receipt handles.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ from local_sqs.shelf import Shelf
 from local_sqs.values import State, StoredMessage, Submission
 
 PutAside = Callable[[StoredMessage], bool]
-"""Moves a message that was received too often to the dead-letter queue; False where it was not."""
+"""Moves a message to the dead-letter queue if it was received too often; returns whether it did."""
 
 
 class Queue:
-    """A queue on a clock. Callers of several threads must take turns.
+    """One queue. Not thread-safe.
 
     Attributes:
-        serial: differs from that of any other queue, also of a former one of the same name.
+        serial: unique, also among deleted queues of the same name.
         in_flight_quota: 120,000 unless a test lowers it.
     """
 
@@ -48,13 +48,13 @@ class Queue:
         self._attempts = ReceiveAttempts()
 
     def tick(self) -> int:
-        """Let everything happen that is due; returns the time."""
+        """Carry out everything that is due; return the time."""
         now_ms = self._clock.now_ms()
         self._shelf.tick(now_ms)
         return now_ms
 
     def send(self, submission: Submission) -> Accepted:
-        """Take in a checked message; on a FIFO queue a duplicate changes nothing."""
+        """Store a checked message. On a FIFO queue a duplicate is not stored."""
         now_ms = self.tick()
         if not self.settings.is_fifo:
             return self._store(submission, submission.deduplication_id, now_ms)
@@ -84,7 +84,7 @@ class Queue:
         return Accepted(message.message_id, message.order)
 
     def take_in(self, message: StoredMessage) -> None:
-        """Store a message that SQS itself moves here; it is visible at once."""
+        """Store a message that SQS moves here. It is visible at once."""
         now_ms = self.tick()
         message.order = self._ids.next_order()
         self._shelf.put(message, now_ms, now_ms)
@@ -98,10 +98,10 @@ class Queue:
         attempt_id: str | None = None,
         put_aside: PutAside = lambda _: False,
     ) -> Sequence[StoredMessage]:
-        """Hand out up to *limit* messages; a timeout of 0 ends before whatever comes next.
+        """Receive up to *limit* messages. A timeout of 0 ends at once.
 
         Raises:
-            SqsError: a standard queue has its quota in flight and this is a short poll.
+            SqsError: a short poll of a standard queue whose quota is in flight.
         """
         now_ms = self.tick()
         timeout_ms = self.settings.visibility_timeout_ms
@@ -143,10 +143,10 @@ class Queue:
         message.handle = receipt.to_handle()
 
     def delete(self, handle: str) -> None:
-        """Delete the message of that receive, as far as ``receipts.is_deletable`` lets it.
+        """Delete the message of that receive if ``receipts.is_deletable``.
 
         Raises:
-            SqsError: no such handle, or an expired one.
+            SqsError: an unknown or expired handle.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
@@ -155,10 +155,10 @@ class Queue:
             self._shelf.remove(message)
 
     def change_visibility(self, handle: str, seconds: int) -> None:
-        """Let the message of that receive become visible *seconds* from now.
+        """Make the message of that receive visible *seconds* from now.
 
         Raises:
-            SqsError: ``receipts.is_changeable`` does not let it.
+            SqsError: see ``receipts.is_changeable``.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
@@ -192,17 +192,17 @@ class Queue:
                     self._shelf.set_timer(message, message.sent_ms + self.settings.delay_ms)
 
     def take_out(self, message: StoredMessage) -> None:
-        """Remove a message, whatever its state."""
+        """Remove a message in any state."""
         self._shelf.remove(message)
 
     def ready_messages(self) -> Sequence[StoredMessage]:
-        """What SQS itself could move, oldest first."""
+        """Return the visible messages, oldest first."""
         self.tick()
         ready = [m for m in self._shelf.messages.values() if m.state is State.READY]
         return sorted(ready, key=lambda m: m.order)
 
     def messages(self) -> Sequence[StoredMessage]:
-        """All of them, in no order: for the eyes of a test."""
+        """Return all messages, in no order, for tests."""
         self.tick()
         return list(self._shelf.messages.values())
 
@@ -211,16 +211,16 @@ class Queue:
         return self._shelf.count(state)
 
     def has_offers(self) -> bool:
-        """Whether a receive would find a message now."""
+        """Return whether a receive would find a message now."""
         self.tick()
         return self._shelf.line.has_offers()
 
     def next_event_ms(self) -> int | None:
-        """When the next delay or invisibility ends; None where nothing is waiting."""
+        """Return when the next delay or visibility timeout ends; None if there is none."""
         self.tick()
         return self._shelf.next_due_ms()
 
     def next_expiry_ms(self) -> int | None:
-        """When the retention of the next message ends."""
+        """Return when the retention of the next message ends; None if there is none."""
         self.tick()
         return self._shelf.next_expiry_ms()
