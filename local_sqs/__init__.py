@@ -7,7 +7,7 @@ Bottom up::
 
     clock, timers, errors, values      time, due times, errors, a message
     content, sending, settings         what SQS accepts, as AWS documents it
-    lines, shelf, fifo, receipts       order, states, the 5-minute deduplication memory, handles
+    delivery, states, fifo, receipts   order, states, the 5-minute deduplication memory, handles
     queues, redrive, move_tasks        one queue; moves between two
     model                              all queues of an account
     api, api_*                         the operations by their AWS names

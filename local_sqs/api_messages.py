@@ -136,7 +136,7 @@ def receive_message(model: SqsModel, request: Request) -> Answer:
         visibility,
         is_long_poll=wait_seconds(queue, request) > 0,
         attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
-        put_aside=model.put_aside_from(queue),
+        move_to_dlq=model.make_move_to_dlq(queue),
     )
     names = {*request.get("AttributeNames", ()), *request.get("MessageSystemAttributeNames", ())}
     wants = _chooser(request.get("MessageAttributeNames", ()))

@@ -10,8 +10,8 @@ from local_sqs.errors import namespaced, no_such_queue, queue_exists
 from local_sqs.identity import Identity
 from local_sqs.move_tasks import MoveTasks
 from local_sqs.naming import check_name, check_redrive
-from local_sqs.queues import PutAside, Queue
-from local_sqs.redrive import put_aside_from
+from local_sqs.queues import MoveToDlq, Queue
+from local_sqs.redrive import make_move_to_dlq
 from local_sqs.settings import Settings
 from local_sqs.values import State, StoredMessage
 
@@ -153,18 +153,18 @@ class SqsModel:
         queue = self.queues.get(arn.rpartition(":")[2])
         return queue if queue is not None and queue.arn == arn else None
 
-    def put_aside_from(self, queue: Queue) -> PutAside:
+    def make_move_to_dlq(self, queue: Queue) -> MoveToDlq:
         """Return the redrive policy of *queue* for a receive."""
         is_cumulative = self.switches.counts_receives_of_all_queues
-        put_aside = put_aside_from(queue, self.find_by_arn, is_cumulative=is_cumulative)
+        move_to_dlq = make_move_to_dlq(queue, self.find_by_arn, is_cumulative=is_cumulative)
 
-        def put_aside_and_announce(message: StoredMessage) -> bool:
-            is_moved = put_aside(message)
+        def move_and_announce(message: StoredMessage) -> bool:
+            is_moved = move_to_dlq(message)
             if is_moved:
                 self.announce()
             return is_moved
 
-        return put_aside_and_announce
+        return move_and_announce
 
     def counts(self, queue: Queue) -> Mapping[State, int]:
         """Return the number of messages of each state ``counts_lag_seconds`` ago."""

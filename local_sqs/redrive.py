@@ -8,13 +8,13 @@ https://github.com/localstack/localstack (tests/aws/services/sqs, snapshots of 2
 
 from collections.abc import Callable
 
-from local_sqs.queues import PutAside, Queue
+from local_sqs.queues import MoveToDlq, Queue
 from local_sqs.values import StoredMessage
 
 
-def put_aside_from(
+def make_move_to_dlq(
     source: Queue, find: Callable[[str], Queue | None], *, is_cumulative: bool
-) -> PutAside:
+) -> MoveToDlq:
     """Return the function that applies the redrive policy of *source* to a message.
 
     Args:
@@ -27,7 +27,7 @@ def put_aside_from(
     policy = source.settings.redrive
     target = find(policy.target_arn) if policy else None
 
-    def put_aside(message: StoredMessage) -> bool:
+    def move_to_dlq(message: StoredMessage) -> bool:
         if policy is None or target is None:
             return False
         count = message.receive_count if is_cumulative else message.receives_here
@@ -36,7 +36,7 @@ def put_aside_from(
         move(message, source, target)
         return True
 
-    return put_aside
+    return move_to_dlq
 
 
 def move(message: StoredMessage, source: Queue, target: Queue) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 from local_sqs.values import State, StoredMessage
 
 
-class Line(Protocol):
+class Delivery(Protocol):
     """Follows the states of the messages of a queue, and yields those that may be received."""
 
     def became_ready(self, message: StoredMessage) -> None:
@@ -28,7 +28,7 @@ class Line(Protocol):
         """Return whether ``offers`` would yield a message."""
 
 
-class StandardLine:
+class StandardDelivery:
     """Yields the oldest ready message first; a message that is visible again goes to the end.
 
     SQS promises no order on a standard queue. Every operation is amortised constant.
@@ -71,7 +71,7 @@ class _Group:
         return self.in_flight_count == 0 and self.has_head()
 
 
-class FifoLine:
+class FifoDelivery:
     """Keeps the order in each message group; a group with a message in flight is blocked.
 
     One receive takes as many messages as possible of one group before the next group, as

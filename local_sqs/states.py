@@ -2,21 +2,21 @@
 
 from collections import Counter
 
-from local_sqs.lines import Line
+from local_sqs.delivery import Delivery
 from local_sqs.timers import Timers
 from local_sqs.values import State, StoredMessage
 
 
-class Shelf:
+class MessageStates:
     """The messages of one queue, with their states: delayed, ready, in flight, gone.
 
     Only this class writes ``state``, ``timer`` and ``expiry``. Call ``tick`` before every other
     method, so that everything due has happened.
     """
 
-    def __init__(self, line: Line, retention_ms: int) -> None:
+    def __init__(self, delivery: Delivery, retention_ms: int) -> None:
         self.messages: dict[str, StoredMessage] = {}
-        self.line = line
+        self.delivery = delivery
         self._retention_ms = retention_ms
         self._counts: Counter[State] = Counter()
         self._timers: Timers[StoredMessage] = Timers()
@@ -34,14 +34,14 @@ class Shelf:
             message.timer = self._timers.set(visible_ms, message)
         else:
             message.state = State.READY
-            self.line.became_ready(message)
+            self.delivery.became_ready(message)
         self._counts[message.state] += 1
 
     def hand_out(self, message: StoredMessage, until_ms: int) -> None:
         """Note that a message was received; it is in flight until *until_ms*."""
         self._enter(message, State.IN_FLIGHT)
         message.timer = self._timers.set(until_ms, message)
-        self.line.was_handed_out(message)
+        self.delivery.was_handed_out(message)
 
     def set_timer(self, message: StoredMessage, due_ms: int) -> None:
         """Change when its visibility timeout or its delay ends."""
@@ -53,9 +53,9 @@ class Shelf:
         was_in_flight = message.state is State.IN_FLIGHT
         self._timers.cancel(message.timer)
         self._enter(message, State.READY)
-        self.line.became_ready(message)
+        self.delivery.became_ready(message)
         if was_in_flight:
-            self.line.came_back(message)
+            self.delivery.came_back(message)
 
     def remove(self, message: StoredMessage) -> None:
         was_in_flight = message.state is State.IN_FLIGHT
@@ -64,7 +64,7 @@ class Shelf:
         self._enter(message, State.GONE)
         del self.messages[message.message_id]
         if was_in_flight:
-            self.line.came_back(message)
+            self.delivery.came_back(message)
 
     def tick(self, now_ms: int) -> None:
         """Carry out everything that is due at *now_ms*, expiries first."""
