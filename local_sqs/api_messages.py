@@ -49,7 +49,7 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
     for submission in submissions.values():
         if missing := missing_for_fifo(submission, queue.settings):
             raise invalid_parameter(missing.message)
-    if model.switches.spoils_whole_batch:
+    if model.switches.rejects_whole_batch:
         for entry_id, submission in submissions.items():
             check_for(submission, queue.settings, sizes[entry_id])
 

@@ -27,7 +27,7 @@ class Switches:
     Attributes:
         counts_receives_of_all_queues: whether ``maxReceiveCount`` of a dead-letter queue includes
             the receives in the source queue. True is the worse case.
-        spoils_whole_batch: whether to refuse the whole SendMessageBatch for the content of one
+        rejects_whole_batch: whether to refuse the whole SendMessageBatch for the content of one
             entry.
         normalises_numbers: whether to strip zeroes from Number attributes, as the developer guide
             describes.
@@ -37,7 +37,7 @@ class Switches:
     """
 
     counts_receives_of_all_queues: bool = True
-    spoils_whole_batch: bool = False
+    rejects_whole_batch: bool = False
     normalises_numbers: bool = True
     in_flight_quota: int = 120_000
     counts_lag_seconds: float = 0.0

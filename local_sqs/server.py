@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 _NEW_OBJECTS_PER_COLLECTION = 50_000
 
 
-class WorldServer:
+class SqsServer:
     """Serves one front in one event loop.
 
     Attributes:
@@ -153,7 +153,7 @@ class WorldServer:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedWorld:
+class RunningServer:
     """A server in a thread of this process.
 
     Attributes:
@@ -165,9 +165,9 @@ class ServedWorld:
     url: str
     front: Front
     tuning: Tuning
-    _server: WorldServer
+    _server: SqsServer
 
-    def await_silence(self, seconds: float = 60) -> None:
+    def wait_for_disconnects(self, seconds: float = 60) -> None:
         """Wait until no client is connected. Then all requests of a dead client are carried out.
 
         Raises:
@@ -187,15 +187,15 @@ class ServedWorld:
 @contextmanager
 def serve_in_thread(
     model: SqsModel | Front | None = None, *, latency_ms: float = 0.0
-) -> Iterator[ServedWorld]:
+) -> Iterator[RunningServer]:
     """Serve *model*, or a new one with the system clock, until the block ends."""
     front = Front.of(model or SqsModel(SystemClock()))
     tuning = Tuning(latency_ms)
     started = threading.Event()
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, WorldServer]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, SqsServer]] = []
 
     async def serve() -> None:
-        server, stop = WorldServer(front, tuning), asyncio.Event()
+        server, stop = SqsServer(front, tuning), asyncio.Event()
         await server.start()
         running.append((asyncio.get_running_loop(), stop, server))
         started.set()
@@ -207,7 +207,7 @@ def serve_in_thread(
     if not started.wait(10):
         raise RuntimeError("the server did not start")
     try:
-        yield ServedWorld(front.model.base_url, front, tuning, running[0][2])
+        yield RunningServer(front.model.base_url, front, tuning, running[0][2])
     finally:
         loop, stop, _ = running[0]
         loop.call_soon_threadsafe(stop.set)
@@ -216,7 +216,7 @@ def serve_in_thread(
 
 async def serve_until_stdin_closes(host: str, port: int, latency_ms: float) -> None:
     """Serve a new model with the system clock; print its URL in one line."""
-    server = WorldServer(Front(SqsModel(SystemClock())), Tuning(latency_ms))
+    server = SqsServer(Front(SqsModel(SystemClock())), Tuning(latency_ms))
     await server.start(host, port)
     print(server.url, flush=True)  # noqa: T201 - the parent process reads it
     stop, loop = asyncio.Event(), asyncio.get_running_loop()

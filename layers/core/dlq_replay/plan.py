@@ -48,14 +48,14 @@ class Step:
     """One record and what is meant to happen to it.
 
     Attributes:
-        lane: what must keep its order: the FIFO group, else the message alone; None where a group
+        group: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
         fault: why its context was ignored, for the log.
     """
 
     record: Message | UnreadableRecord
-    lane: str | None
+    group: str | None
     fate: Fate
     destination: Destination | None = None
     entry: SendEntry | None = None
@@ -79,33 +79,33 @@ def plan_batch(
     steps: list[Step] = []
     stopped: set[str | None] = set()
     for record in records:
-        lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
-        if lane in stopped:
-            step = Step(record, lane, Wait())
+        group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        if group in stopped:
+            step = Step(record, group, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, lane, Failed("unreadable", record.fault))
-        elif lane is None:
-            step = Step(record, lane, Failed("no_group", "a FIFO queue needs MessageGroupId"))
+            step = Step(record, group, Failed("unreadable", record.fault))
+        elif group is None:
+            step = Step(record, group, Failed("no_group", "a FIFO queue needs MessageGroupId"))
         else:
             failure = failures.get(record.message_id)
             decision = decide(record, policy, now_seconds, draw_up_to, failure)
-            step = _step(record, lane, decision, policy, now_seconds, failure)
-        if lane is not None and not isinstance(step.fate, Replay):
-            stopped.add(lane)
+            step = _step(record, group, decision, policy, now_seconds, failure)
+        if group is not None and not isinstance(step.fate, Replay):
+            stopped.add(group)
         steps.append(step)
     return steps
 
 
 def _step(
     message: Message,
-    lane: str,
+    group: str,
     decision: Decision,
     policy: ReplayPolicy,
     now_seconds: int,
     failure: Failure | None,
 ) -> Step:
     destination, entry = _copy(message, decision, policy, now_seconds, failure)
-    return Step(message, lane, decision, destination, entry, message.history.fault)
+    return Step(message, group, decision, destination, entry, message.history.fault)
 
 
 def _copy(

@@ -24,7 +24,7 @@ from dlq_replay.sending import (
     Refused,
     SendResult,
     Shipment,
-    send_lanes,
+    send_groups,
 )
 
 
@@ -95,7 +95,7 @@ class Replayer:
         steps = plan_batch(
             distinct.values(), self.policy, self.now_seconds(), self.draw_up_to, failures
         )
-        results = send_lanes(self._lanes(steps), self.executor, seconds_left)
+        results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         return BatchOutcome(tuple(_outcome(step, results, held) for step in steps))
 
@@ -115,18 +115,18 @@ class Replayer:
             # It may still take effect; either way the messages stay in the DLQ and come again.
             return set()
 
-    def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
+    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
         queues: Mapping[Destination, Queue] = {
             Destination.MAIN: self.main_queue,
             Destination.DLQ: self.dlq,
             Destination.PARKED: self.parked_queue,
         }
-        lanes: dict[str | None, list[Shipment[str]]] = {}
+        groups: dict[str | None, list[Shipment[str]]] = {}
         for step in steps:
             if step.destination is not None and step.entry is not None:
                 shipment = Shipment(step.record.message_id, queues[step.destination], step.entry)
-                lanes.setdefault(step.lane, []).append(shipment)
-        return list(lanes.values())
+                groups.setdefault(step.group, []).append(shipment)
+        return list(groups.values())
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:

@@ -41,15 +41,15 @@ class InDoubt:
 
 
 @dataclass(frozen=True, slots=True)
-class NotReached:
+class NotSent:
     """No call was made: no time was left, or an earlier entry of the group was not confirmed."""
 
 
-SendResult = Confirmed | Refused | InDoubt | NotReached
+SendResult = Confirmed | Refused | InDoubt | NotSent
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class BatchRejected:
     """SQS refused a call of several entries because of one of them. No entry was sent."""
 
 
@@ -67,22 +67,22 @@ class Queue(Protocol):
         """
 
 
-CallResult = Sequence[SendResult] | Spoiled
+CallResult = Sequence[SendResult] | BatchRejected
 """The result of one call: one per entry, in order, or the refusal of the batch as a whole."""
 
 Call = Callable[[Sequence[SendEntry]], CallResult]
-"""One SendMessageBatch. A call of one entry returns ``Refused`` rather than ``Spoiled``."""
+"""One SendMessageBatch. A call of one entry returns ``Refused`` rather than ``BatchRejected``."""
 
 
-def send_apart_if_spoiled(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
     """Send with one *call*; if SQS refuses the batch because of one entry, send each by itself.
 
     So only the bad entry is refused. Returns one result each, in order.
     """
     answer = call(entries)
-    if not isinstance(answer, Spoiled):
+    if not isinstance(answer, BatchRejected):
         return answer
-    return [result for entry in entries for result in send_apart_if_spoiled(call, [entry])]
+    return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -114,8 +114,8 @@ def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
     yield from (run for run, _ in open_runs.values())
 
 
-def send_lanes(
-    lanes: Iterable[Sequence[Shipment[Key]]],
+def send_groups(
+    groups: Iterable[Sequence[Shipment[Key]]],
     executor: Executor,
     seconds_left: Callable[[], float],
 ) -> Mapping[Key, SendResult]:
@@ -125,23 +125,23 @@ def send_lanes(
     confirmed, and so on.
 
     Args:
-        lanes: the message groups. Keys must be distinct over all groups.
+        groups: the message groups. Keys must be distinct over all groups.
         executor: runs the calls; its size limits how many are open at once.
         seconds_left: returns how long the caller can still wait for answers. At 0, calls that have
-            not started are not made (``NotReached``), and open calls are ``InDoubt``.
+            not started are not made (``NotSent``), and open calls are ``InDoubt``.
 
     Returns:
         A result for every key.
     """
-    waiting = [list(lane) for lane in lanes if lane]
-    results: dict[Key, SendResult] = {s.key: NotReached() for lane in waiting for s in lane}
+    waiting = [list(group) for group in groups if group]
+    results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}
     while waiting and seconds_left() > 0:
-        heads = [lane.pop(0) for lane in waiting]
+        heads = [group.pop(0) for group in waiting]
         results.update(_send_round(heads, executor, seconds_left))
         waiting = [
-            lane
-            for lane, head in zip(waiting, heads, strict=True)
-            if lane and isinstance(results[head.key], Confirmed)
+            group
+            for group, head in zip(waiting, heads, strict=True)
+            if group and isinstance(results[head.key], Confirmed)
         ]
     return results
 
@@ -165,7 +165,7 @@ def _send_run(run: Sequence[Shipment[Key]]) -> Sequence[SendResult]:
 
 def _results_of(call: Future[Sequence[SendResult]], count: int) -> Sequence[SendResult]:
     if call.cancel():
-        return [NotReached()] * count
+        return [NotSent()] * count
     if not call.done():
         return [InDoubt("no answer in time")] * count
     try:

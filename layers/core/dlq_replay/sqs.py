@@ -28,13 +28,13 @@ from dlq_replay import __version__
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import (
+    BatchRejected,
     CallResult,
     Confirmed,
     InDoubt,
     Refused,
     SendResult,
-    Spoiled,
-    send_apart_if_spoiled,
+    send_each_if_rejected,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _EXPIRED_AGAIN = "Credentials were refreshed, but the refreshed credentials are 
 
 # With these codes SQS refuses a whole call because of one entry. Nothing of the call was sent, so
 # the entries are then sent one by one, and only the bad one is refused.
-_SPOILED_BY_AN_ENTRY = frozenset(
+_REJECTED_FOR_AN_ENTRY = frozenset(
     {
         "BatchRequestTooLong",
         "AWS.SimpleQueueService.BatchRequestTooLong",
@@ -137,7 +137,7 @@ class SqsQueue:
         Never raises for an error of SQS or of the network. If SQS refuses the whole call because of
         one entry, each entry is sent by itself, so that only that one is refused.
         """
-        return send_apart_if_spoiled(self.send_once, entries)
+        return send_each_if_rejected(self.send_once, entries)
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
         """Send with exactly one call, for callers that count calls; else the same as ``send``."""
@@ -147,12 +147,12 @@ class SqsQueue:
                 self.client.send_message_batch, QueueUrl=self.url, Entries=_to_api(entries)
             )
         except ClientError as error:
-            if count > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
-                return Spoiled()
+            if count > 1 and _code(error) in _REJECTED_FOR_AN_ENTRY:
+                return BatchRejected()
             return [_result_of_failed_call(error)] * count
         except BotoCoreError as error:
             if count > 1 and isinstance(error, ParamValidationError):
-                return Spoiled()
+                return BatchRejected()
             return [self._result_without_answer(error)] * count
         return _results(answer, count)
 
@@ -296,7 +296,7 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
 
 def _unquoted(error: ClientError) -> str:
     """Return the text of a refusal; empty if SQS may quote a part of the message in it."""
-    return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
+    return "" if _code(error) in _REJECTED_FOR_AN_ENTRY else describe(error)
 
 
 def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
