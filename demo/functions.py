@@ -84,7 +84,7 @@ def _describe(record: Record, content: Content, waiting: Sequence[Record]) -> st
         return "is a canary that failed: it is parked at once"
     if record not in waiting:
         is_parked = replay_count >= MAX_ATTEMPTS
-        state = f"has failed after {replay_count} replays: it is parked for a human"
+        state = f"has failed after {replay_count} replays: it is parked"
         return state if is_parked else None
     group = record["attributes"].get("MessageGroupId")
     if group is None:
@@ -118,7 +118,7 @@ def delivering_twice(handler: Handler, message: DemoMessage, notify: Notify) -> 
 
 def followed_of(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
     """Return a message that needs payments and one with a bug; their steps are shown."""
-    # Without room for the context a redriven copy looks like a new message.
+    # Without room for the context, a redriven copy cannot be distinguished from a new message.
     with_room = [m for m in messages if DEMO_ID in m.content.attributes]
     firsts = {m.trait: m for m in reversed(with_room)}
     return [firsts[trait] for trait in (Trait.NEEDS_PAYMENTS, Trait.BROKEN) if trait in firsts]

@@ -222,7 +222,7 @@ def _number(value: int) -> Text:
 def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
     """Return a table: a row per state and the sum. Unexpected states only if they occur."""
     table = Table(title="Every message that was sent", title_justify="left", min_width=60)
-    table.add_column("what became of it")
+    table.add_column("final state")
     for trait in Trait:
         table.add_column(trait.value, justify="right")
     table.add_column("all", justify="right", style="bold")

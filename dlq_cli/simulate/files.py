@@ -35,6 +35,7 @@ def write_csv(recoveries: Mapping[Jitter, Recovery], out: TextIO) -> None:
     step_seconds = full.scenario.step_seconds
     normal = full.scenario.arrivals_per_second
     writer = csv.writer(out)
+    # "looks", here and in the JSON, are the receives by the Lambda: a name that scripts may read.
     writer.writerow(
         [
             "second",

@@ -80,7 +80,7 @@ def _without_blanks(*lines: str) -> list[str]:
 def _table(recoveries: Recoveries) -> list[str]:
     rows: Sequence[tuple[str, Callable[[Recovery], str]]] = [
         ("recovered by themselves", lambda r: quantity(r.recovered)),
-        ("parked for a human", lambda r: quantity(r.parked)),
+        ("parked", lambda r: quantity(r.parked)),
         ("  share of all", lambda r: percent(r.parked_share)),
         ("after the outage: half through in", lambda r: duration(r.through_seconds(0.5))),
         ("                  99 % through in", lambda r: duration(r.through_seconds(0.99))),
