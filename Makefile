@@ -43,7 +43,7 @@ validate: $(SAM) ## Check the SAM templates
 	@for template in template.yaml templates/*.yaml; do \
 		$(SAM) validate --lint --template "$$template" || exit 1; done
 
-bench: setup ## Measure against what one would use instead; exit 1 below a target [BENCH_OPTIONS=--short]
+bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]

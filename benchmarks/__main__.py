@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print the table, exit 1 where a target is missed."""
+"""``python -m benchmarks``: measures, prints the table, exits with 1 if a target is missed."""
 
 import argparse
 import os
@@ -18,15 +18,15 @@ BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis"
 RESULTS = Path(".bench") / "latest.json"
 
 _ABOUT = """\
-Measures the product against what one would use instead, by turns, on this machine, on an in-memory
-SQS that takes 5 ms for every answer. Prints a table; exits 1 where a target is missed or a
-benchmark broke off; the others are measured all the same."""
+Compares the product with the alternatives, alternately, on this machine, with an in-memory SQS
+that takes 5 ms for every answer. Prints a table. Exits with 1 if a target is missed or a benchmark
+failed; a failed benchmark does not stop the others."""
 
 Measure = Callable[[Rig], list[Finding]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what *argv* asks for. Return 0 where every target is met, else 1."""
+    """Run the selected benchmarks; return 0 if every target is met, else 1."""
     arguments = _parser().parse_args(argv)
     machine, began = Machine.of_this(), time.monotonic()
     sys.stderr.write(f"{machine}\n")
@@ -40,25 +40,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_json(arguments.json, results)
     sys.stderr.write(f"{seconds / 60:.1f} min; every value is in {arguments.json}\n")
     for name in broken:
-        sys.stderr.write(f"{name} broke off: what it raised is above\n")
+        sys.stderr.write(f"{name} failed: its error is printed above\n")
     return 1 if broken or not all(finding.is_met for finding in findings) else 0
 
 
 def measure_each(
     benchmarks: Mapping[str, Measure], *, is_short: bool
 ) -> tuple[list[Finding], list[str]]:
-    """Run one benchmark after the other; return what they found, and the names of the broken.
+    """Run one benchmark after the other; return the findings, and the names of those that failed.
 
-    What one raises is printed and costs the run nothing but its findings.
+    The exception of a failed benchmark is printed.
     """
     findings: list[Finding] = []
     broken: list[str] = []
     for name, measure in benchmarks.items():
         try:
-            # Each has a server of its own: what one leaves behind must not slow the next.
+            # Each has its own server, so that messages of one do not slow down the next.
             with measuring_server() as server, environment(server.environment):
                 findings += measure(Rig(server, is_short))
-        except Exception:  # noqa: BLE001 - whatever it is, the minutes before it are not thrown away
+        except Exception:  # noqa: BLE001 - the findings of the others must not be lost
             traceback.print_exc()
             broken.append(name)
     return findings, broken
@@ -66,7 +66,7 @@ def measure_each(
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set *variables* until the block ends; what it sets besides is taken back, too."""
+    """Set environment variables; at the end restore the complete environment."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -87,17 +87,20 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description=_ABOUT, allow_abbrev=False
     )
     parser.add_argument(
-        "--only", action="append", choices=BENCHMARKS, help="one of them; may be repeated"
+        "--only",
+        action="append",
+        choices=BENCHMARKS,
+        help="run only this benchmark; may be repeated",
     )
     parser.add_argument(
-        "--short", action="store_true", help="fewer turns, smaller numbers: to see that it runs"
+        "--short", action="store_true", help="fewer turns and smaller sizes, as a test"
     )
     parser.add_argument(
         "--json",
         type=Path,
         default=RESULTS,
         metavar="PATH",
-        help="where every value goes (default: %(default)s)",
+        help="file for all values (default: %(default)s)",
     )
     return parser
 

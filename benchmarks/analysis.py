@@ -1,8 +1,8 @@
-"""How long ``analyze`` takes for 1,000,000 messages and for a quarter of them, on two cores.
+"""Measures ``analyze`` for 1,000,000 messages and for a quarter of them, on two cores.
 
-The archives are written first, always the same ones. Each analysis is a process of its own, whose
-session's start is told apart. That it is not fast by looking away, the causes show that stand
-behind the most frequent errors: each must be the first lead of its group.
+The archives are written first and are the same in every run. Each analysis has its own process; the
+start of its session is measured separately. To check that the analysis is also correct, the most
+frequent errors have known causes: each must be the first lead of its group.
 """
 
 import json
@@ -30,7 +30,7 @@ def measure(rig: Rig) -> list[Finding]:
     count = rig.sized(MESSAGES)
     with tempfile.TemporaryDirectory(prefix="bench-analysis-") as folder:
         large, small = Path(folder, "large"), Path(folder, "small")
-        rig.say(f"analysis: writing {count:,} messages")
+        rig.notify(f"analysis: writing {count:,} messages")
         began = time.perf_counter()
         write_archive(large, count)
         beginning_of(large, small, count // TIMES)
@@ -41,7 +41,7 @@ def measure(rig: Rig) -> list[Finding]:
 
 
 def _analyzed(rig: Rig, archive: Path, messages: int) -> TimedVerb:
-    rig.say(f"analysis of {messages:,} messages")
+    rig.notify(f"analysis of {messages:,} messages")
     took = timed_verb("analyze", "--archive", str(archive), driver_memory=DRIVER_MEMORY)
     found = _summary(archive)["messages"]
     if found != messages:

@@ -1,4 +1,4 @@
-"""The picture of a run: each ratio against its target."""
+"""Draws the chart of a run: each ratio and its target."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +10,12 @@ mpl.use("svg")
 
 import matplotlib.pyplot as plt
 
+from benchmarks.findings import format_figure
+
 _GREY = "#808080"
 _MET = "#2a9d8f"
 _MISSED = "#e76f51"
-"""Legible on white and on black; the background is left out."""
+"""Legible on white and on black; the background is transparent."""
 
 _BAR_INCHES = 0.5
 _WIDTH_INCHES = 8
@@ -21,7 +23,7 @@ _TICKS = (1, 2, 5, 10, 20, 50)
 
 
 def draw(results: Mapping[str, Any], path: Path) -> None:
-    """Draw the ratios of *results* as bars, from lowest to highest turn, and write an SVG."""
+    """Draw the ratios of *results* as bars with their range, and write an SVG."""
     compared = [one for one in results["findings"] if one["sides"]]
     figure, axes = plt.subplots(figsize=(_WIDTH_INCHES, 1 + _BAR_INCHES * len(compared)))
     for place, one in enumerate(reversed(compared)):
@@ -52,7 +54,7 @@ def _bar(axes: Any, place: int, one: Mapping[str, Any]) -> None:  # noqa: ANN401
 
 
 def _tint(axes: Any) -> None:  # noqa: ANN401 - untyped there
-    """Colour what is neither bar nor label so that it shows on light and dark pages."""
+    """Set colours of axes that are visible on light and dark pages."""
     axes.tick_params(colors=_GREY, which="both")
     axes.xaxis.label.set_color(_GREY)
     for side in axes.spines.values():
@@ -60,15 +62,11 @@ def _tint(axes: Any) -> None:  # noqa: ANN401 - untyped there
 
 
 def markdown(results: Mapping[str, Any]) -> Sequence[str]:
-    """The table of *results* for a page, line by line."""
+    """Return the lines of the Markdown table of *results*."""
     lines = ["| What | measured | target | product | baseline |", "|---|---|---|---|---|"]
     for one in results["findings"]:
-        sides = [f"{_spell(side['median'])} {side['what']}" for side in one["sides"]] or ["", ""]
-        measured = f"{_spell(one['median'])} {one['unit']}"
+        sides = [f"{format_figure(side['median'])} {side['what']}" for side in one["sides"]]
+        measured = f"{format_figure(one['median'])} {one['unit']}"
         target = f"{one['target'] or ''}{'' if one['is_met'] else ', missed'}"
-        lines.append(f"| {one['what']} | {measured} | {target} | {' | '.join(sides)} |")
+        lines.append(f"| {one['what']} | {measured} | {target} | {' | '.join(sides or ('', ''))} |")
     return lines
-
-
-def _spell(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits

@@ -1,7 +1,7 @@
-"""How long the replay function takes to start, against any program that makes an SQS client.
+"""Measures the start of the replay function, against a program that only makes an SQS client.
 
-Whole processes, from the start of Python until the program says that it is ready. Both find their
-bytecode beside their source.
+Each start is a process, measured from the start of Python until the program writes that it is
+ready. Both have cached bytecode.
 """
 
 import os
@@ -29,11 +29,11 @@ _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """One process.
+    """The start of one process.
 
     Attributes:
         ready_ms: from its start until it was ready.
-        peak_mb: the most memory that it held.
+        peak_mb: its peak memory.
     """
 
     ready_ms: float
@@ -41,8 +41,8 @@ class _Start:
 
 
 def measure(rig: Rig) -> list[Finding]:
-    """Start both by turns; compare time and memory."""
-    rig.say("cold start, against import boto3 and a client")
+    """Start both alternately; compare time and memory."""
+    rig.notify("cold start, against import boto3 and a client")
     with tempfile.TemporaryDirectory(prefix="bench-bytecode-") as bytecode:
         variables = {**os.environ, **_environment(rig.server.url, bytecode)}
         for program in (_BASELINE, _PRODUCT, _READY_TO_REPLAY):

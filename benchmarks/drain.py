@@ -1,4 +1,4 @@
-"""The verb ``drain`` against the classical loop, which leaves nothing in a file."""
+"""Measures the verb ``drain`` against the classical loop, which writes no file."""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ MEMORY_TARGET = at_most(1.25)
 
 @dataclass
 class _Drains:
-    """Drains of a queue that is filled anew for each."""
+    """Drains of a queue, which is filled before each."""
 
     rig: Rig
     url: str
@@ -28,7 +28,7 @@ class _Drains:
     timed: list[TimedVerb] = field(default_factory=list)
 
     def run(self, count: int) -> float:
-        """Return messages a second, the session's start apart."""
+        """Return messages a second, without the start of the session."""
         fill(self.rig.server, self.url, count)
         with (
             tempfile.TemporaryDirectory(prefix="bench-archive-") as archive,
@@ -42,9 +42,9 @@ class _Drains:
 
 
 def measure(rig: Rig) -> list[Finding]:
-    """Drain a quarter to see the memory it takes, then all of it by turns with the loop."""
+    """Drain a quarter for its memory, then all messages alternately with the loop."""
     count = rig.sized(MESSAGES)
-    rig.say(f"drain of {count:,} messages, against the classical loop")
+    rig.notify(f"drain of {count:,} messages, against the classical loop")
     url = boto3.client("sqs").create_queue(QueueName="parked")["QueueUrl"]
     drains, loop = _Drains(rig, url), LoopRates(rig)
     drains.run(count // 4)

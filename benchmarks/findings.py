@@ -1,4 +1,4 @@
-"""A figure, how it spreads, and the target that it must reach. Pure."""
+"""A figure, its values, and its target. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,37 +10,37 @@ class Target:
     """A bound.
 
     Attributes:
-        is_floor: whether figures must reach it; else they must not exceed it.
+        is_floor: True for a lower bound, False for an upper bound. The bound itself is allowed.
     """
 
     bound: float
     is_floor: bool
 
     def is_met_by(self, figure: float) -> bool:
-        """Whether *figure* is on the right side of it, or on it."""
+        """Return whether *figure* is within the bound."""
         return figure >= self.bound if self.is_floor else figure <= self.bound
 
     def __str__(self) -> str:
-        """``≥ 25`` or ``≤ 0.11``."""
+        """Return text such as ``≥ 25`` or ``≤ 0.11``."""
         return f"{'≥' if self.is_floor else '≤'} {self.bound:g}"
 
 
 def at_least(bound: float) -> Target:
-    """A figure that should be large."""
+    """Return a lower bound."""
     return Target(bound, is_floor=True)
 
 
 def at_most(bound: float) -> Target:
-    """A figure that should be small."""
+    """Return an upper bound."""
     return Target(bound, is_floor=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two programs that were compared.
+    """One of two compared programs.
 
     Attributes:
-        what: the program and the unit, ``messages a second, one by one``.
+        what: program and unit, such as ``messages a second, one by one``.
         values: one per turn.
     """
 
@@ -49,20 +49,20 @@ class Side:
 
     @property
     def median(self) -> float:
-        """The one in the middle."""
+        """The median of the values."""
         return median(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was measured of one thing.
+    """The result of one measurement.
 
     Attributes:
-        what: the thing, in few words.
-        values: one per turn; ratios where two programs were compared.
-        unit: of the values, ``times`` for ratios.
-        target: what their median must reach; None where it is only told.
-        sides: product and baseline, where two programs were compared.
+        what: a short name.
+        values: one per turn; ratios if two programs were compared.
+        unit: of the values; ``times`` for ratios.
+        target: bound for the median; None if there is none.
+        sides: product and baseline, if two programs were compared.
     """
 
     what: str
@@ -75,7 +75,7 @@ class Finding:
     def of_ratio(
         cls, what: str, product: Side, baseline: Side, target: Target | None = None
     ) -> "Finding":
-        """Compare two programs turn by turn: product divided by baseline."""
+        """Divide product by baseline for each turn."""
         ratios = [p / b for p, b in zip(product.values, baseline.values, strict=True)]
         return cls(what, ratios, "times", target, (product, baseline))
 
@@ -86,5 +86,10 @@ class Finding:
 
     @property
     def is_met(self) -> bool:
-        """Whether the target is reached, or there is none."""
+        """Whether the target is met, or there is none."""
         return self.target is None or self.target.is_met_by(self.figure)
+
+
+def format_figure(value: float) -> str:
+    """Format a value with three digits; from 100 on without decimals."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits

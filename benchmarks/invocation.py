@@ -1,4 +1,4 @@
-"""A Lambda invocation as the benchmarks make it, and the dead letters that it brings."""
+"""The Lambda invocations of the benchmarks, and their dead letters."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ from benchmarks.rig import REGION
 
 ACCOUNT = "123456789012"
 MAIN_QUEUE = "main"
-"""Where the letters came from. What came from elsewhere would be parked, not replayed."""
+"""The source of the dead letters. Those of another source would be parked, not replayed."""
 
 BODY = json.dumps(
     {
@@ -28,7 +28,7 @@ Handler = Callable[[Any, Any], Any]
 
 
 def event(numbers: range) -> bytes:
-    """An event with one dead letter for each number, each replayed twice before."""
+    """Return an event with one dead letter per number, each with two earlier replays."""
     return json.dumps({"Records": [_record(number) for number in numbers]}).encode()
 
 
@@ -72,21 +72,21 @@ HANDLER = Path(__file__).parents[1] / "functions" / "replay" / "handler.py"
 
 
 class Context:
-    """Lambda's context, with time enough."""
+    """Lambda's context, with a constant time left."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """What the template gives the function."""
+        """Return the timeout of the template."""
         return 30_000
 
 
 def invoke(handler: Handler, payload: bytes) -> bytes:
-    """Do what the runtime does for one invocation."""
+    """Invoke *handler* as Lambda's runtime does."""
     return json.dumps(handler(json.loads(payload), Context())).encode()
 
 
 @contextmanager
 def silence() -> Iterator[TextIO]:
-    """Send logs and metrics where they cost a write and nothing more, as in a sandbox."""
+    """Redirect logs and metrics to /dev/null, so that they only cost a write, as in Lambda."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         yield nowhere
 
@@ -94,8 +94,8 @@ def silence() -> Iterator[TextIO]:
 def load_replay_handler(variables: Mapping[str, str]) -> Handler:
     """Load the replay function as a cold start does, with *variables* in its environment.
 
-    They stay set: the function reads them when it is first invoked. What it prints goes where
-    ``sys.stdout`` leads now.
+    The variables stay set, because the function reads them at its first invocation. It prints to
+    the current ``sys.stdout``.
     """
     os.environ.update(variables)
     spec = importlib.util.spec_from_file_location("measured_replay_handler", HANDLER)

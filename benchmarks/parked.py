@@ -1,4 +1,4 @@
-"""Parked messages of 1 KB: to fill a queue with, or an archive as a drain would have left it."""
+"""Parked messages of 1 KB, in a queue or in an archive."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ _ERRORS = ("Timeout", "NoVatRate", "UnknownSku", "StockConflict", "BadAddress")
 
 
 def fill(server: MeasuringServer, url: str, count: int) -> None:
-    """Send so many parked messages to a queue, without the server's latency."""
+    """Send *count* parked messages to a queue, without the server's latency."""
     queue = SqsQueue(sqs_client(url), url)
     server.set_latency(0)
     with ThreadPoolExecutor(_CALLS_AT_ONCE) as executor:
@@ -35,7 +35,7 @@ def fill(server: MeasuringServer, url: str, count: int) -> None:
 
 
 def archive(folder: str, count: int) -> None:
-    """Write so many parked messages where a drain writes them."""
+    """Write *count* parked messages to an archive, as a drain does."""
     place, drain_id = open_archive(folder), new_id(_EPOCH_SECONDS)
     drained_at = datetime.fromtimestamp(_EPOCH_SECONDS, UTC)
     for first in range(0, count, _FILE_MESSAGES):
@@ -55,7 +55,7 @@ def _message(number: int) -> Message:
 
 
 def _id(number: int) -> str:
-    # As random as SQS's: ids in their order would favour whoever sorts.
+    # Random as in SQS: ids in order would make sorting faster.
     mixed = number * 0x9E3779B97F4A7C15 % 2**64
     return f"{mixed >> 32:08x}-0000-4000-8000-{mixed % 2**32:012x}"
 

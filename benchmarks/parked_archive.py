@@ -1,4 +1,4 @@
-"""An archive as an incident leaves it, written fast, and always the same."""
+"""Writes the archive of an incident fast; it is the same in every run."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +22,7 @@ _DRAIN_ID = "20261122T000000Z-bench0"
 
 
 def write_archive(root: Path, messages: int) -> None:
-    """Write so many messages as one drain would."""
+    """Write messages as one drain does."""
     folder = root / drain_folder(_DRAIN_ID)
     folder.mkdir(parents=True)
     with ProcessPoolExecutor(os.cpu_count()) as executor:
@@ -31,13 +31,13 @@ def write_archive(root: Path, messages: int) -> None:
 
 
 def beginning_of(archive: Path, part: Path, messages: int) -> None:
-    """Make an archive of the first *messages* of another, out of the same files.
+    """Make an archive of the first *messages* of another, with hard links to its files.
 
     Raises:
-        ValueError: they do not end where a file ends.
+        ValueError: *messages* is not a multiple of the messages per file.
     """
     if messages % ROWS_PER_FILE:
-        raise ValueError(f"{messages} messages are no whole files of {ROWS_PER_FILE}")
+        raise ValueError(f"{messages} is not a multiple of {ROWS_PER_FILE} messages per file")
     files = sorted((archive / drain_folder(_DRAIN_ID)).iterdir())
     (part / drain_folder(_DRAIN_ID)).mkdir(parents=True)
     for file in files[: messages // ROWS_PER_FILE]:
@@ -51,7 +51,7 @@ def _write_file(folder: Path, messages: int, first: int) -> None:
 
 
 def file_of(first: int, rows: int) -> pa.Table:
-    """Return the messages that begin with the number *first*: always the same."""
+    """Return *rows* messages from number *first* on; the same in every run."""
     draw = Draw(first, rows)
     ids, sent_at = draw.uuids(), draw.moments()
     body = draw.bodies(sent_at)

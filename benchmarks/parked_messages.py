@@ -1,9 +1,9 @@
-"""What the messages of a large incident are drawn from: seeded, so that every run is the same.
+"""Generates the messages of a large incident, with a seed, so that every run has the same.
 
-Eight kinds of events of about 1 KB, with ids that are never the same twice, values that most
-messages share, and text. Seven of ten have a recorded error, of thousands of kinds, a few of them
-frequent; the rest are known by their payload, some of whose fields are optional. Behind each of the
-most frequent errors stands a cause: a value that most of its messages have and few others.
+There are eight kinds of events of about 1 KB, with unique ids, common values and text. 70% have a
+recorded error, of thousands of kinds, a few of them frequent. The rest differ by their payload,
+which has optional fields. Each of the most frequent errors has a cause: a value that most of its
+messages have and few others.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 CAUSES = 100
-"""So many of the most frequent errors have one."""
+"""The number of the most frequent errors that have a cause."""
 
 FIRST_SECOND = 1_795_132_800
 SECONDS = 2 * 86_400
 SKEWED = (0.7, 0.1, 0.1, 0.1)
-"""The weights of values of which one is usual."""
+"""Weights for values of which one is common."""
 
 _SEED = 20261121
 _NO_ERROR = -1
@@ -54,11 +54,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What stands behind an error.
+    """The cause of an error.
 
     Attributes:
-        title: how the title of its group begins.
-        field: as a lead names it.
+        title: the start of the title of its group.
+        field: the name of the field in a lead.
     """
 
     title: str
@@ -78,11 +78,11 @@ def _cause(number: int) -> Cause:
 
 
 KNOWN_CAUSES = tuple(_cause(number) for number in range(CAUSES))
-"""What an analysis should find, of the most frequent error first."""
+"""The causes that an analysis should find; that of the most frequent error first."""
 
 
 class Draw:
-    """The messages of one file, drawn column by column."""
+    """Draws the messages of one file, column by column."""
 
     def __init__(self, first: int, rows: int) -> None:
         self._rows = rows
@@ -97,26 +97,26 @@ class Draw:
         self._tenants = self._caused("body.tenant", [_TENANTS[n] for n in self._ranks(200, 1)])
 
     def numbers(self, below: int) -> Ints:
-        """Of each message a number from 0."""
+        """Draw a number for each message, 0 to *below* - 1."""
         return self._chance.integers(below, size=self._rows)
 
     def uuids(self) -> list[str]:
-        """Of each message another one."""
+        """Draw a UUID for each message."""
         digits = (self._chance.bytes(16).hex() for _ in range(self._rows))
         return [f"{d[:8]}-{d[8:12]}-4{d[13:16]}-a{d[17:20]}-{d[20:]}" for d in digits]
 
     def of(self, values: Sequence[str], weights: Sequence[float] | None = None) -> list[str]:
-        """Of each message one of *values*."""
+        """Draw one of *values* for each message."""
         shares = None if weights is None else np.array(weights[: len(values)])
         shares = None if shares is None else shares / shares.sum()
         return [values[n] for n in self._chance.choice(len(values), self._rows, p=shares)]
 
     def moments(self) -> Ints:
-        """Seconds since 1970, more in the first half of two days than in the second."""
+        """Draw times within two days, epoch seconds; more in the first half."""
         return (FIRST_SECOND + self._chance.beta(2, 4, self._rows) * SECONDS).astype(np.int64)
 
     def errors(self) -> tuple[list[str | None], list[str | None]]:
-        """The type and the text of what is recorded, each None where nothing is."""
+        """Return type and text of the recorded error for each message; None without one."""
         rows = zip(self._error.tolist(), self.numbers(10**6), self.of(_WORDS), strict=True)
         found = [
             None if n == _NO_ERROR else (_ERRORS[n][0], f"{_ERRORS[n][1]} {number} in '{word}'")
@@ -125,7 +125,7 @@ class Draw:
         return [one and one[0] for one in found], [one and one[1] for one in found]
 
     def attributes(self) -> Any:  # noqa: ANN401 - an array of maps, for which there is no stub
-        """Of each message its attributes, as the archive's column has them."""
+        """Return the attributes of each message in the form of the archive's column."""
         columns = {
             "tenant": self._tenants,
             "trace": [f"{n:012x}" for n in self.numbers(2**48)],
@@ -146,7 +146,7 @@ class Draw:
         return of_maps.from_arrays(offsets, pa.array([*columns] * self._rows), held)
 
     def bodies(self, sent_at: Ints) -> list[str]:
-        """JSON texts of about 1 KB."""
+        """Return the bodies: JSON of about 1 KB."""
         return [
             f'{{"type": "{kind}", "id": "{uuid}", "time": {time}, "tenant": "{tenant}", '
             f'"currency": "{currency}", "total": {total}, "customer": {{{customer}}}, '
@@ -178,7 +178,7 @@ class Draw:
         ]
 
     def _items(self) -> list[list[str]]:
-        """One to three of each message."""
+        """Return one to three items for each message."""
         first = self._caused("body.items[].sku", self.of(_SKUS))
         columns = [
             [
@@ -193,7 +193,7 @@ class Draw:
         return [list(row)[: n + 1] for row, n in zip(rows, self.numbers(3).tolist(), strict=True)]
 
     def _optional(self) -> list[str]:
-        """Each field in three of ten messages."""
+        """Return the optional fields: each is in three of ten messages."""
         fields = [f'"{name}": "{_WORDS[place]}", ' for place, name in enumerate(_OPTIONAL)]
         is_there = self._chance.random((self._rows, len(fields))) < _HAS_OPTIONAL
         return [
@@ -205,12 +205,12 @@ class Draw:
         return [*map(float, self._chance.lognormal(3, 1, self._rows).round(2))]
 
     def _ranks(self, count: int, flatness: int) -> Ints:
-        """Of each message a number below *count*, small ones more often: as 1 to the number."""
+        """Draw a number below *count* for each message, with probability about 1 / number."""
         weights = 1 / (np.arange(count) + flatness)
         return self._chance.choice(count, self._rows, p=weights / weights.sum())
 
     def _caused(self, field: str, values: list[str]) -> list[str]:
-        """Put the cause's value where a message has one in this field."""
+        """Replace values by the cause's value, if the cause of the message is in this field."""
         return [
             cause.value if cause and cause.field == field else value
             for cause, value in zip(self._causes, values, strict=True)

@@ -1,7 +1,7 @@
-"""Baseline (a): the way of ``amazon-sqs-dlq-replay-backoff``, written anew for this comparison.
+"""Baseline (a): the algorithm of ``amazon-sqs-dlq-replay-backoff``, rewritten for the comparison.
 
-One dead letter an invocation (its template says ``BatchSize: 1``), one SendMessage each, one
-client for all invocations, and a log line that names the delay.
+One dead letter per invocation (its template has ``BatchSize: 1``), one SendMessage each, one client
+for all invocations, and a log line with the delay.
 """
 
 import logging
@@ -17,12 +17,12 @@ COUNTER = "sqs-dlq-replay-nb"
 
 
 class PublicApp:
-    """Its handler."""
+    """The handler."""
 
     def __init__(
         self, client: "SQSClient", main_queue_url: str, rate: int, cap_seconds: int, log: TextIO
     ) -> None:
-        """Take the client that all invocations share, and where its log goes."""
+        """Prepare the handler. All invocations use *client*."""
         self._client = client
         self._url = main_queue_url
         self._rate = rate
@@ -49,5 +49,5 @@ class PublicApp:
             )
 
 
-def _to_api(raw: Mapping[str, Any]) -> Any:  # noqa: ANN401 - botocore's own to check
+def _to_api(raw: Mapping[str, Any]) -> Any:  # noqa: ANN401 - botocore checks it
     return {name[:1].upper() + name[1:]: value for name, value in raw.items() if value}

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.publish``: put the last full run into the pages, as tables and chart."""
+"""``python -m benchmarks.publish``: writes tables and chart of the last run to the pages."""
 
 import json
 import sys
@@ -20,14 +20,14 @@ README_ROWS = (
     "redrive, 100,000 messages",
     "analysis of 1,000,000 messages",
 )
-"""What the README shows; benchmarks/README.md shows every figure."""
+"""The rows in the README; benchmarks/README.md has all rows."""
 
 README_NEXT = "## All pages\n"
 PAGE_NEXT = "## How it is measured\n"
-"""The heading behind the section, on each page."""
+"""The heading after the section, on each page."""
 
 _README_TEXT = """\
-`make bench` compares the product with what one would use instead, on one machine and a local SQS
+`make bench` compares the product with the alternatives, on one machine and a local SQS
 that takes 5 ms for each answer. [benchmarks/README.md](benchmarks/README.md) has all figures.
 
 ![Measured ratios and their targets](docs/images/bench.svg)
@@ -41,17 +41,21 @@ Ratios are medians over turns.
 
 
 def main() -> int:
-    """Write the chart and the sections. Return 2 where there is no full run to publish."""
+    """Write the chart and the sections; return 2 if there is no full run to publish."""
     if not RESULTS.exists():
-        sys.stderr.write(f"{RESULTS} is not there: run make bench first\n")
+        sys.stderr.write(f"{RESULTS} does not exist: run make bench first\n")
         return 2
     results = json.loads(RESULTS.read_text("utf-8"))
     if results["is_short"]:
-        sys.stderr.write(f"{RESULTS} is of a short run, which proves nothing: run make bench\n")
+        sys.stderr.write(
+            f"{RESULTS} is of a short run, whose figures are not valid: run make bench\n"
+        )
         return 2
     if results["broken"]:
         names = ", ".join(results["broken"])
-        sys.stderr.write(f"{RESULTS} lacks what broke off ({names}): run make bench again\n")
+        sys.stderr.write(
+            f"{RESULTS} lacks benchmarks that failed ({names}): run make bench again\n"
+        )
         return 2
     draw(results, ROOT / CHART)
     shown = [one for one in results["findings"] if one["what"] in README_ROWS]
@@ -78,15 +82,15 @@ def with_section(page: str, following: str, lines: Sequence[str]) -> str:
 
     Args:
         page: the text of the page.
-        following: the heading before which the section stands.
+        following: the heading after the section.
         lines: the text of the section.
 
     Raises:
-        ValueError: the page has lost that heading.
+        ValueError: the page does not have that heading.
     """
     if following not in page:
         raise ValueError(
-            f"the page has no heading {following.strip()!r}: the section stands before it"
+            f"the page has no heading {following.strip()!r}, which must follow the section"
         )
     before, _, rest = page.partition(_HEADING if _HEADING in page else following)
     after = following + (rest.partition(following)[2] if _HEADING in page else rest)

@@ -1,4 +1,4 @@
-"""The verb ``redrive`` against the classical loop, and against SQS's own redrive."""
+"""Measures the verb ``redrive`` against the classical loop and SQS's own redrive."""
 
 import shutil
 import tempfile
@@ -23,7 +23,7 @@ MEMORY_TARGET = at_most(1.25)
 
 @dataclass
 class _Redrives:
-    """Redrives of one plan, again and again: its ledger is taken away before each."""
+    """Repeated redrives of one plan. The ledger is deleted before each."""
 
     rig: Rig
     folder: str
@@ -36,10 +36,10 @@ class _Redrives:
         self._plan = analyzed(self.folder)
 
     def run(self) -> float:
-        """Return messages a second, the session's start apart."""
+        """Return messages a second, without the start of the session."""
         shutil.rmtree(Path(self.folder, "ledger"), ignore_errors=True)
         client = boto3.client("sqs")
-        # A new name each time: for a minute SQS gives that of a deleted queue to nobody.
+        # A new name each time: SQS refuses the name of a deleted queue for a minute.
         name = f"main-{self.count}-{len(self.timed)}"
         url = client.create_queue(QueueName=name)["QueueUrl"]
         with self.rig.server.watched() as watch:
@@ -58,9 +58,9 @@ class _Redrives:
 
 
 def measure(rig: Rig) -> list[Finding]:
-    """Redrive a quarter to see the memory it takes, then all of it by turns with the loop."""
+    """Redrive a quarter for its memory, then all messages alternately with the loop."""
     count = rig.sized(MESSAGES)
-    rig.say(f"redrive of {count:,} messages, against the classical loop")
+    rig.notify(f"redrive of {count:,} messages, against the classical loop")
     with (
         tempfile.TemporaryDirectory(prefix="bench-archive-") as few,
         tempfile.TemporaryDirectory(prefix="bench-archive-") as all_of_them,

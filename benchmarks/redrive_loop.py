@@ -1,8 +1,8 @@
 """Baselines (b) and (c) of a bulk redrive.
 
-(b) The classical loop: receive ten, send ten, delete ten, in turn, with one client.
-(c) SQS's own redrive moves 500 messages a second at most (SQSAPI, StartMessageMoveTask); it cannot
-be run here, so its time is arithmetic.
+(b) The classical loop: receive ten, send ten, delete ten, with one client.
+(c) SQS's own redrive moves at most 500 messages a second (SQSAPI, StartMessageMoveTask). It cannot
+run here, so its time is calculated.
 """
 
 import time
@@ -20,7 +20,7 @@ MOVE_TASK_MESSAGES_PER_SECOND = 500
 
 
 def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count: int) -> int:
-    """Move *count* messages, or all there are; return how many were moved."""
+    """Move up to *count* messages; return how many were moved."""
     moved = 0
     while moved < count:
         answer = client.receive_message(
@@ -51,17 +51,17 @@ def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count
 
 
 def move_task_seconds(count: int) -> float:
-    """How long SQS's own redrive takes for *count* messages, at best."""
+    """Return the shortest time of SQS's own redrive for *count* messages, in seconds."""
     return count / MOVE_TASK_MESSAGES_PER_SECOND
 
 
 class LoopRates:
-    """How fast the loop is. Its pace does not depend on how much there is, so a few will do."""
+    """Measures the loop with few messages: its rate does not depend on their number."""
 
     MESSAGES = 3000
 
     def __init__(self, rig: Rig) -> None:
-        """Make its queues on the rig's server."""
+        """Create the queues on the rig's server."""
         self._rig = rig
         self._client = boto3.client("sqs")
         self._source, self._target = (

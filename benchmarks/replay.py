@@ -1,4 +1,4 @@
-"""The replay function against the public app's way, on the same invocation path."""
+"""Measures the replay function against the public app's algorithm, with the same invocations."""
 
 import time
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _POLICY = {"MAX_ATTEMPTS": "20", "BACKOFF_RATE": "10", "BACKOFF_CAP_SECONDS": "9
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A handler and the events it is invoked with, one after the other."""
+    """A handler and its events, which are invoked one after the other."""
 
     handler: Handler
     events: Sequence[bytes]
@@ -40,7 +40,7 @@ class _Load:
 
 
 def measure(rig: Rig) -> list[Finding]:
-    """Measure events of 100 and of 1, and count the sends of the large ones."""
+    """Measure events of 100 and of 1 message; count the sends of the large ones."""
     client = boto3.client("sqs")
     urls = {
         f"{name.upper()}_URL": client.create_queue(QueueName=queue_name)["QueueUrl"]
@@ -54,13 +54,13 @@ def measure(rig: Rig) -> list[Finding]:
         replay = load_replay_handler({**urls, **_POLICY})
         baseline = _Load(app, ones, count_one)
         findings = _batches(rig, _Load(replay, batches, count), baseline)
-        rig.say("replay, events of 1, against the same")
+        rig.notify("replay, events of 1, against the same")
         one = _Load(replay, ones, count_one)
         return [*findings, _ratio(rig, "replay, events of 1", one, baseline, ONE_TARGET)]
 
 
 def _batches(rig: Rig, product: _Load, baseline: _Load) -> list[Finding]:
-    rig.say(f"replay, events of {BATCH}, against one message an invocation")
+    rig.notify(f"replay, events of {BATCH}, against one message an invocation")
     with rig.server.watched() as watch:
         product.messages_per_second()
     sends = sum(watch.requests.get(name, 0) for name in ("SendMessage", "SendMessageBatch"))

@@ -1,4 +1,4 @@
-"""The table of findings, the same as JSON, and the machine that they were measured on."""
+"""Prints the table of findings; writes findings and machine as JSON."""
 
 import json
 import os
@@ -14,18 +14,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.findings import Finding, Side
+from benchmarks.findings import Finding, Side, format_figure
 
 _HEADINGS = ("", "median", "lowest to highest", "target", "", "product", "baseline")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Facts that explain a figure.
+    """The machine of a run.
 
     Attributes:
-        load: processes that wanted to run in the minute before; above ``processors``, others were
-            at work.
+        load: load average of the minute before. Above ``processors``, other processes were busy.
     """
 
     processor: str
@@ -37,7 +36,7 @@ class Machine:
 
     @classmethod
     def of_this(cls) -> Self:
-        """Ask this machine, now."""
+        """Describe this machine now."""
         return cls(
             processor=_processor(),
             processors=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
@@ -48,11 +47,11 @@ class Machine:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As it goes into the results."""
+        """Return the form for the results."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         return (
             f"{self.processors} x {self.processor}, {self.memory_gb:g} GB, {self.system}, "
             f"Python {self.python}, load {self.load:g} before"
@@ -69,7 +68,7 @@ def _processor() -> str:
 
 
 def write_table(findings: Sequence[Finding], out: TextIO) -> None:
-    """Draw the table in a terminal; write aligned plain lines, the same cells, into a pipe."""
+    """Print the table: with lines in a terminal, as aligned plain text in a pipe."""
     is_screen = out.isatty()
     table = Table(box=box.SIMPLE_HEAD if is_screen else None, pad_edge=False)
     for index, heading in enumerate(_HEADINGS):
@@ -80,14 +79,14 @@ def write_table(findings: Sequence[Finding], out: TextIO) -> None:
 
 
 def row(finding: Finding) -> tuple[str, ...]:
-    """What the table says of one finding."""
+    """Return the cells of one finding."""
     target = "" if finding.target is None else str(finding.target)
     verdict = "" if finding.target is None else ("met" if finding.is_met else "MISSED")
     product, baseline = map(_side, finding.sides) if finding.sides else ("", "")
-    spread = f"{_spell(min(finding.values))} to {_spell(max(finding.values))}"
+    spread = f"{format_figure(min(finding.values))} to {format_figure(max(finding.values))}"
     return (
         finding.what,
-        f"{_spell(finding.figure)} {finding.unit}",
+        f"{format_figure(finding.figure)} {finding.unit}",
         spread if len(finding.values) > 1 else "",
         target,
         verdict,
@@ -104,7 +103,7 @@ def to_json(
     is_short: bool,
     seconds: float,
 ) -> dict[str, Any]:
-    """Everything, every value of every turn and the names of *broken* benchmarks included."""
+    """Return all results: the values of every turn, and the names of failed benchmarks."""
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine.to_json(),
@@ -116,7 +115,7 @@ def to_json(
 
 
 def write_json(path: Path, results: dict[str, Any]) -> None:
-    """Write *results*; folders are made."""
+    """Write *results*; create the folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
 
@@ -137,11 +136,7 @@ def _finding(one: Finding) -> dict[str, Any]:
 
 
 def _side(side: Side) -> str:
-    return f"{_spell(side.median)} {side.what}"
-
-
-def _spell(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
+    return f"{format_figure(side.median)} {side.what}"
 
 
 def _style(finding: Finding) -> str:

@@ -1,7 +1,7 @@
-"""How many SQS requests it costs to drain a parked message and to redrive it.
+"""Counts the SQS requests to drain and redrive a parked message.
 
-Real runs of the Spark job's verbs. Every request counts: the polls that find nothing and the
-questions about the queues too.
+These are real runs of the Spark job's verbs. Every request counts, also empty polls and
+GetQueueAttributes.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ TARGET = at_most(0.35)
 def measure(rig: Rig) -> list[Finding]:
     """Drain and redrive a queue of messages."""
     client, count = boto3.client("sqs"), rig.sized(MESSAGES)
-    rig.say(f"requests of drain and redrive, {count:,} messages")
+    rig.notify(f"requests of drain and redrive, {count:,} messages")
     parked, main = (client.create_queue(QueueName=n)["QueueUrl"] for n in ("parked", "main"))
     fill(rig.server, parked, count)
     with tempfile.TemporaryDirectory(prefix="bench-archive-") as folder:

@@ -1,4 +1,4 @@
-"""What a benchmark is given: the local SQS server, and how thoroughly to measure by turns."""
+"""The input of a benchmark: the local SQS server, and the number of turns and messages."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ Baseline = TypeVar("Baseline")
 REGION = "us-east-1"
 LATENCY_MS = 5.0
 SERVER_SHARE = 0.5
-"""Of a core that the measuring server may take; above it, it would be what is measured."""
+"""The most that the server may use of a core. Above it, the server itself would be measured."""
 
 SHORT_TURNS = 3
 
@@ -26,9 +26,9 @@ SHORT_TURNS = 3
 def by_turns(
     product: Callable[[], Product], baseline: Callable[[], Baseline], turns: int
 ) -> tuple[list[Product], list[Baseline]]:
-    """Run both *turns* times; who goes first changes from turn to turn.
+    """Run both *turns* times; the order alternates.
 
-    Neither is warmed up here: run each once before, where the first run is unlike the others.
+    There is no warm-up: if the first run differs from later ones, run each once before.
     """
     of_product: list[Product] = []
     of_baseline: list[Baseline] = []
@@ -44,12 +44,12 @@ def by_turns(
 
 @dataclass(slots=True)
 class Watch:
-    """What the server did while it was watched.
+    """The work of the server during a block.
 
     Attributes:
-        requests: by operation.
-        processor_seconds: what it took of a core.
-        seconds: how long it was watched.
+        requests: number by operation.
+        processor_seconds: CPU time.
+        seconds: duration of the block.
     """
 
     requests: Mapping[str, int] = field(default_factory=dict)
@@ -62,14 +62,14 @@ class MeasuringServer:
     """A running server.
 
     Attributes:
-        url: where it is.
+        url: its address.
     """
 
     url: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """What points boto3 at it, in this process or in another."""
+        """The environment variables that make boto3 use this server."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_REGION": REGION,
@@ -91,7 +91,7 @@ class MeasuringServer:
         watch.requests = {name: counts[name] - before["counts"].get(name, 0) for name in counts}
 
     def set_latency(self, milliseconds: float) -> None:
-        """Change what is added to every answer; 0 for setting things up quickly."""
+        """Set the latency of every answer; 0 for a fast setup."""
         body = json.dumps({"ms": milliseconds}).encode()
         with urlopen(Request(f"{self.url}/_control/latency", body, method="POST")):  # noqa: S310 - ours
             pass
@@ -119,30 +119,30 @@ def measuring_server() -> Iterator[MeasuringServer]:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """Where and how thoroughly to measure.
+    """The server of a run, and its size.
 
     Attributes:
-        server: the measuring server.
-        is_short: fewer turns and smaller numbers: to see that it runs, not to publish.
+        server: the local SQS server.
+        is_short: whether to use fewer turns and messages, as a test.
     """
 
     server: MeasuringServer
     is_short: bool = False
 
     def turns(self, full: int) -> int:
-        """How many turns to take where *full* make a good median."""
+        """Return the number of turns: *full*, or fewer in a short run."""
         return min(full, SHORT_TURNS) if self.is_short else full
 
     def sized(self, full: int) -> int:
-        """How many messages to take where *full* are wanted: a tenth of them in a short run."""
+        """Return the number of messages: *full*, or a tenth in a short run."""
         return max(1, full // 10) if self.is_short else full
 
-    def say(self, text: str) -> None:
-        """Tell the one who waits what is being done."""
+    def notify(self, text: str) -> None:
+        """Print progress to standard error."""
         sys.stderr.write(f"  {text}\n")
         sys.stderr.flush()
 
     def server_finding(self, during: str, watch: Watch, busy_seconds: float) -> Finding:
-        """The server's share of a core *during* something that asked it for so long."""
+        """Return the server's share of a core during *busy_seconds*."""
         share = watch.processor_seconds / busy_seconds
         return Finding(f"server, {during}", [share], "of a core", at_most(SERVER_SHARE))

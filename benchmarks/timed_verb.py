@@ -1,4 +1,4 @@
-"""``python -m benchmarks.timed_verb RESULT VERB ...``: a verb, timed apart from its session."""
+"""``python -m benchmarks.timed_verb RESULT VERB ...``: times a verb without its session start."""
 
 import json
 import re
@@ -17,12 +17,12 @@ from spark_reprocess.spark.session import end_session, get_session
 
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
-_ASKED = 16
-"""More than there are workers, so that each is likely asked."""
+_MEASURING_TASKS = 16
+"""The number of tasks: more than workers, so that each worker likely has one."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a session, run the verb, write how long each took; return the verb's exit code."""
+    """Start a session, run the verb, write both durations; return the verb's exit code."""
     result, *verb = arguments
     began = time.perf_counter()
     spark = get_session()
@@ -48,8 +48,8 @@ def _driver_peak_mb(spark: SparkSession) -> float | None:
 
 
 def _worker_peak_mb(spark: SparkSession) -> float:
-    """The most memory that one of Spark's Python workers has held; they serve task after task."""
-    tasks = spark.range(0, _ASKED, 1, _ASKED)
+    """Return the peak memory of a Python worker of Spark. Workers are reused for many tasks."""
+    tasks = spark.range(0, _MEASURING_TASKS, 1, _MEASURING_TASKS)
     rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
     return max(int(row["peak_bytes"]) for row in rows) / 1e6
 

@@ -1,4 +1,4 @@
-"""Verbs of the Spark job, run as an operator would, in processes of their own on two cores."""
+"""Runs verbs of the Spark job as an operator does: each in its own process, on two cores."""
 
 import json
 import os
@@ -15,13 +15,13 @@ _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
 
 @dataclass(frozen=True, slots=True)
 class TimedVerb:
-    """What a verb took.
+    """Time and memory of a verb.
 
     Attributes:
-        session_seconds: until Spark's session stood.
-        seconds: from then on.
-        worker_peak_mb: the most memory that one of Spark's Python workers held.
-        driver_peak_mb: the most that the JVM held; None where the system does not tell.
+        session_seconds: until Spark's session had started.
+        seconds: after the start of the session.
+        worker_peak_mb: peak memory of a Python worker of Spark.
+        driver_peak_mb: peak memory of the JVM; None if the system does not provide it.
     """
 
     session_seconds: float
@@ -35,10 +35,10 @@ def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
 
     Args:
         arguments: its name, then its own.
-        driver_memory: of the JVM's heap, as Spark spells it; the default is Spark's.
+        driver_memory: size of the JVM's heap in Spark's form; the default is Spark's.
 
     Raises:
-        RuntimeError: it failed; the message is what it said last.
+        RuntimeError: it failed; the text has the end of its standard error.
     """
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
         result = Path(folder, "timed.json")

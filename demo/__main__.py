@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from demo.functions import WrapHandler
 
 EXIT_INTERRUPTED = 130
-EXIT_NOBODY_READS = 1
+EXIT_BROKEN_PIPE = 1
 
 
 def main(
@@ -20,16 +20,16 @@ def main(
     *,
     with_spark: bool = True,
 ) -> int:
-    """Play the demo and return its exit code.
+    """Run the demo and return its exit code.
 
     Args:
-        argv: the command line without the program; None takes the process's own.
-        replay_handler: for tests: takes the real handler, returns the one to use.
-        with_spark: for tests of the first half.
+        argv: the command line without the program; None: that of the process.
+        replay_handler: for tests; takes the real handler, returns the one to use.
+        with_spark: False ends after the first half, for tests.
     """
     try:
         with interruptible():
-            # Imported here, so that Ctrl-C ends in a sentence while boto3 and rich still load.
+            # Imported here, so that Ctrl-C prints a sentence also while boto3 and rich load.
             from demo.run import play_command  # noqa: PLC0415
 
             return play_command(argv, replay_handler, with_spark=with_spark)
@@ -38,15 +38,15 @@ def main(
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_NOBODY_READS
+        return EXIT_BROKEN_PIPE
 
 
 if __name__ == "__main__":
     exit_code = main()
     ignore_interrupts()
     if exit_code == EXIT_INTERRUPTED:
-        # CPython turns the exit into a death by SIGINT where the interrupt met an exec(), of a
-        # dataclass for one, even though it was caught. Everything is taken down by now.
+        # If the interrupt came during an exec(), such as that of a dataclass, CPython would end the
+        # process by SIGINT although it was caught. The cleanup is complete at this point.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

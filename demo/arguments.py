@@ -1,4 +1,4 @@
-"""The command line of the demo, and the folder that a run works in."""
+"""The command line of the demo, and the folder of a run."""
 
 import argparse
 import fcntl
@@ -15,16 +15,16 @@ DEFAULT_FOLDER = ROOT / ".demo"
 _MAX_MESSAGES = 500
 
 _DESCRIPTION = """\
-Watch messages fail, back off, come back, get parked, be explained and be put right.
+Shows how messages fail, are replayed with backoff, parked, analyzed and redriven.
 
-Starts an SQS server on this machine, sends messages through the real replay Lambda and the real
-Spark job, breaks things on purpose, and accounts for every message at the end. Needs no AWS
-account and touches none. Takes a minute or two.
+Starts an SQS server on this machine, runs the real replay Lambda and the real Spark job, causes
+failures on purpose, and checks at the end where every message is. Needs no AWS account and uses
+none. Takes a minute or two.
 """
 _EPILOG = """\
 examples:
-  python -m demo                                   120 invented events of a shop
-  python -m demo --messages 300 --seed 7           more of them, others
+  python -m demo                                   150 generated events of a shop
+  python -m demo --messages 300 --seed 7           more, and different ones
   python -m demo --queue fifo                      FIFO queues: customers are message groups
   python -m demo --input messages.jsonl            your own, one JSON object a line:
       {"body": "any text"}
@@ -32,23 +32,23 @@ examples:
         "retries": {"DataType": "Number", "StringValue": "3"},
         "hmac": {"DataType": "Binary", "BinaryValue": "3q2+7w=="}}}
 
-On FIFO queues each message belongs to a customer by a hash of what it is. The head of a group
-that must wait does so hidden in the dead-letter queue, and its group waits with it.
+On FIFO queues a hash of each message selects its customer. The first message of a group that must
+wait is hidden in the dead-letter queue, and its group waits with it.
 
-The last line on standard output is one JSON object with the counts; with --queue fifo, and only
-then, "out_of_order" is among them: groups whose dead letters came back in another order than they
-failed in. Exit code: 0 every message was processed unchanged and no group's order was broken, 1
-not so, 2 bad arguments or input, 130 interrupted.
+The last line on standard output is one JSON object with the counts. Only with --queue fifo it has
+"out_of_order": the number of groups whose dead letters came back in another order than they failed.
+Exit code: 0 every message was processed unchanged and in order, 1 otherwise, 2 bad arguments or
+input, 130 interrupted.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the viewer asked for.
+    """The parsed command line.
 
     Attributes:
-        messages: how many to send at most; None where not asked.
-        folder: where archive, report and logs are kept; None for the default, which is wiped.
+        messages: the most messages to send; None if not given.
+        folder: folder for archive, report and logs; None: the default, which each run empties.
         is_fifo: whether the queues keep the order of message groups.
     """
 
@@ -60,12 +60,12 @@ class Options:
 
     @property
     def message_limit(self) -> int:
-        """How many messages of a file are taken: a viewer waits for them all."""
+        """The most messages to take from a file: the user waits for all of them."""
         return self.messages or _MAX_MESSAGES
 
 
 def parse_options(argv: Sequence[str] | None) -> Options:
-    """Read the command line; exits with 2 where it is wrong, as argparse does."""
+    """Read the command line; exit with 2 if it is invalid, as argparse does."""
     raw = _parser().parse_args(argv)
     return Options(raw.messages, raw.seed, raw.input, raw.keep, is_fifo=raw.queue == "fifo")
 
@@ -88,25 +88,31 @@ def _parser() -> argparse.ArgumentParser:
         "with --input the first N of the file",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="make other messages (default 1)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of the generated messages (default 1)",
     )
-    parser.add_argument("--input", type=Path, metavar="PATH", help="send your own, JSON lines")
+    parser.add_argument(
+        "--input", type=Path, metavar="PATH", help="send your own messages, as JSON lines"
+    )
     parser.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
         help="keep archive, report and logs in DIR, which must be empty or new "
-        "(default .demo, wiped by the next run)",
+        "(default .demo, which the next run empties)",
     )
     return parser
 
 
 @contextmanager
 def work_folder(folder: Path | None) -> Iterator[Path]:
-    """Make the folder of this run: *folder*, else the default one, emptied.
+    """Make the folder of this run: *folder*, or the default one, which is emptied.
 
     Raises:
-        InputError: the folder is not empty, not a folder, or another run works in it.
+        InputError: the folder is not empty or not a folder, or another run uses it.
     """
     if folder is not None:
         yield _fresh(folder)
@@ -117,7 +123,7 @@ def work_folder(folder: Path | None) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(
-                f"Another demo works in {DEFAULT_FOLDER}: wait for it, or give --keep DIR."
+                f"Another demo uses {DEFAULT_FOLDER}: wait for its end, or give --keep DIR."
             ) from None
         run = DEFAULT_FOLDER / "run"
         shutil.rmtree(run, ignore_errors=True)
@@ -129,7 +135,7 @@ def _fresh(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise InputError(f"--keep {folder}: must be empty or new, so that nothing is mixed up.")
+            raise InputError(f"--keep {folder}: must be empty or new.")
     except OSError as error:
         raise InputError(f"--keep {folder}: {error.strerror}.") from None
     return folder.resolve()

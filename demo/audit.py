@@ -1,6 +1,7 @@
-"""Where every message ended, from what can be seen outside the product.
+"""Checks where every message ended, from outside the product.
 
-The journal holds what the consumer saw; the account adds what queues and archive hold at the end.
+The journal records what the consumer received. The account adds the contents of queues and archive
+at the end.
 """
 
 import threading
@@ -26,12 +27,12 @@ _PAUSE_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What is known of one message from the copies that reached the consumer.
+    """The record of one message, from the copies that the consumer received.
 
     Attributes:
         processed_count: how often it was processed; above 1 means duplicates.
-        replay_count: the highest that a copy carried.
-        is_redriven: whether it came back after the operator began to put messages back.
+        replay_count: the highest of a copy.
+        is_redriven: whether it came back after the operator started a redrive.
         is_altered: whether a copy differed from what was sent.
     """
 
@@ -42,9 +43,9 @@ class Sighting:
 
 
 class Journal:
-    """Sightings by identity; safe to share between threads.
+    """Sightings by identity. Thread-safe.
 
-    *sent* maps each identity to the fingerprint of what was sent.
+    *sent* maps each identity to the fingerprint of the sent message.
     """
 
     def __init__(self, sent: Mapping[str, str]) -> None:
@@ -55,11 +56,11 @@ class Journal:
         self._redrive_has_begun = False
 
     def begin_redrive(self) -> None:
-        """Note that from here on, what was parked may come back."""
+        """Note that from now on parked messages may come back."""
         self._redrive_has_begun = True
 
     def arrived(self, content: Content) -> None:
-        """Note a copy that reached the consumer, whatever becomes of it."""
+        """Note a copy that the consumer received."""
         if content.identity not in self._sent:
             with self._lock:
                 self._strangers.add(content.identity)
@@ -76,7 +77,7 @@ class Journal:
             )
 
     def processed(self, content: Content) -> None:
-        """Note that the consumer did its work for a copy that arrived."""
+        """Note that the consumer processed a copy."""
         with self._lock:
             if seen := self._sightings.get(content.identity):
                 self._sightings[content.identity] = replace(
@@ -84,18 +85,18 @@ class Journal:
                 )
 
     def sightings(self) -> dict[str, Sighting]:
-        """A copy of what is known now."""
+        """Return a copy of the current sightings."""
         with self._lock:
             return dict(self._sightings)
 
     def strangers(self) -> set[str]:
-        """Identities that nobody sent: altered beyond recognition."""
+        """Return identities that were not sent: their messages were altered."""
         with self._lock:
             return set(self._strangers)
 
 
 class FinalState(StrEnum):
-    """How a message fared; every message has exactly one."""
+    """The final state of a message; every message has exactly one."""
 
     AT_ONCE = "processed at once"
     REPLAYED = "failed, then replayed"
@@ -112,7 +113,7 @@ PROCESSED = frozenset({FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRI
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was found at the end: identities seen in each place, and the consumer's sightings.
+    """The findings at the end: identities in each place, and the consumer's sightings.
 
     Attributes:
         out_of_order: message groups whose order was broken; None on standard queues.
@@ -129,7 +130,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The state of each sent identity, and what follows from it; ``out_of_order`` as found."""
+    """The final state of each sent identity, and the sets that result from them."""
 
     states: Mapping[str, FinalState]
     replayed: frozenset[str]
@@ -140,7 +141,7 @@ class Account:
     out_of_order: Collection[str] | None
 
     def in_state(self, state: FinalState) -> list[str]:
-        """The identities that fared so, in the order they were sent."""
+        """Return the identities in *state*, in the order they were sent."""
         return [identity for identity, its_state in self.states.items() if its_state is state]
 
     @property
@@ -150,9 +151,10 @@ class Account:
         return is_intact and PROCESSED.issuperset(self.states.values())
 
     def summary(self) -> dict[str, int]:
-        """Numbers of distinct messages; ``duplicates`` are processings beyond the first.
+        """Return numbers of distinct messages.
 
-        ``out_of_order`` counts groups, and stands there only where there is an order to keep.
+        ``duplicates`` counts processings after the first. ``out_of_order`` counts groups, and is
+        there only on FIFO queues.
         """
         counts = Counter(self.states.values())
         return {
@@ -169,10 +171,10 @@ class Account:
 
 
 def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
-    """Find each sent message's state. *sent* maps identities to what was sent.
+    """Find the final state of each sent message. *sent* maps identities to contents.
 
-    A message counts as processed wherever else a copy of it may lie; as lost only where no copy
-    is anywhere.
+    A message counts as processed even if another copy of it is elsewhere, and as lost only if no
+    copy is anywhere.
     """
     seen = {identity: evidence.sightings.get(identity, Sighting()) for identity in sent}
     parked = (set(evidence.archived) | set(evidence.parked)) & sent.keys()
@@ -184,7 +186,7 @@ def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
     )
     return Account(
         states={
-            i: ways.get(i, FinalState.AT_ONCE) if s.processed_count else _resting_place(i, evidence)
+            i: ways.get(i, FinalState.AT_ONCE) if s.processed_count else _place_of(i, evidence)
             for i, s in seen.items()
         },
         replayed=frozenset(replayed),
@@ -196,7 +198,7 @@ def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
     )
 
 
-def _resting_place(identity: str, evidence: Evidence) -> FinalState:
+def _place_of(identity: str, evidence: Evidence) -> FinalState:
     places = (
         (evidence.main, FinalState.IN_MAIN),
         (evidence.dlq, FinalState.IN_DLQ),
@@ -214,10 +216,11 @@ def read_archive(archive: Path) -> Iterator[Content]:
 
 
 def read_queue(client: "SQSClient", queue: Queue, patience_seconds: float) -> Iterator[Content]:
-    """Receive every message that *queue* holds, waiting for those that are hidden.
+    """Receive every message of *queue*; wait for those that are hidden.
 
-    On FIFO it deletes what it read, for a group gives out nothing more while a part is in flight;
-    on standard queues nothing. Ends when only what was received here is left, or patience does.
+    On FIFO it deletes each message, because a group with a message in flight is blocked. On
+    standard queues it deletes nothing. Ends when only messages that it received are left, or after
+    *patience_seconds*.
     """
     deadline = time.monotonic() + patience_seconds
     held = 0

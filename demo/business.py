@@ -1,6 +1,6 @@
-"""What the consumer's messages are about, and the services it leans on, which fail on purpose.
+"""The work of the consumer, and the services that it uses, which fail on purpose.
 
-The consumer's own code is the product's example; this is the work that it is given.
+The consumer's own code is the product's example.
 """
 
 import json
@@ -21,21 +21,21 @@ class Business(Protocol):
     """The work of one run."""
 
     def process(self, message: DemoMessage) -> None:
-        """Do the work of one message, or raise what stands in its way."""
+        """Process one message, or raise the reason why that is impossible."""
 
     def fix(self) -> str:
-        """Put right everything that does not recover by itself; say what that was."""
+        """Fix everything that does not recover by itself; return what was fixed."""
 
 
 @dataclass
 class Payments:
-    """A service that is down at first and recovers by itself; invoices need to be fixed.
+    """A service that is down at first and recovers by itself; invoices fail until they are fixed.
 
-    It is down until a message comes after its replay, however fast this machine is: so the viewer
-    sees messages fail, back off and come back.
+    It is down until the first replayed message arrives. So messages fail and are replayed on a
+    machine of any speed.
 
     Attributes:
-        notify: takes what a viewer should know.
+        notify: shows an event to the user.
     """
 
     notify: Callable[[str], object]
@@ -45,7 +45,7 @@ class Payments:
     _slowness: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
     def capture(self, message: DemoMessage, method: str = "card") -> None:
-        """Take the money.
+        """Capture a payment.
 
         Raises:
             TimeoutError: the service did not answer.
@@ -68,7 +68,7 @@ class Payments:
 
 
 class Shop:
-    """The business of the invented events: what they say is what happens."""
+    """The work for the generated events."""
 
     def __init__(self, payments: Payments) -> None:
         self._payments = payments
@@ -77,7 +77,7 @@ class Shop:
         self._accepts_new_app = False
 
     def process(self, message: DemoMessage) -> None:
-        """Bill an order, capture a payment or weigh a shipment."""
+        """Bill an order, capture a payment or read the weight of a shipment."""
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
             case "order.placed":
@@ -89,7 +89,7 @@ class Shop:
                 self._weigh(event["weight_grams"])
 
     def fix(self) -> str:
-        """Mend every bug."""
+        """Fix every bug."""
         self._vat_percent["HR"] = 25
         self._knows_units = self._accepts_new_app = True
         self._payments.fix()
@@ -113,14 +113,14 @@ class Shop:
 
 
 class OwnMessages:
-    """The business of the viewer's messages: what they mean is unknown, their faults are drawn."""
+    """The work for the user's messages: their meaning is unknown, so failures are selected."""
 
     def __init__(self, payments: Payments) -> None:
         self._payments = payments
         self._is_fixed = False
 
     def process(self, message: DemoMessage) -> None:
-        """Let the message meet its fault. Payloads of one kind meet the same bug."""
+        """Raise the message's failure, if any. Payloads of one kind have the same bug."""
         if message.trait is Trait.NEEDS_PAYMENTS:
             self._payments.capture(message)
         if message.trait is Trait.BROKEN and not self._is_fixed:
@@ -129,7 +129,7 @@ class OwnMessages:
             raise ValueError(f"message {message.number} has a field of an unexpected type")
 
     def fix(self) -> str:
-        """Teach it to read what it could not."""
+        """Fix every bug."""
         self._is_fixed = True
         self._payments.fix()
         return "the bugs in the consumer are fixed"

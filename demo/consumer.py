@@ -1,7 +1,7 @@
-"""The function behind the main queue: the product's example of a consumer, given work to do.
+"""The function of the main queue: the product's sample consumer, with the demo's work.
 
-Everything that makes it a good consumer (heartbeat, idempotency, failure reasons, partial answers)
-is the example's own. Here its work is watched: what came, what was done, what a viewer hears of it.
+Heartbeat, idempotency, failure records and partial batch responses are those of the sample. This
+module only observes it: what arrived, what was processed, and what to show to the user.
 """
 
 import sys
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Consumer:
-    """Calls the example, once ``function`` is its freshly loaded module.
+    """Calls the sample consumer.
 
     Attributes:
+        function: the newly loaded module of the sample.
         messages: the run's messages by identity.
-        notify: takes what a viewer should know.
-        followed: identities whose every step is told.
+        notify: shows an event to the user.
+        followed: identities whose every step is shown.
     """
 
     function: Any
@@ -35,22 +36,22 @@ class Consumer:
     messages: Mapping[str, DemoMessage]
     notify: Callable[[str], object]
     followed: frozenset[str] = frozenset()
-    _fates: dict[str, str] = field(default_factory=dict, init=False)
+    _results: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Put the demo's work in the place of the example's own."""
+        """Replace the sample's work by the demo's."""
         self.function.work = self._work
 
     def __call__(self, event: Mapping[str, Any], context: object) -> object:
-        """Pass a batch to the example, and its answer back."""
+        """Pass a batch to the sample; return its answer."""
         records = event["Records"]
         for record in records:
             self.journal.arrived(from_record(record))
-        self._fates.clear()
+        self._results.clear()
         answer: object = self.function.lambda_handler(event, context)
         failed = interpret(answer, [record["messageId"] for record in records]).failed
         for record in records:
-            self._follow(record, is_failed=record["messageId"] in failed)
+            self._report(record, is_failed=record["messageId"] in failed)
         return answer
 
     def _work(self, record: "SQSRecord") -> None:
@@ -61,24 +62,26 @@ class Consumer:
                 self.business.process(message)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            self._fates[record.message_id] = f"fails: {reason}"
+            self._results[record.message_id] = f"fails: {reason}"
             sys.stderr.write(f"consumer: {record.message_id}: {reason}\n")
             raise
-        self._fates[record.message_id] = "is processed"
+        self._results[record.message_id] = "is processed"
         self.journal.processed(content)
 
-    def _follow(self, record: Mapping[str, Any], *, is_failed: bool) -> None:
+    def _report(self, record: Mapping[str, Any], *, is_failed: bool) -> None:
         content, system = from_record(record), record["attributes"]
-        is_first_look = system.get("ApproximateReceiveCount") == "1"
-        if content.identity not in self.followed or not is_first_look:
+        is_first_receive = system.get("ApproximateReceiveCount") == "1"
+        if content.identity not in self.followed or not is_first_receive:
             return
-        fate = self._fates.get(record["messageId"]) or _unworked(record, is_failed=is_failed)
+        result = self._results.get(record["messageId"]) or _not_processed(
+            record, is_failed=is_failed
+        )
         number = self.messages[content.identity].number
-        self.notify(f"message {number} {_arrival(record, content)}, and {fate}")
+        self.notify(f"message {number} {_arrival(record, content)}, and {result}")
 
 
-def _unworked(record: Mapping[str, Any], *, is_failed: bool) -> str:
-    """What the example did with a message without doing its work."""
+def _not_processed(record: Mapping[str, Any], *, is_failed: bool) -> str:
+    """Return why the sample did not run the work for a message."""
     if not is_failed:
         return "is skipped: processed before"
     if _group_to_keep(record):
@@ -94,18 +97,18 @@ def _arrival(record: Mapping[str, Any], content: Content) -> str:
 
 
 def _group_to_keep(record: Mapping[str, Any]) -> str:
-    """The message group of a FIFO queue; empty where there is no order to keep."""
+    """Return the message group on a FIFO queue; empty on a standard queue."""
     is_fifo = record["eventSourceARN"].endswith(".fifo")
     return str(record["attributes"].get("MessageGroupId", "")) if is_fifo else ""
 
 
 def _wait(record: Mapping[str, Any]) -> str:
-    """How long it was hidden in this queue; on FIFO it was hidden in the DLQ instead."""
+    """Return the wait in this queue; empty on FIFO, where messages wait in the DLQ."""
     system = record["attributes"]
     if _group_to_keep(record):
         return ""
-    first_look = _seconds(system, "ApproximateFirstReceiveTimestamp")
-    return f", after {first_look - _seconds(system, 'SentTimestamp'):.0f} s"
+    first_receive = _seconds(system, "ApproximateFirstReceiveTimestamp")
+    return f", after {first_receive - _seconds(system, 'SentTimestamp'):.0f} s"
 
 
 def _seconds(system: Mapping[str, str], name: str) -> float:

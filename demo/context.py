@@ -1,4 +1,4 @@
-"""What the acts share: the messages, the queues, who works on them, and a count of it all."""
+"""The shared state of the demo's steps: messages, queues, functions and counts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ _STOP_SECONDS = 10.0
 
 @dataclass
 class RunContext:
-    """Everything that the acts need; they change only the last three.
+    """The state of a run. The steps change only the last three attributes.
 
     Attributes:
-        work: where archive and report go.
-        spark: None leaves the second half out; tests of the first half do.
-        elapsed_seconds: since the run began.
-        order: what came back when; None on standard queues.
-        sent: what SQS confirmed, by identity.
-        archived: identities that were found in the archive.
+        work: folder for archive and report.
+        spark: None skips the second half, for tests.
+        elapsed_seconds: returns the seconds since the run started.
+        order: checks the order of dead letters; None on standard queues.
+        sent: messages that SQS confirmed, by identity.
+        archived: identities in the archive.
     """
 
     messages: Sequence[DemoMessage]
@@ -49,16 +49,16 @@ class RunContext:
 
     @property
     def archive(self) -> Path:
-        """Where Spark keeps the messages."""
+        """The folder of the archive."""
         return self.work / "archive"
 
     @property
     def report(self) -> Path | None:
-        """The page of the first analysis, None where there is none."""
+        """The report of the first analysis; None if there is none."""
         return min(self.archive.glob("reports/*/report.html"), default=None)
 
     def progress(self) -> Progress:
-        """Count everything now."""
+        """Return the current counts."""
         seen = self.journal.sightings()
         main, dlq, parked = (
             depth(self.client, queue)
@@ -79,7 +79,7 @@ class RunContext:
         )
 
     def stop_pollers(self) -> None:
-        """Let the batches at hand end; nothing is taken from the queues after this."""
+        """Stop after the current batches. After this nothing is received from the queues."""
         for poller in self.pollers:
             poller.stop()
         for poller in self.pollers:
@@ -87,5 +87,5 @@ class RunContext:
 
 
 def _backing_off_in_flight(dlq: Depth) -> Depth:
-    """What backs off in a FIFO DLQ is in flight, hidden; what is worked on is so for a moment."""
+    """Count in-flight messages of a FIFO DLQ as delayed: nearly all of them are held."""
     return Depth(waiting=dlq.waiting, delayed=dlq.in_flight + dlq.delayed)

@@ -1,4 +1,4 @@
-"""Queues and tables of a run, and the environment variables that point everything at them."""
+"""Queues, tables and environment variables of a run."""
 
 import json
 import os
@@ -42,7 +42,7 @@ class Queue:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether it keeps the order of each message group."""
+        """Whether it is a FIFO queue."""
         return self.name.endswith(".fifo")
 
 
@@ -57,7 +57,7 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many messages a queue holds, by state."""
+    """The number of messages in a queue, by state."""
 
     waiting: int = 0
     in_flight: int = 0
@@ -65,15 +65,15 @@ class Depth:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of all messages."""
         return self.waiting + self.in_flight + self.delayed
 
 
 @contextmanager
 def local_environment(endpoints: Mapping[str, str]) -> Iterator[None]:
-    """Point boto3 at servers of this machine, here and in child processes, and at nothing else.
+    """Make boto3 use servers on this machine only, here and in child processes.
 
-    Every AWS setting of the viewer's shell is put aside, so that no run reaches a real account.
+    Every AWS setting of the user's shell is removed, so that no run reaches a real account.
     """
     before = dict(os.environ)
     for name in list(os.environ):
@@ -100,13 +100,13 @@ def local_environment(endpoints: Mapping[str, str]) -> Iterator[None]:
 
 
 def make_client() -> "SQSClient":
-    """A client of the local SQS; safe to share between threads."""
+    """Return a client of the local SQS. Thread-safe."""
     retries: Any = {"mode": "standard", "total_max_attempts": 4}
     return boto3.client("sqs", config=Config(connect_timeout=2, read_timeout=15, retries=retries))
 
 
 def create_queues(client: "SQSClient", *, is_fifo: bool) -> Queues:
-    """Create parked, DLQ and main, each with its redrive policy to the one before it."""
+    """Create parked queue, DLQ and main queue, with their redrive policies."""
     suffix = ".fifo" if is_fifo else ""
     parked = _create(client, f"orders-parked{suffix}", PARKED_VISIBILITY_SECONDS)
     to_parked = _redrive(parked, DLQ_MAX_RECEIVE_COUNT)
@@ -117,7 +117,7 @@ def create_queues(client: "SQSClient", *, is_fifo: bool) -> Queues:
 
 
 def replay_environment(queues: Queues) -> Mapping[str, str]:
-    """What the template would set for the replay Lambda, with waits that a viewer can sit out."""
+    """Return the variables of the replay Lambda, as in the template but with short waits."""
     return {
         "MAIN_QUEUE_URL": queues.main.url,
         "DLQ_URL": queues.dlq.url,
@@ -130,7 +130,7 @@ def replay_environment(queues: Queues) -> Mapping[str, str]:
 
 
 def consumer_environment(queues: Queues) -> Mapping[str, str]:
-    """What the owner of the consumer would set for it."""
+    """Return the variables of the consumer."""
     return {
         "QUEUE_URL": queues.main.url,
         "PROCESSED_TABLE": PROCESSED_TABLE,
@@ -139,7 +139,7 @@ def consumer_environment(queues: Queues) -> Mapping[str, str]:
 
 
 def create_tables() -> None:
-    """Create the table of failures, and the one of what the consumer has processed."""
+    """Create the table of failures and the table of processed messages."""
     client = boto3.client("dynamodb")
     for table, key in ((FAILURE_TABLE, "message_id"), (PROCESSED_TABLE, "id")):
         client.create_table(
@@ -151,7 +151,7 @@ def create_tables() -> None:
 
 
 def depth(client: "SQSClient", queue: Queue) -> Depth:
-    """Count what *queue* holds."""
+    """Return the counts of *queue*."""
     answer = client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
     counts: Mapping[Any, str] = answer["Attributes"]
     return Depth(

@@ -1,8 +1,7 @@
-"""What Lambda does between a queue and a function: polls, invokes, deletes what succeeded.
+"""Simulates Lambda's event source mapping: polls a queue, invokes a function, deletes messages.
 
-Behaves like Lambda's event source mapping with ``ReportBatchItemFailures``: what failed is left to
-the visibility timeout. On FIFO queues a batch holds ten messages at most, none of a group of which
-another is in flight.
+Behaves as with ``ReportBatchItemFailures``: failed messages are visible again after their timeout.
+On FIFO queues a batch has at most ten messages, and none of a group with a message in flight.
 """
 
 import base64
@@ -29,16 +28,16 @@ _LONG_POLL_SECONDS = 1
 _PAUSE_AFTER_ERROR_SECONDS = 0.5
 
 Handler = Callable[[Mapping[str, Any], Any], object]
-"""A Lambda function: event and context in, answer out."""
+"""A Lambda function: takes event and context, returns an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What an answer makes of its batch.
+    """The result of a batch.
 
     Attributes:
-        failed: message ids that stay in the queue; Lambda deletes all others.
-        fault: why the whole batch counts as failed; None where the answer was understood.
+        failed: message ids that stay in the queue. Lambda deletes all others.
+        fault: why the complete batch failed; None if the answer is valid.
     """
 
     failed: frozenset[str]
@@ -46,12 +45,12 @@ class BatchResult:
 
 
 def to_event(messages: Sequence[Mapping[str, Any]], queue_arn: str) -> dict[str, Any]:
-    """Build the event for messages of a ReceiveMessage answer."""
+    """Return the event for messages of a ReceiveMessage answer."""
     return {"Records": [to_record(message, queue_arn) for message in messages]}
 
 
 def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
-    """Build one record."""
+    """Return one record of an event."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -77,8 +76,8 @@ def _attribute(raw: Mapping[str, Any]) -> dict[str, Any]:
 def interpret(answer: object, message_ids: Collection[str]) -> BatchResult:
     """Read a partial batch response as Lambda does.
 
-    Success of all: nothing, an empty object, an empty or null list. Failure of all: what is no
-    JSON or has another shape, or names an empty or an unknown message id. See
+    All succeeded: no answer, an empty object, an empty or null list. All failed: an answer that is
+    not JSON or has another form, or that has an empty or unknown message id. See
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
     """
     try:
@@ -129,7 +128,7 @@ class InvocationContext:
 
     @property
     def invoked_function_arn(self) -> str:
-        """Of an account that does not exist."""
+        """An ARN in an account that does not exist."""
         return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
 
     def get_remaining_time_in_millis(self) -> int:
@@ -151,13 +150,13 @@ class EventSource:
     window_seconds: float = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what Lambda refuses."""
+        """Raise ValueError for settings that Lambda refuses."""
         if self.queue.is_fifo and (self.batch_size > _RECEIVE_MAX or self.window_seconds):
             raise ValueError(f"{self.queue.name}: FIFO allows batches of 10 and no window")
 
 
 class Poller:
-    """Drives one function from one queue until it is stopped. One batch at a time."""
+    """Invokes one function with messages of one queue, one batch at a time, until stopped."""
 
     def __init__(
         self,
@@ -174,21 +173,21 @@ class Poller:
         self._thread = threading.Thread(target=self.run, name=source.function_name, daemon=True)
 
     def start(self) -> None:
-        """Poll in a thread of its own."""
+        """Start to poll in a new thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end after the batch at hand; ``join`` waits for that."""
+        """Request the end after the current batch; ``join`` waits for it."""
         self._stopping.set()
 
     def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end of its thread; return whether it came."""
+        """Wait for the end of the thread; return whether it has ended."""
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
     def run(self) -> None:
-        """Poll and invoke. Report an error of the queue and go on."""
+        """Poll and invoke. Report an error of the queue and continue."""
         while not self._stopping.is_set():
             try:
                 if batch := self._gather():
@@ -222,7 +221,7 @@ class Poller:
         ids = [message["MessageId"] for message in batch]
         try:
             answer = self._handler(event, InvocationContext(source.function_name))
-        except Exception as error:  # noqa: BLE001 - a function may raise anything; Lambda goes on
+        except Exception as error:  # noqa: BLE001 - a function may raise anything; Lambda continues
             traceback.print_exc()
             result = BatchResult(frozenset(ids), f"{type(error).__name__}: {error}")
         else:
@@ -238,5 +237,5 @@ class Poller:
                 {"Id": str(index), "ReceiptHandle": handle}
                 for index, handle in enumerate(handles[start : start + _RECEIVE_MAX])
             ]
-            # One that is not deleted comes back, as it would from SQS.
+            # A message that is not deleted comes back, as with SQS.
             self._client.delete_message_batch(QueueUrl=self._source.queue.url, Entries=entries)

@@ -1,4 +1,4 @@
-"""The two functions of the stack: loaded as by a cold start, each behind its queue, and watched."""
+"""Loads the two functions as a cold start does, and shows what they do."""
 
 import importlib.util
 import logging
@@ -18,15 +18,15 @@ from demo.workload import DemoMessage, Trait
 Record = Mapping[str, Any]
 
 Notify = Callable[[str], object]
-"""Takes what a viewer should know."""
+"""Shows an event to the user."""
 
 WrapHandler = Callable[[Handler], Handler]
 
 
 def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
-    """Load ``functions/<function>/handler.py`` anew and return it as a module.
+    """Load ``functions/<function>/handler.py`` again and return the module.
 
-    It finds its settings in ``os.environ``, as they are now.
+    It reads its settings from the current ``os.environ``.
     """
     path = ROOT / "functions" / function / "handler.py"
     spec = importlib.util.spec_from_file_location(f"demo_{function}_handler", path)
@@ -38,9 +38,9 @@ def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defi
 
 
 def send_log(module: Any, log: TextIO) -> None:  # noqa: ANN401 - as above
-    """Let the Powertools logger of a function write to *log*.
+    """Make the Powertools logger of a function write to *log*.
 
-    Its metrics are printed, so they go wherever ``sys.stdout`` of the polling thread leads.
+    Its metrics are printed to ``sys.stdout`` of the polling thread.
     """
     for handler in module.logger.handlers:
         if isinstance(handler, logging.StreamHandler):
@@ -57,8 +57,8 @@ def notify_of_waiting_and_parking(
 
     Args:
         handler: the replay function; event, context and answer pass through untouched.
-        numbers: what the viewer calls the messages, by identity.
-        notify: takes a sentence.
+        numbers: the number of each message, by identity.
+        notify: shows a sentence to the user.
     """
 
     def notifying(event: Mapping[str, Any], context: object) -> object:
@@ -84,7 +84,7 @@ def _describe(record: Record, content: Content, waiting: Sequence[Record]) -> st
         return "is a canary that failed: it is parked at once"
     if record not in waiting:
         is_parked = replay_count >= MAX_ATTEMPTS
-        state = f"has failed after {replay_count} replays: it is parked for a human"
+        state = f"has failed after {replay_count} replays: it is parked"
         return state if is_parked else None
     group = record["attributes"].get("MessageGroupId")
     if group is None:
@@ -97,9 +97,9 @@ def _describe(record: Record, content: Content, waiting: Sequence[Record]) -> st
 
 
 def delivering_twice(handler: Handler, message: DemoMessage, notify: Notify) -> Handler:
-    """Wrap the replay function so that *message* is delivered to it twice, the first time it comes.
+    """Wrap the replay function so that the first delivery of *message* happens twice.
 
-    Both deliveries are replayed, so that from then on two copies of one message are under way.
+    Both deliveries are replayed, so two copies of the message exist after that.
     """
     is_over = False
 
@@ -117,8 +117,8 @@ def delivering_twice(handler: Handler, message: DemoMessage, notify: Notify) -> 
 
 
 def followed_of(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
-    """One message that the outage hits and one that meets a bug: the viewer hears of both."""
-    # Without room for the context a redriven copy looks like a new message.
+    """Return a message that needs payments and one with a bug; their steps are shown."""
+    # Without room for the context, a redriven copy cannot be distinguished from a new message.
     with_room = [m for m in messages if DEMO_ID in m.content.attributes]
     firsts = {m.trait: m for m in reversed(with_room)}
     return [firsts[trait] for trait in (Trait.NEEDS_PAYMENTS, Trait.BROKEN) if trait in firsts]
@@ -127,7 +127,7 @@ def followed_of(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
 def load_consumer(
     messages: Sequence[DemoMessage], business: Business, journal: Journal, notify: Notify
 ) -> Consumer:
-    """The sample consumer, with the work of this run."""
+    """Return the sample consumer, with the work of this run."""
     return Consumer(
         function=cold_start("sample_consumer"),
         business=business,
@@ -141,13 +141,13 @@ def load_consumer(
 def load_replay(
     messages: Sequence[DemoMessage], notify: Notify, wrap: WrapHandler | None, *, is_fifo: bool
 ) -> Handler:
-    """The replay function, with what befalls it and what a viewer hears of it.
+    """Return the replay function, with a second delivery of a message and with notices.
 
     Args:
         messages: those of the run.
-        notify: takes what a viewer should know.
-        wrap: takes the real handler, gives the one to use; None for the real one.
-        is_fifo: FIFO removes the copies of a second delivery, so that there is nothing to see.
+        notify: shows an event to the user.
+        wrap: takes the real handler, returns the one to use; None: the real one.
+        is_fifo: if True there is no second delivery, because FIFO would remove its copies.
     """
     function = cold_start("replay")
     send_log(function, sys.stdout)
@@ -162,12 +162,12 @@ def load_replay(
 
 
 def main_source(queues: Queues) -> EventSource:
-    """The event source mapping of the consumer."""
+    """Return the event source mapping of the consumer."""
     return EventSource(queues.main, "consumer")
 
 
 def dlq_source(queues: Queues) -> EventSource:
-    """The event source mapping of the replay function."""
+    """Return the event source mapping of the replay function."""
     return EventSource(
         queues.dlq,
         "replay",

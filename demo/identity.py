@@ -1,6 +1,6 @@
-"""Who a message is, from what it carries and never from what the product says of it. Pure.
+"""Identifies messages by their content, without the product. Pure.
 
-Written apart from the product's own conversions on purpose: it is what they are checked against.
+This code is independent of the product's own conversions on purpose: it checks them.
 """
 
 import base64
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEMO_ID = "demo-id"
-"""The attribute that the demo adds where there is room, so that equal messages differ."""
+"""The attribute that the demo adds if there is room, so that equal messages differ."""
 
 OWN_ATTRIBUTES_FOR_DEMO_ID = 7
-"""With so many of its own, a message has room for ``demo-id``, the counter and the context."""
+"""The most own attributes with which ``demo-id``, counter and context still fit."""
 
 COUNTER = "sqs-dlq-replay-nb"
 CONTEXT = "sqs-dlq-context"
@@ -26,7 +26,7 @@ Value = str | bytes
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One message attribute: its type with any label, and its text or bytes."""
+    """One message attribute: its type, label included, and its text or bytes."""
 
     data_type: str
     value: Value
@@ -34,22 +34,22 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a producer sends and a consumer must get: body and attributes."""
+    """The body and the attributes of a message."""
 
     body: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
-        """What SQS counts: body, and each attribute's name, type and value, in UTF-8."""
+        """The size that SQS counts: body, and name, type and value of each attribute."""
         return _size(self.body) + sum(
             _size(name) + _size(a.data_type) + _size(a.value) for name, a in self.attributes.items()
         )
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything but the two attributes that the product may add."""
-        own = {n: _spell(a) for n, a in self.attributes.items() if n not in _PRODUCTS}
+        """A hash of the content, without the two attributes that the product adds."""
+        own = {n: _listed(a) for n, a in self.attributes.items() if n not in _PRODUCTS}
         text = json.dumps([self.body, own], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -61,25 +61,25 @@ class Content:
 
     @property
     def own_attribute_count(self) -> int:
-        """How many attributes are neither the product's nor the demo's."""
+        """The number of attributes that are neither the product's nor the demo's."""
         return len(self.attributes.keys() - _PRODUCTS - {DEMO_ID})
 
     @property
     def replay_count(self) -> int:
-        """How often the product says it replayed this copy; 0 where it says nothing.
+        """The value of the product's counter; 0 if it is absent.
 
-        A canary's count is no count but a mark: it was not replayed.
+        Also 0 for a canary, whose counter is only a mark.
         """
         return 0 if self.is_canary else self._counter
 
     @property
     def is_canary(self) -> bool:
-        """Whether this copy was sent ahead of a redrive."""
+        """Whether this copy was sent as a canary."""
         return self._counter >= _CANARY_MARK
 
     @property
     def plan_id(self) -> str | None:
-        """The redrive plan that the context names; None without one."""
+        """The id of the redrive plan in the context; None without one."""
         attribute = self.attributes.get(CONTEXT)
         try:
             context = json.loads(attribute.value) if attribute else {}
@@ -121,7 +121,7 @@ def from_received(message: Mapping[str, Any]) -> Content:
 
 
 def from_archived(row: Mapping[str, Any]) -> Content:
-    """Read a row of the archive as pyarrow gives it: a map is a list of pairs."""
+    """Read a row of the archive from pyarrow, where a map is a list of pairs."""
     return Content(
         row["body"],
         {
@@ -135,7 +135,7 @@ def from_archived(row: Mapping[str, Any]) -> Content:
 
 
 def to_entry(content: Content, entry_id: str) -> dict[str, Any]:
-    """Spell it as an entry of SendMessageBatch."""
+    """Return an entry of SendMessageBatch."""
     attributes = {
         name: {
             "DataType": a.data_type,
@@ -150,7 +150,7 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _spell(attribute: Attribute) -> list[str]:
+def _listed(attribute: Attribute) -> list[str]:
     value = attribute.value
     kind, text = ("text", value) if isinstance(value, str) else ("bytes", value.hex())
     return [attribute.data_type, kind, text]

@@ -1,6 +1,6 @@
-"""The user's own messages: one JSON object a line, each line judged by SQS's rules. Pure.
+"""Reads the user's messages: one JSON object per line, checked by SQS's rules. Pure.
 
-One bad line never stops the others; it is reported by its number and the rule that it breaks.
+An invalid line does not stop the others. It is reported with its number and the rule.
 """
 
 import base64
@@ -25,7 +25,7 @@ _REFUSED_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """A line that is no message: its number, counted from 1, and the rule that it breaks."""
+    """An invalid line: its number, counted from 1, and the rule that it breaks."""
 
     line: int
     rule: str
@@ -33,14 +33,14 @@ class LineFault:
 
 @dataclass(frozen=True, slots=True)
 class ParsedInput:
-    """What a file holds: messages by line number, and the lines that are none."""
+    """The content of a file: messages by line number, and invalid lines."""
 
     messages: tuple[tuple[int, Content], ...]
     faults: tuple[LineFault, ...]
 
 
 def parse_lines(lines: Iterable[bytes]) -> ParsedInput:
-    """Read every line; empty ones do not count."""
+    """Read every line. Empty lines are ignored."""
     messages: list[tuple[int, Content]] = []
     faults: list[LineFault] = []
     for number, line in enumerate(lines, start=1):

@@ -1,7 +1,7 @@
-"""The AWS services of a run, as two processes on this machine.
+"""Runs the AWS services of a run as two processes on this machine.
 
-SQS is ``local_sqs``. DynamoDB, where consumers record failures and Powertools keeps its idempotency
-records, and STS, which names the caller in the ledger, are moto's: this module is its program.
+SQS is ``local_sqs``. DynamoDB (failures, and the records of Powertools Idempotency) and STS (the
+caller's name in the ledger) are from moto, which this module runs as a program.
 """
 
 import logging
@@ -15,14 +15,14 @@ from local_sqs.process import ServerProcess
 
 
 class LocalAws:
-    """Both servers; ``stop`` is safe at any time, before and during ``start`` too."""
+    """Both servers. ``stop`` is safe at any time, also before and during ``start``."""
 
     def __init__(self, log: Path) -> None:
         self._sqs = ServerProcess(log=log)
         self._others = ServerProcess(module="demo.local_aws", log=log)
 
     def start(self) -> Mapping[str, str]:
-        """Start both on free ports; return the variables that point boto3 at them.
+        """Start both on free ports; return the environment variables for boto3.
 
         Raises:
             DemoError: one did not start.
@@ -38,13 +38,13 @@ class LocalAws:
             raise DemoError(str(error)) from error
 
     def stop(self) -> None:
-        """End both; what they hold is gone."""
+        """End both. Their data is lost."""
         self._sqs.stop()
         self._others.stop()
 
 
 def serve() -> None:
-    """Serve every service of moto until standard input closes."""
+    """Serve moto until standard input closes."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415 - only this process needs it
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -54,7 +54,7 @@ def serve() -> None:
     sys.stdout.write(f"http://{host}:{port}\n")
     sys.stdout.flush()
     sys.stdin.buffer.read()
-    os._exit(0)  # requests in flight have nobody to answer
+    os._exit(0)  # does not wait for requests in progress
 
 
 if __name__ == "__main__":

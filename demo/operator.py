@@ -1,4 +1,4 @@
-"""The operator: types one ``dlq`` command after another, visibly."""
+"""The operator: runs ``dlq`` commands and shows them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ STOPPED_BY_CANARY = 3
 _DECISIONS_SHOWN = 2
 _CLOSING_LINES = 3
 _HINTS = ("report: ", "next")
-_COMPLAINT = "dlq: "
+_ERROR_PREFIX = "dlq: "
 Take = Callable[[str], object]
 
 
 class Operator:
-    """Runs each verb and shows its command line and what it prints.
+    """Runs verbs; shows their command lines and their output.
 
-    Each method raises DemoError where a verb ends with another exit code than was expected of it.
+    Each method raises DemoError if a verb ends with an unexpected exit code.
     """
 
     def __init__(self, context: RunContext, screen: Screen, spark: Spark) -> None:
@@ -32,7 +32,7 @@ class Operator:
         self._target = ("--main-queue-url", context.queues.main.url)
 
     def drain(self) -> None:
-        """Take the parked messages into the archive."""
+        """Move the parked messages to the archive."""
         if not self._spark.is_ready:
             self._context.phase = "waiting for Spark to start"
         parked = self._context.queues.parked.url
@@ -43,7 +43,7 @@ class Operator:
         self._context.archived = frozenset(content.identity for content in archived)
 
     def analyze(self) -> None:
-        """Have explained what failed, and a plan written; show the groups."""
+        """Analyze the archive, which writes a plan; show the groups."""
         self._run("analyze", *self._archive, take=_till_hints(self._screen.quote))
         self._run("groups", *self._archive, take=_till_hints(self._screen.quote))
         page = self._context.report
@@ -51,14 +51,14 @@ class Operator:
             self._screen.say(f"open it in a browser: {page}", "green")
 
     def analyze_again(self) -> None:
-        """Have a plan written for what is left now."""
+        """Analyze again, to get a plan for the messages that are left."""
         lines: list[str] = []
         self._run("analyze", *self._archive, take=lines.append)
         for line in lines[:1]:
             self._quote(line)
 
     def approve(self, shown: int = _DECISIONS_SHOWN) -> None:
-        """Decide that every group is to be put back; the viewer sees the first *shown* commands."""
+        """Decide to redrive every group; show only the first *shown* commands."""
         answer: list[str] = []
         self._spark.run(["groups", *self._archive, "--json"], answer.append)
         groups = json.loads("\n".join(answer))["groups"]
@@ -72,32 +72,32 @@ class Operator:
             self._screen.say(f"and the same for {groups_left}", "green")
 
     def preview(self, *options: str) -> None:
-        """Ask what a redrive would do; show how its answer ends."""
+        """Run a redrive as a dry run; show the end of its output."""
         lines: list[str] = []
         self._redrive(*options, remark=" (dry run)", take=lines.append)
         for line in lines[-_CLOSING_LINES:]:
             self._quote(line)
 
     def redrive(self, reason: str, *options: str, exit_codes: Sequence[int] = (0,)) -> int:
-        """Put back what the plan says; return which of *exit_codes* it ended with."""
+        """Redrive the plan; return the exit code, one of *exit_codes*."""
         self._context.journal.begin_redrive()
         words = (*options, "--reason", reason, "--execute")
         return self._redrive(*words, take=self._quote, exit_codes=exit_codes)
 
     def canary(self) -> tuple[str, ...]:
-        """The options of a redrive that sends a few messages ahead.
+        """Return the options of a redrive with a canary.
 
-        SQS may take a minute and more to give a failed message back, and that is what a canary
-        waits for unless it is told otherwise. Here failures are quicker.
+        By default a canary waits a minute or more, because SQS may take that long to return a
+        failed message. Here failures are faster, so the wait is set.
         """
         parked = ("--parked-queue-url", self._context.queues.parked.url)
         wait = ("--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait")
         return ("--canary", "10%", *parked, *wait)
 
     def _quote(self, line: str) -> None:
-        """A complaint is shown whole, all else as far as the terminal is wide."""
-        is_complaint = line.startswith(_COMPLAINT)
-        quote = self._screen.quote if is_complaint else self._screen.quote_start
+        """Show an error completely, and other lines up to the width of the terminal."""
+        is_error = line.startswith(_ERROR_PREFIX)
+        quote = self._screen.quote if is_error else self._screen.quote_start
         quote(line)
 
     def _redrive(
@@ -129,7 +129,7 @@ class Operator:
 
 
 def _till_hints(take: Take) -> Take:
-    """Leave out where a verb's answer says what to type next: the operator is about to."""
+    """Omit the end of a verb's output, which names the next command."""
     is_over = False
 
     def taking(line: str) -> None:

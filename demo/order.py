@@ -1,4 +1,4 @@
-"""Whether dead letters came back in their order, told from what went in and out of the queues."""
+"""Checks whether dead letters came back in order, from the messages in the queues."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -16,12 +16,11 @@ class _Arrival:
 
 
 class OrderBook:
-    """Notes which dead letters came and which came back, by message group; safe to share.
+    """Records the order of dead letters by message group. Thread-safe.
 
-    Both functions are watched, and of each copy only the first look counts: on a FIFO queue that
-    is its place in its group. Replays must come back in the order in which the copies reached the
-    DLQ, and so must redriven messages; between the two there is no order, for what is parked waits
-    for a human.
+    Both functions are wrapped, and only the first receive of each copy counts: on a FIFO queue its
+    position in the group. Replays must come back in the order in which the copies reached the DLQ,
+    and so must redriven messages. There is no order between replays and redriven messages.
     """
 
     def __init__(self) -> None:
@@ -33,15 +32,15 @@ class OrderBook:
         self._broken: set[str] = set()
 
     def watch_dlq(self, handler: Handler) -> Handler:
-        """Wrap the function behind the DLQ."""
+        """Wrap the function of the DLQ."""
         return self._watching(handler, self._reached_dlq)
 
     def watch_main(self, handler: Handler) -> Handler:
-        """Wrap the function behind the main queue."""
+        """Wrap the function of the main queue."""
         return self._watching(handler, self._reached_main)
 
     def broken_groups(self) -> frozenset[str]:
-        """The groups of which a dead letter overtook another, or came back in another group."""
+        """Return groups in which a dead letter overtook another, or came back in another group."""
         with self._lock:
             return frozenset(self._broken)
 
@@ -65,7 +64,7 @@ class OrderBook:
         content, group = from_record(record), _group(record)
         arrival = self._open.pop(content.identity, None)
         if arrival is None:
-            return  # its first copy, or one too many, which the journal counts
+            return  # its first copy, or a duplicate, which the journal counts
         way = (arrival.group, content.replay_count > 0)
         if arrival.place < self._last_places.get(way, 0) or group != arrival.group:
             self._broken.add(arrival.group)

@@ -1,4 +1,4 @@
-"""Sends the messages in batches; sent is what SQS confirms."""
+"""Sends the messages in batches. Only messages that SQS confirms count as sent."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +14,19 @@ _ROUNDS = 3
 _PAUSE_SECONDS = 0.2
 
 SendBatch = Callable[[list[dict[str, Any]]], dict[str, Any]]
-"""Takes the entries of SendMessageBatch, gives its answer."""
+"""Takes the entries of SendMessageBatch, returns its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A message that SQS did not take, and its word for why."""
+    """A message that SQS refused, and the error code."""
 
     message: DemoMessage
     code: str
 
 
 def pack(messages: Sequence[DemoMessage]) -> Iterator[list[DemoMessage]]:
-    """Cut into runs of at most 10 messages and 1 MiB, in order."""
+    """Split into runs of at most 10 messages and 1 MiB, in order."""
     run: list[DemoMessage] = []
     for message in messages:
         size = sum(m.content.size_bytes for m in [*run, message])
@@ -43,11 +43,11 @@ def produce(
     send_batch: SendBatch,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[list[DemoMessage] | Refusal]:
-    """Send all of *messages*, five batches a second at most.
+    """Send *messages*, at most five batches a second.
 
     Yields:
-        The messages of each batch that SQS confirmed, and a Refusal for each that it did not take
-        in three rounds.
+        The confirmed messages of each batch, and a Refusal for each message that SQS refused three
+        times.
     """
     for run in pack(messages):
         waiting, codes = list(run), dict[str, str]()

@@ -1,4 +1,4 @@
-"""One run, from its options to its exit code: builds everything, plays the scenario, cleans up."""
+"""One run, from its options to its exit code: sets up, runs the scenario, cleans up."""
 
 import json
 import os
@@ -41,7 +41,7 @@ EXIT_BAD_INPUT = 2
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run showed."""
+    """The result of a run."""
 
     account: Account
     sent: Mapping[str, DemoMessage]
@@ -50,12 +50,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """What a run is made of.
+    """The configuration of a run.
 
     Attributes:
-        is_invented: whether the messages are the demo's own invention.
-        remarks: what the viewer should know before it begins.
-        wrap_replay_handler: takes the real handler, gives the one to use; None for the real one.
+        is_invented: whether the demo generated the messages.
+        remarks: shown to the user before the run.
+        wrap_replay_handler: takes the real handler, returns the one to use; None: the real one.
     """
 
     messages: Sequence[DemoMessage]
@@ -68,7 +68,7 @@ class RunConfig:
 
 
 def run(config: RunConfig) -> Result:
-    """Play the whole demo. Whatever happens, no process and no thread of it stays.
+    """Run the demo. It always ends all its processes and threads.
 
     Raises:
         DemoError: the local environment could not be set up.
@@ -138,7 +138,7 @@ def _close(context: RunContext, screen: Screen, account: Account) -> None:
 def play_command(
     argv: Sequence[str] | None, wrap_replay_handler: WrapHandler | None, *, with_spark: bool
 ) -> int:
-    """Play the demo that *argv* asks for; see ``demo.__main__.main``."""
+    """Run the demo with the options of *argv*; see ``demo.__main__.main``."""
     options = parse_options(argv)
     try:
         loaded = load(options)

@@ -1,4 +1,4 @@
-"""The acts of the demo: break and back off, explain, try too early, put right, account."""
+"""The steps of the demo: fail and back off, explain, try too early, fix, account."""
 
 import time
 from typing import Any
@@ -22,14 +22,14 @@ from dlq_replay.consumer.heartbeat import HeartbeatConfig
 _SETTLE_SECONDS = 60.0
 _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
-_LOOK_EVERY_SECONDS = 0.5
-_QUIET_LOOKS = 3
+_CHECK_SECONDS = 0.5
+_SETTLED_CHECKS = 3
 _HEARTBEAT_SECONDS = HeartbeatConfig().timeout_seconds
 _PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 
 def play(context: RunContext, screen: Screen) -> Account:
-    """Play all acts; return what became of every message that was sent."""
+    """Run all steps; return the account of every sent message."""
     _break_and_back_off(context, screen)
     if context.spark is not None:
         try:
@@ -45,7 +45,7 @@ def _break_and_back_off(context: RunContext, screen: Screen) -> None:
     screen.note(
         f"functions/sample_consumer takes {len(context.messages)} messages from the main queue."
         " Some need a payments service that\nis down at first, some meet a bug;"
-        f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed looks SQS moves a message to the\n"
+        f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to the\n"
         "dead-letter queue; the replay Lambda sends it back with a random, growing delay,"
         f" {MAX_ATTEMPTS} times at\nmost, and then parks it."
     )
@@ -94,16 +94,16 @@ def _send(context: RunContext, screen: Screen) -> None:
 
 def _wait_until_settled(context: RunContext, screen: Screen, limit_seconds: float) -> None:
     deadline = time.monotonic() + limit_seconds
-    quiet_looks = 0
+    settled_checks = 0
     while time.monotonic() < deadline:
         now = context.progress()
-        quiet_looks = quiet_looks + 1 if now.is_settled else 0
-        if now.processed == now.sent or quiet_looks >= _QUIET_LOOKS:
+        settled_checks = settled_checks + 1 if now.is_settled else 0
+        if now.processed == now.sent or settled_checks >= _SETTLED_CHECKS:
             return
-        if quiet_looks and now.processed + now.parked.total == now.sent:
+        if settled_checks and now.processed + now.parked.total == now.sent:
             return
-        time.sleep(_LOOK_EVERY_SECONDS)
-    screen.say(f"not settled after {limit_seconds:.0f} s: going on all the same", "red")
+        time.sleep(_CHECK_SECONDS)
+    screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")
 
 
 def _explain_and_put_right(context: RunContext, screen: Screen, spark: Spark) -> None:
@@ -148,8 +148,8 @@ def _put_right(context: RunContext, screen: Screen, operator: Operator) -> None:
     operator.approve(shown=0)
     codes = [0, STOPPED_BY_CANARY]
     if operator.redrive("bugs fixed", *operator.canary(), exit_codes=codes) == STOPPED_BY_CANARY:
-        # Of a message with no room for the mark, or on a very slow machine, nobody can know.
-        screen.say("where the canary could not notify, the operator knows: nothing is broken now")
+        # The canary cannot decide for a message without room for its mark, or on a slow machine.
+        screen.say("the canary could not decide, but the operator knows that everything is fixed")
         operator.redrive("bugs fixed")
     context.phase = "redriven messages are processed"
     _wait_until_settled(context, screen, _REDRIVE_SECONDS)

@@ -1,6 +1,6 @@
-"""What the viewer sees: a live view on a terminal, plain lines in a pipe, a table at the end.
+"""The output: a live view on a terminal, plain lines in a pipe, a table at the end.
 
-Both take the same calls; events stand above the live view and stay readable after it.
+Events are printed above the live view and stay when it ends.
 """
 
 import threading
@@ -23,20 +23,20 @@ from demo.workload import DemoMessage, Trait
 
 _PLAIN_WIDTH = 100
 _PLAIN_EVERY_SECONDS = 2.0
-_LOOK_EVERY_SECONDS = 0.4
+_CHECK_SECONDS = 0.4
 _MAX_WIDTH = 100
 _ALWAYS_SHOWN = (FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRIVEN, FinalState.LOST)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One look at everything.
+    """The counts at one time.
 
     Attributes:
-        phase: what happens now, a few words.
-        replayed: messages that came back to the main queue by a replay.
-        archived: messages that Spark took out of the parked queue.
-        redriven: of those, the ones that came back.
+        phase: the current step, in a few words.
+        replayed: messages that a replay returned to the main queue.
+        archived: messages that Spark moved from the parked queue to the archive.
+        redriven: archived messages that came back to the main queue.
     """
 
     phase: str = ""
@@ -53,16 +53,16 @@ class Progress:
 
     @property
     def backing_off(self) -> int:
-        """Messages that wait for their replay: delayed in main, or, on FIFO, hidden in the DLQ."""
+        """Messages that wait for their replay: delayed in main, or hidden in a FIFO DLQ."""
         return self.main.delayed + self.dlq.delayed
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is under way: main and DLQ are empty."""
+        """Whether main queue and DLQ are empty."""
         return self.main.total == 0 and self.dlq.total == 0
 
     def to_line(self) -> str:
-        """One plain line, for a pipe."""
+        """Return one plain line, for a pipe."""
         return (
             f"main {self.main.total:>4}  backing off {self.backing_off:>4}"
             f"  DLQ {self.dlq.total:>4}  parked {self.parked.total:>4}  replayed {self.replayed:>4}"
@@ -71,11 +71,11 @@ class Progress:
 
 
 class Screen:
-    """Shows one thing after the other; while *watching*, also what goes on meanwhile.
+    """Prints events; inside ``watching`` also the current counts.
 
     Args:
-        out: the viewer's terminal, or a pipe.
-        elapsed_seconds: since the run began.
+        out: the user's terminal, or a pipe.
+        elapsed_seconds: returns the seconds since the run started.
     """
 
     def __init__(self, out: TextIO, elapsed_seconds: Callable[[], float]) -> None:
@@ -84,13 +84,13 @@ class Screen:
         self._console = Console(file=out, width=width, highlight=False, soft_wrap=not out.isatty())
         self.elapsed_seconds = elapsed_seconds
         self._progress = Progress()
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         self._live: Live | None = None
         self._closing = threading.Event()
 
     @contextmanager
-    def watching(self, look: Callable[[], Progress]) -> Iterator[None]:
-        """Show *look()* again and again, in the live view or line by line."""
+    def watching(self, read_progress: Callable[[], Progress]) -> Iterator[None]:
+        """Show the result of *read_progress* repeatedly, in the live view or as lines."""
         if self._is_live:
             self._live = Live(
                 get_renderable=lambda: _live_view(self._progress, self._console.width),
@@ -101,7 +101,9 @@ class Screen:
                 redirect_stderr=False,
             )
             self._live.start()
-        ticker = threading.Thread(target=self._tick, args=(look,), name="screen", daemon=True)
+        ticker = threading.Thread(
+            target=self._tick, args=(read_progress,), name="screen", daemon=True
+        )
         ticker.start()
         try:
             yield
@@ -110,47 +112,47 @@ class Screen:
             ticker.join(timeout=5)
 
     def close(self) -> None:
-        """End the live view; what was said stays."""
+        """End the live view. Printed events stay."""
         self._closing.set()
         if self._live:
             self._live.stop()
             self._live = None
 
     def title(self, text: str) -> None:
-        """Begin an act."""
+        """Print the title of a step."""
         self._console.print()
         self._console.print(Text(text, style="bold"))
 
     def say(self, text: str, style: str = "") -> None:
-        """Notify an event, with the time it happened."""
+        """Print an event with its time."""
         elapsed = Text(f"{self.elapsed_seconds():5.1f} s  ", style="dim")
         self._console.print(elapsed + Text(text, style=style))
 
     def notify_once(self, text: str) -> None:
-        """Notify an event once, however often it happens, in the colour of what it says."""
-        if text in self._told:
+        """Print an event the first time it happens, in a colour that fits its text."""
+        if text in self._notified:
             return
-        self._told.add(text)
+        self._notified.add(text)
         is_good = text.endswith(("is processed", "is back"))
         self.say(text, "green" if is_good else "red" if "fail" in text else "")
 
     def note(self, text: str) -> None:
-        """Explain something, aside."""
+        """Print an explanation."""
         self._console.print(Text(text, style="dim"))
 
     def command(self, text: str) -> None:
-        """Show a command line before it runs."""
+        """Print a command line before it runs."""
         self._console.print(Text(f"$ {text}", style="bold cyan"))
 
     def quote(self, text: str) -> None:
-        """Show a line that a command printed, wrapped on a terminal, whole in a pipe."""
+        """Print a line of a command's output, wrapped on a terminal."""
         if self._is_live:
             self._console.print(Padding(Text(text, style="cyan"), (0, 0, 0, 4)))
         else:
             self._console.print(Text(f"    {text}"), soft_wrap=True)
 
     def quote_start(self, text: str) -> None:
-        """Show such a line as far as a terminal is wide."""
+        """Print a line of a command's output, cut at the width of a terminal."""
         if self._is_live:
             line = Text(f"    {text}", style="cyan")
             self._console.print(line, no_wrap=True, overflow="ellipsis")
@@ -158,13 +160,13 @@ class Screen:
             self.quote(text)
 
     def show(self, renderable: RenderableType) -> None:
-        """Show a table or a text as it is."""
+        """Print a table or a text."""
         self._console.print(renderable)
 
-    def _tick(self, look: Callable[[], Progress]) -> None:
+    def _tick(self, read_progress: Callable[[], Progress]) -> None:
         next_line_seconds, last_line = _PLAIN_EVERY_SECONDS, ""
-        while not self._closing.wait(_LOOK_EVERY_SECONDS):
-            self._progress = look()
+        while not self._closing.wait(_CHECK_SECONDS):
+            self._progress = read_progress()
             line = self._progress.to_line()
             is_due = self.elapsed_seconds() >= next_line_seconds and line != last_line
             if is_due and not self._is_live:
@@ -218,9 +220,9 @@ def _number(value: int) -> Text:
 
 
 def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
-    """One row for each state, and the sum; fates that must not happen appear when they do."""
+    """Return a table: a row per state and the sum. Unexpected states only if they occur."""
     table = Table(title="Every message that was sent", title_justify="left", min_width=60)
-    table.add_column("what became of it")
+    table.add_column("final state")
     for trait in Trait:
         table.add_column(trait.value, justify="right")
     table.add_column("all", justify="right", style="bold")
@@ -237,7 +239,7 @@ def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
 
 
 def names(account: Account, sent: Mapping[str, DemoMessage], state: FinalState) -> str:
-    """Name the messages that fared so, the first twenty of them."""
+    """Return the names of the first twenty messages in *state*."""
     identities = account.in_state(state)
     named = [f"message {sent[i].number} ({i[:12]})" for i in identities[:20]]
     more = len(identities) - len(named)

@@ -1,4 +1,4 @@
-"""The Spark job inside the demo: one session, started while the queues work, and surely ended."""
+"""Runs the Spark job inside the demo: starts one session in the background, and always ends it."""
 
 import logging
 import os
@@ -25,10 +25,10 @@ _STOP_STARTING_SECONDS = 0.5
 
 
 def end_tree(process: "subprocess.Popen[bytes]", grace_seconds: float) -> None:
-    """Ask *process* to end, insist after *grace_seconds*, and see that its children end too.
+    """End *process* with SIGTERM, after *grace_seconds* with SIGKILL, and then its children.
 
-    They do so by themselves when their parent is gone; where there is no ``/proc`` to look for
-    them, that has to do.
+    The children also end by themselves after their parent. Without ``/proc`` they cannot be found,
+    and are left to do so.
     """
     below = list(_descendants(process.pid))
     process.terminate()
@@ -67,7 +67,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _stat(folder: Path) -> list[str]:
-    """State, parent and so on: what follows the name, which stands in brackets."""
+    """Return the fields after the name, which is in brackets: state, parent and so on."""
     return (folder / "stat").read_text().rsplit(")", 1)[1].split()
 
 
@@ -79,20 +79,19 @@ class Spark:
         self._fault: Exception | None = None
 
     def warm_up(self) -> None:
-        """Start the session in the background; it takes longer than a viewer likes to wait."""
-        # py4j logs every call that an interruption breaks off, to wherever standard error leads at
-        # that moment unless somebody said where to.
+        """Start the session in the background, because it takes long."""
+        # py4j logs each interrupted call to the current standard error, unless logging is set up.
         logging.basicConfig(stream=sys.stderr)
         self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
         self._starter.start()
 
     @property
     def is_ready(self) -> bool:
-        """Whether a verb would run at once."""
+        """Whether the session has started, so that a verb runs at once."""
         return self._starter is not None and not self._starter.is_alive()
 
     def run(self, argv: Sequence[str], take_line: Callable[[str], object]) -> int:
-        """Run one verb as ``dlq`` would; give its lines to *take_line*.
+        """Run one verb as ``dlq`` does; pass its lines to *take_line*.
 
         Raises:
             DemoError: Spark could not start.
@@ -107,7 +106,7 @@ class Spark:
             with lines_to(take_line):
                 exit_code = main(list(argv))
         except Exception as error:
-            # The account of what is where matters most when the job breaks.
+            # Raised as DemoError, so that the account is still made after an error of the job.
             traceback.print_exc()
             raise DemoError(f"{argv[0]} broke: {type(error).__name__}: {error}") from error
         if exit_code == _EXIT_INTERRUPTED:
@@ -118,22 +117,22 @@ class Spark:
         try:
             from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - as above
 
-            # The first Python worker takes seconds, too.
+            # The first Python worker takes seconds to start, too.
             get_session().range(1).mapInArrow(lambda batches: batches, "id long").count()
         except Exception as error:  # noqa: BLE001 - raised by run(), in the viewer's thread
             self._fault = error
 
     def stop(self) -> None:
-        """End the JVM and with it Spark's workers, however far the start had come."""
+        """End the JVM and Spark's workers, also during the start."""
         if self._starter is None:
             return
         process = self._find_jvm()
         if process is not None:
-            # A JVM that is asked to end while Spark starts in it may never do so.
+            # During the start of Spark, a JVM may ignore SIGTERM.
             end_tree(process, _STOP_SECONDS if self.is_ready else _STOP_STARTING_SECONDS)
 
     def _find_jvm(self) -> "subprocess.Popen[bytes] | None":
-        """The JVM's process. While it is being launched nobody knows it yet, so wait for it."""
+        """Return the JVM's process. During its launch it is not known yet, so wait for it."""
         from pyspark import SparkContext  # noqa: PLC0415 - as above
 
         deadline = time.monotonic() + _LAUNCH_SECONDS

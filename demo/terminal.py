@@ -1,6 +1,6 @@
-"""Keeps the viewer's terminal for the demo: everything else that prints goes to a file.
+"""Reserves the terminal for the demo: all other output goes to files.
 
-The replay function prints its metrics, the JVM its warnings; neither asks where to.
+The replay function prints its metrics, and the JVM its warnings.
 """
 
 import io
@@ -17,15 +17,15 @@ from typing import TextIO
 
 @contextmanager
 def viewer_only(raw_log: Path, python_log: Path) -> Iterator[TextIO]:
-    """Send file descriptors 1 and 2 to *raw_log*, and what Python prints to *python_log*.
+    """Redirect file descriptors 1 and 2 to *raw_log*, and Python's output to *python_log*.
 
     Yields:
-        The real standard output, for the one who may write to it.
+        The real standard output.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2), sys.stdout, sys.stderr
-    # sys.stdout knows what the terminal can show.
+    # The encoding of sys.stdout is what the terminal can show.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     with (
         raw_log.open("a") as raw,
@@ -51,13 +51,13 @@ def _closing(out: TextIO) -> Iterator[TextIO]:
     try:
         yield out
     finally:
-        # Whoever read the pipe has left; that is no reason to leave anything else behind.
+        # The reader closed the pipe. The cleanup must continue.
         with suppress(BrokenPipeError):
             out.close()
 
 
 class LinesOfThread(io.TextIOBase):
-    """A ``sys.stdout`` that gives one thread's lines to *take*, and all other text to *rest*."""
+    """A ``sys.stdout`` that passes the lines of one thread to *take*, all other text to *rest*."""
 
     def __init__(self, take: Callable[[str], object], rest: TextIO) -> None:
         self._thread = threading.get_ident()
@@ -66,7 +66,7 @@ class LinesOfThread(io.TextIOBase):
         self._open_line = ""
 
     def write(self, text: str) -> int:
-        """Take or pass on *text*; a line is taken when it is complete."""
+        """Write *text*. A line is passed to *take* when it is complete."""
         if threading.get_ident() != self._thread:
             return self._rest.write(text)
         *lines, self._open_line = (self._open_line + text).split("\n")
@@ -75,13 +75,13 @@ class LinesOfThread(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was passed on."""
+        """Flush *rest*."""
         self._rest.flush()
 
 
 @contextmanager
 def lines_to(take: Callable[[str], object]) -> Iterator[None]:
-    """Give what this thread prints, to either stream, to *take*, line by line."""
+    """Pass the output of this thread, on both streams, to *take*, line by line."""
     before = sys.stdout, sys.stderr
     lines = LinesOfThread(take, sys.stdout)
     sys.stdout = sys.stderr = lines
@@ -94,7 +94,7 @@ def lines_to(take: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Make SIGTERM raise KeyboardInterrupt as SIGINT does, so that both end the same way."""
+    """Make SIGTERM raise KeyboardInterrupt, as SIGINT does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -109,7 +109,7 @@ def interruptible() -> Iterator[None]:
 
 
 def ignore_interrupts() -> None:
-    """Let nothing disturb the cleaning up; ``interruptible`` puts things back."""
+    """Ignore SIGINT and SIGTERM during the cleanup; ``interruptible`` restores them."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

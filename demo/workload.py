@@ -1,7 +1,7 @@
-"""The messages of a run, each with its number, its identity and the fault that it will meet.
+"""The messages of a run, each with number, identity and planned failure.
 
-Invented ones read like the events of a shop; the user's own come from a file. On FIFO queues each
-belongs to a message group.
+Generated messages are events of a shop; the user's own come from a file. On FIFO queues each has a
+message group.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from demo.identity import DEMO_ID, OWN_ATTRIBUTES_FOR_DEMO_ID, Attribute, Conten
 from demo.input_file import MAX_MESSAGE_BYTES, LineFault, parse_lines
 
 BROKEN_SHARE = 0.4
-"""Enough that the analysis has messages to compare."""
+"""Large enough for the analysis to compare messages."""
 
 FIFO_BROKEN_SHARE = 0.08
-"""A message that fails blocks its message group, and a viewer waits for all of them."""
+"""Smaller, because a message that fails blocks its message group."""
 
 MIN_BROKEN = 4
 PAYMENTS_SHARE = 0.4
@@ -46,7 +46,7 @@ _FAULTS_SHOWN = 20
 
 
 class Trait(StrEnum):
-    """What the demo's consumer will find hard about a message."""
+    """The planned failure of a message."""
 
     PLAIN = "needs nothing"
     NEEDS_PAYMENTS = "needs payments"
@@ -58,7 +58,7 @@ class DemoMessage:
     """One message to send.
 
     Attributes:
-        number: what the viewer calls it, counted from 1; of a file, its line.
+        number: shown to the user, counted from 1; for a file its line.
         identity: unique within the run.
         group: its message group; None for standard queues.
     """
@@ -71,7 +71,7 @@ class DemoMessage:
 
     @classmethod
     def of(cls, number: int, content: Content, trait: Trait = Trait.PLAIN) -> "DemoMessage":
-        """Mark *content* with ``demo-id`` where it has room, so that its equals differ from it."""
+        """Add ``demo-id`` to *content* if there is room, so that equal messages differ."""
         marked = replace(
             content,
             attributes={**content.attributes, DEMO_ID: Attribute("String", f"m{number:05d}")},
@@ -83,19 +83,19 @@ class DemoMessage:
 
 
 def broken_count(count: int, share: float = BROKEN_SHARE) -> int:
-    """How many of *count* messages meet a bug: the share, but enough of them to see."""
+    """Return how many of *count* messages have a bug: the share, but at least a few."""
     return min(count, max(MIN_BROKEN, round(count * share)))
 
 
 def invent(count: int, rng: random.Random, share: float = BROKEN_SHARE) -> list[DemoMessage]:
-    """Make *count* events of a shop; the same *rng* state makes the same events.
+    """Generate events of a shop; the same state of *rng* generates the same events.
 
     Args:
-        count: how many.
-        rng: draws them.
-        share: how many of them meet a bug, 0 to 1.
+        count: the number of events.
+        rng: source of randomness.
+        share: the share of events with a bug, 0 to 1.
     """
-    # In turn, so that even a few messages meet every bug.
+    # Bugs alternate, so that even a few messages have all of them.
     numbers = rng.sample(range(1, count + 1), broken_count(count, share))
     broken = dict(zip(numbers, cycle(_WITH_BUG)))
     return [_invent_one(number, broken.get(number), rng) for number in range(1, count + 1)]
@@ -104,10 +104,10 @@ def invent(count: int, rng: random.Random, share: float = BROKEN_SHARE) -> list[
 def from_input(
     messages: Sequence[tuple[int, Content]], share: float = BROKEN_SHARE
 ) -> tuple[list[DemoMessage], list[LineFault]]:
-    """Turn a file's messages into the run's, with the same faults each time.
+    """Convert the messages of a file; the planned failures are the same in every run.
 
     Returns:
-        The messages, and those that nothing could tell from an earlier one.
+        The messages, and faults for those that are equal to an earlier one.
     """
     distinct, faults = _distinct(DemoMessage.of(line, content) for line, content in messages)
     broken = _broken(distinct, broken_count(len(distinct), share))
@@ -118,7 +118,7 @@ def from_input(
 
 
 def _broken(messages: Sequence[DemoMessage], wanted: int) -> set[str]:
-    """Whole kinds of payload as far as they fit, largest first, as a real bug would hit them."""
+    """Select complete kinds of payload if they fit, largest first: a real bug hits a kind."""
     kinds: dict[str, list[str]] = {}
     for message in sorted(messages, key=_rank):
         kinds.setdefault(kind_of(message.content.body), []).append(message.identity)
@@ -131,12 +131,12 @@ def _broken(messages: Sequence[DemoMessage], wanted: int) -> set[str]:
 
 
 def _rank(message: DemoMessage) -> bytes:
-    """Stable, and unrelated to the order in the file."""
+    """Return a sort key that is stable and independent of the order in the file."""
     return hashlib.sha256(message.identity.encode()).digest()
 
 
 def kind_of(body: str) -> str:
-    """What a payload looks like: the names at its top and what it calls itself."""
+    """Return the kind of a payload: its top-level names, and its type and action."""
     try:
         raw = json.loads(body)
     except (ValueError, RecursionError):
@@ -152,7 +152,7 @@ def _distinct(messages: Iterable[DemoMessage]) -> tuple[list[DemoMessage], list[
     for message in messages:
         first = known.setdefault(message.identity, message)
         if first is not message:
-            rule = f"equals line {first.number}, with no room for the attribute that would tell"
+            rule = f"equals line {first.number}, without room for an attribute that makes it differ"
             faults.append(LineFault(message.number, rule))
     return list(known.values()), faults
 
@@ -198,7 +198,7 @@ def _order_of_new_app(rng: random.Random) -> dict[str, Any]:
 
 
 def _order_with_bug(rng: random.Random) -> dict[str, Any]:
-    """The shop sells to Croatia now; the table of VAT rates does not know."""
+    """An order from Croatia, which is missing in the table of VAT rates."""
     order = _order(rng)
     return {**order, "customer": {**order["customer"], "country": "HR"}, "currency": "EUR"}
 
@@ -214,7 +214,7 @@ def _payment(rng: random.Random) -> dict[str, Any]:
 
 
 def _payment_with_bug(rng: random.Random) -> dict[str, Any]:
-    """Invoices are captured by a part of the payments service that hangs."""
+    """An invoice; the payments service does not answer for invoices."""
     return {**_payment(rng), "method": "invoice"}
 
 
@@ -229,7 +229,7 @@ def _shipment(rng: random.Random) -> dict[str, Any]:
 
 
 def _shipment_with_bug(rng: random.Random) -> dict[str, Any]:
-    """A new warehouse weighs in text, with a unit; the consumer adds numbers."""
+    """A weight as text with a unit; the consumer expects a number."""
     shipment = _shipment(rng)
     return {**shipment, "carrier": "blue van", "weight_grams": f"{shipment['weight_grams']} g"}
 
@@ -239,21 +239,21 @@ _WITH_BUG = (
     *(_order_of_new_app, _order_with_bug, _order_of_new_app, _order_with_bug),
     *(_order_of_new_app, _order_of_new_app, _order_with_bug, _order_of_new_app),
 )
-"""In turn. Orders fail for two reasons, so that the analysis can compare orders with orders."""
+"""Used in turn. Orders fail for two reasons, so that the analysis can compare orders."""
 
 
 def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
-    """Give each message its group, the same one in every run, in no relation to its place.
+    """Give each message its group: the same one in every run, independent of its position.
 
-    The bug hits the customers of one quarter, as bugs do: a message that keeps failing blocks its
-    whole group, and a viewer should see other groups pass by.
+    Only a quarter of the groups has messages with a bug: such a message blocks its group, and the
+    other groups show that they continue.
     """
     count = min(MAX_GROUPS, max(MIN_GROUPS, len(messages) // _MESSAGES_PER_GROUP))
     return [replace(m, group=f"customer-{_number(m, count):02d}") for m in messages]
 
 
 def _number(message: DemoMessage, count: int) -> int:
-    """Counted from 1."""
+    """Return the number of the group, from 1."""
     rank = int.from_bytes(hashlib.sha256(f"group of {message.identity}".encode()).digest())
     reach = max(1, count // _SHARE_WITH_BUG) if message.trait is Trait.BROKEN else count
     return rank % reach + 1
@@ -261,17 +261,17 @@ def _number(message: DemoMessage, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Messages to send, and what the viewer should know about lines that are not among them."""
+    """The messages to send, and remarks about lines that are left out."""
 
     messages: list[DemoMessage]
     remarks: list[str]
 
 
 def load(options: Options) -> Loaded:
-    """Make or read the messages; for FIFO queues, each with its group.
+    """Generate or read the messages; for FIFO queues with their groups.
 
     Raises:
-        InputError: the file cannot be read, or holds no message.
+        InputError: the file cannot be read, or has no message.
     """
     loaded = _load(options)
     return replace(loaded, messages=in_groups(loaded.messages)) if options.is_fifo else loaded

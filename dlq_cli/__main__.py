@@ -1,4 +1,4 @@
-"""``dlq VERB``: the product's one command."""
+"""The command ``dlq VERB``."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "jinja2"}
-"""What the extra ``spark`` adds."""
+"""Packages that only the extra ``spark`` installs."""
 
 ON_GLUE = "--on-glue"
 _PLACE = {"stack", "region", "profile", "on_glue"}
@@ -35,10 +35,10 @@ _PLACE = {"stack", "region", "profile", "on_glue"}
 SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
 
 _ABOUT = """\
-Dead-letter handling for Amazon SQS: shows what failed and why, and puts the right messages back.
+Dead-letter handling for Amazon SQS: shows what failed and why, and puts messages back.
 
-Give --stack NAME, or set DLQ_STACK: queue URLs, archive and table are then read from the outputs of
-that stack. Without a stack, give them as options."""
+Give --stack NAME, or set DLQ_STACK: the command then reads queue URLs, archive and table from the
+outputs of that stack. Without a stack, give them as options."""
 
 _EXAMPLES = f"""\
 a group of messages, from the parked queue back to the queue that it came from:
@@ -57,7 +57,7 @@ _INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
 
 
 class _HelpFormatter(RawDescriptionRichHelpFormatter):
-    """Coloured on a terminal; titles stay as they are written."""
+    """With colours on a terminal. Titles keep their case."""
 
     group_name_formatter = str
 
@@ -69,9 +69,9 @@ def main(
     """Run one verb; return its exit code.
 
     Args:
-        argv: the words after ``dlq``; those of this process by default.
-        make_session: makes the session that asks AWS about stacks. It is called when ``--region``
-            and ``--profile`` have taken effect.
+        argv: the words after ``dlq``; by default those of this process.
+        make_session: makes the session that reads stacks from AWS. It is called after ``--region``
+            and ``--profile`` are applied.
 
     Returns:
         0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by the
@@ -97,8 +97,8 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
             raise
         raise InputError(
-            f"{name} needs Spark: {SPARK_EXTRA}, and Java 17 or later; --on-glue lets the stack's "
-            "AWS Glue job run it"
+            f"{name} needs Spark: {SPARK_EXTRA}, and Java 17 or later; with --on-glue the stack's "
+            "AWS Glue job runs it"
         ) from error
     finally:
         STACK.reset(token)
@@ -117,11 +117,11 @@ def _run_of_the_job(
 ) -> int:
     asks_for_help = bool({"-h", "--help"} & set(words))
     if stack and not asks_for_help:
-        # Values that are given come later, and so win.
+        # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]
     if ON_GLUE in words and not asks_for_help:
         with suppress(ModuleNotFoundError):
-            # Where Spark is not installed, the run on Glue finds the faults.
+            # If Spark is not installed here, the run on Glue checks the arguments.
             _parser_of(name)[0].parse_args(words)
         return run_on_glue(make_session(), required(stack), name, _without_place(words))
     parser, verb = _parser_of(name)
@@ -134,7 +134,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     """Make the parser of ``dlq`` itself.
 
     Args:
-        has_arguments: whether its verbs have their arguments, which a completion script needs.
+        has_arguments: whether to add the arguments of the verbs, for a completion script.
     """
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
@@ -158,7 +158,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     for name, line in LINES.items():
         one = verbs.add_parser(name, description=line)
         if has_arguments:
-            # A verb whose packages are not installed is completed by its name alone.
+            # Of a verb whose packages are not installed only the name is completed.
             with suppress(ModuleNotFoundError):
                 _fill(one, name)
     return parser
@@ -177,7 +177,7 @@ def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
 
 
 def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
-    """Give *parser* the arguments of the verb *name*, and those that say where."""
+    """Add the arguments of the verb *name* and those of the installation to *parser*."""
     verb: Verb = import_module(module_of(name)).VERB
     if is_of_the_job(name):
         cli.add_archive(parser)
@@ -188,7 +188,7 @@ def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
         installation.add_argument(
             ON_GLUE,
             action="store_true",
-            help="let the stack's AWS Glue job run it, follow the run, and print its answer",
+            help="run the verb on the stack's AWS Glue job, wait for its end, and print its answer",
         )
     return verb
 
@@ -204,18 +204,18 @@ def _add_place(parser: "argparse._ActionsContainer") -> None:
         "--stack",
         metavar="NAME",
         default=os.environ.get(STACK_VARIABLE) or None,
-        help=f"take what is not given from the outputs of this stack (default: {STACK_VARIABLE})",
+        help=f"read missing options from the outputs of this stack (default: {STACK_VARIABLE})",
     )
-    parser.add_argument("--region", metavar="REGION", help="its Region (default: boto3's own)")
+    parser.add_argument("--region", metavar="REGION", help="Region of the stack (default: boto3's)")
     parser.add_argument(
-        "--profile", metavar="NAME", help="whose credentials to use (default: boto3's own)"
+        "--profile", metavar="NAME", help="AWS profile with the credentials (default: boto3's)"
     )
 
 
 def _words_of_stack(
     name: str, words: Sequence[str], stack: str, make_session: "Callable[[], Session]"
 ) -> list[str]:
-    """Return the options that *words* lack and the stack has a value for, with that value."""
+    """Return options that *words* do not have, with their values from the stack."""
     given = {word.partition("=")[0] for word in words}
     lacking = [option for option in STACK_OPTIONS[name] if option not in given]
     if not lacking:
@@ -231,14 +231,14 @@ def _words_of_stack(
 
 
 def _without_place(words: Sequence[str]) -> list[str]:
-    """Return *words* without the options that are this command's, not the job's."""
+    """Return *words* without the options of this command, which the job does not have."""
     _, rest = _place_parser().parse_known_args(words)
     return [word for word in rest if word != ON_GLUE]
 
 
 @contextmanager
 def _environment(**values: str | None) -> Iterator[None]:
-    """Set environment variables: boto3 reads them, in this process and in Spark's workers."""
+    """Set environment variables that boto3 reads, in this process and in Spark's workers."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update({name: value for name, value in values.items() if value})
     try:
@@ -251,7 +251,7 @@ def _environment(**values: str | None) -> Iterator[None]:
 
 
 def program() -> None:
-    """Run as a process: the entry point of the installed command."""
+    """Run as a process. This is the entry point of the installed command."""
     exit_code = main()
     if "pyspark" in sys.modules:
         from spark_reprocess.spark.session import end_session  # noqa: PLC0415 - loads pyspark

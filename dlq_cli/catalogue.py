@@ -17,7 +17,7 @@ _NAMES = {
     "See what is there": ("status", "groups", "show", "export"),
     "Decide and put back": ("decide", "redrive", "restore", "erase"),
     "Collect and analyze": ("drain", "analyze", "run"),
-    "Look after an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
+    "Maintain an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
 }
 
 LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
@@ -26,7 +26,7 @@ LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
 GROUPS: Mapping[str, Mapping[str, str]] = {
     title: {name: LINES[name] for name in names} for title, names in _NAMES.items()
 }
-"""By title: the verbs of a group, and their lines."""
+"""The verbs and lines of each group, by its title."""
 
 
 STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -41,9 +41,10 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "erase": ("--archive", "--failure-table"),
     **dict.fromkeys(("analyze", "groups", "decide", "show", "export"), ("--archive",)),
 }
-"""By verb of the Spark job: its options that a stack has a value for.
+"""The options for which a stack has a value, by verb of the Spark job.
 
-Not read from the verbs' parsers: with ``--on-glue`` a verb can be run whose packages are not here.
+They are not read from the parsers of the verbs: with ``--on-glue`` the packages of the verb need
+not be installed here.
 """
 
 
@@ -54,5 +55,5 @@ def module_of(name: str) -> str:
 
 
 def is_of_the_job(name: str) -> bool:
-    """Whether a verb is the Spark job's: it works on an archive, and takes ``--archive``."""
+    """Return whether a verb is one of the Spark job, which all take ``--archive``."""
     return name in STACK_OPTIONS

@@ -1,6 +1,6 @@
-"""Runs a verb of the Spark job as a run of a stack's AWS Glue job, and follows it.
+"""Runs a verb of the Spark job as a run of a stack's AWS Glue job, and waits for its end.
 
-The run leaves its answer and exit code in the archive; see ``archive.job_runs``.
+The run writes its answer and exit code to the archive; see ``archive.job_runs``.
 """
 
 import shlex
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED"}
 _CHECK_SECONDS = 5.0
 STOP_SECONDS = 60.0
-"""From Ctrl-C until the run is stopped by force; it ends by itself after its open calls."""
+"""How long after Ctrl-C the run may finish its open calls, before it is stopped by force."""
 
 _FIX = "the stack's policy RunSparkJobPolicy allows it"
 
 
 _FILES = ("--archive", "--plan", "--policy", "--out")
-"""Options whose value may be a file on this machine, which a run on Glue does not see."""
+"""Options whose value may be a file on this machine, which a run on Glue cannot read."""
 
 _NOT_THERE = {
     "export": "its output, unmasked messages, would be in the log of the run",
@@ -58,15 +58,15 @@ def run_on_glue(
     """Run a verb as a run of the stack's Glue job, print its answer and return its exit code.
 
     Args:
-        session: whose credentials and Region are used.
+        session: for credentials and Region.
         stack: the stack's name.
         verb: a verb of the Spark job.
-        words: its arguments, ``--archive`` among them.
-        sleep: waits, in seconds.
+        words: its arguments; ``--archive`` is required.
+        sleep: waits for a number of seconds.
 
     Raises:
-        InputError: the stack has no job, or the verb cannot run there, or Glue refuses.
-        BusyError: a run of the job is under way.
+        InputError: the stack has no job, the verb cannot run on Glue, or a call of Glue failed.
+        BusyError: a run of the job is in progress.
     """
     if verb in _NOT_THERE:
         raise InputError(f"{verb} does not run on AWS Glue: {_NOT_THERE[verb]}")
@@ -97,7 +97,7 @@ class GlueRun:
     Attributes:
         client: of the job's Region.
         job: the job's name.
-        job_run_id: Glue's.
+        job_run_id: Glue's id of the run.
     """
 
     client: "GlueClient"
@@ -105,17 +105,17 @@ class GlueRun:
     job_run_id: str
 
     def state(self) -> tuple[str, str]:
-        """Return the run's state as Glue names it, and Glue's message, empty without one.
+        """Return Glue's state of the run, and Glue's message, which may be empty.
 
         Raises:
-            InputError: Glue does not say.
+            InputError: the call of Glue failed.
         """
         with _explained(f"run {self.job_run_id}"):
             run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
             return run["JobRunState"], run.get("ErrorMessage", "")
 
     def stop(self) -> None:
-        """Stop it by force; does nothing where it has ended."""
+        """Stop the run by force. Does nothing if it has ended; errors are ignored."""
         with suppress(ClientError, BotoCoreError):
             self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
 
@@ -130,8 +130,8 @@ def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
     """Start a run of *job* with a verb and its arguments.
 
     Raises:
-        BusyError: a run is under way; the sentence has its id.
-        InputError: Glue refuses.
+        BusyError: a run is in progress; the text has its id.
+        InputError: the call of Glue failed.
     """
     arguments = {OPTION: shlex.join(words)}
     try:
@@ -146,12 +146,12 @@ def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
 def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = time.sleep) -> int:
     """Wait for the end of a run, print its answer, and return its exit code.
 
-    Ctrl-C asks the run to stop after its open calls, and stops it by force after ``STOP_SECONDS``;
-    a second one leaves it running.
+    Ctrl-C requests the run to stop after its open calls, and stops it by force after
+    ``STOP_SECONDS``. After a second Ctrl-C the command ends and the run continues.
 
     Raises:
-        InputError: Glue does not say how the run is.
-        ArchiveError: the result cannot be read.
+        InputError: the state of the run could not be read.
+        ArchiveError: the result could not be read.
     """
     print_error(f"job {run.job}, run {run.job_run_id} is started; Ctrl-C stops it")
     try:
@@ -160,11 +160,11 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
         try:
             request_stop(archive, run.job_run_id)
         except ArchiveError as error:
-            # It is stopped by force then.
+            # The run is then stopped by force below.
             print_error(str(error))
         print_error(
-            f"stopping the run: it ends after its open calls, by force after "
-            f"{duration(STOP_SECONDS)}; Ctrl-C again leaves it running"
+            f"stopping the run after its open calls, by force after {duration(STOP_SECONDS)}; "
+            "after another Ctrl-C it continues without this command"
         )
         state, message = _wait(run, sleep, STOP_SECONDS)
         if state not in _ENDED:
@@ -174,7 +174,7 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
     if result is None:
         print_error(
             f"run {run.job_run_id} ended as {state} without an answer: "
-            f"{message or 'Glue gives no reason'}; its log says more"
+            f"{message or 'Glue gives no reason'}; see its log"
         )
         return CHECK_FAILED
     for line in result.errors.splitlines():
@@ -185,10 +185,10 @@ def follow(run: GlueRun, archive: Archive, sleep: Callable[[float], object] = ti
 
 
 def privacy_options(client: "GlueClient", job: str) -> list[str]:
-    """Return the masks of the stack's scheduled run, which a run of ours must not go without.
+    """Return the options of the stack's scheduled run that hide data; each run must use them.
 
     Raises:
-        InputError: the job cannot be read.
+        InputError: the job's arguments could not be read.
     """
     with _explained(f"job {job}"):
         defaults = client.get_job(JobName=job)["Job"].get("DefaultArguments", {})
@@ -225,7 +225,7 @@ def _busy(client: "GlueClient", job: str) -> str:
         if one["JobRunState"] not in _ENDED
     ]
     which = f"run {', '.join(open_runs)}" if open_runs else "a run"
-    return f"job {job}: {which} is under way; wait for its end, then run this command again"
+    return f"job {job}: {which} is in progress; wait for its end, then run this command again"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation.type_defs import StackTypeDef
 
 STACK_VARIABLE = "DLQ_STACK"
-"""The environment variable that stands for ``--stack``."""
+"""The environment variable with the default of ``--stack``."""
 
 _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
@@ -22,14 +22,14 @@ _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
 
 @dataclass(frozen=True, slots=True)
 class StackValues:
-    """What an installation consists of.
+    """The resources of an installation.
+
+    Options of verbs take their value from the field of the same name.
 
     Attributes:
-        archive: None where the stack has no Spark job, and therefore no archive.
-        failure_table: None where consumers record no failures.
-        spark_job: name of the AWS Glue job, None without one.
-
-    The fields that options of verbs are named after give these options their values.
+        archive: None if the stack has no Spark job, and so no archive.
+        failure_table: None if consumers record no failures.
+        spark_job: name of the AWS Glue job; None without one.
     """
 
     stack: str
@@ -47,14 +47,14 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     """Read the outputs of an installation.
 
     Raises:
-        InputError: there is no such stack, it may not be read, or it is not this product's.
+        InputError: there is no such stack, access is denied, or it is not one of this product.
     """
     try:
         answer = session.client("cloudformation").describe_stacks(StackName=stack)
         values = _values(session, answer["Stacks"][0])
     except (ClientError, BotoCoreError) as error:
         raise InputError(
-            f"stack {stack}: {describe(error)}; check name, Region and credentials, dlq stacks "
+            f"stack {stack}: {describe(error)}; check name, Region and credentials; dlq stacks "
             "lists the installations"
         ) from error
     if values is None:
@@ -69,7 +69,7 @@ def read_stacks(session: "Session") -> Iterator[StackValues]:
     """Yield every installation in the session's account and Region.
 
     Raises:
-        InputError: the stacks may not be listed.
+        InputError: the stacks could not be listed.
     """
     try:
         for page in session.client("cloudformation").get_paginator("describe_stacks").paginate():
@@ -81,14 +81,14 @@ def read_stacks(session: "Session") -> Iterator[StackValues]:
 
 
 def required(stack: str | None) -> str:
-    """Return the name of the stack that a verb cannot do without.
+    """Return the name of the stack, for a verb that requires one.
 
     Raises:
-        InputError: there is none.
+        InputError: *stack* is None.
     """
     if stack is None:
         raise InputError(
-            f"which installation? Give --stack NAME or set {STACK_VARIABLE}; dlq stacks lists them"
+            f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq stacks lists them"
         )
     return stack
 
@@ -112,7 +112,7 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
 
 
 def _url_of(session: "Session", arn: str) -> str:
-    """Ask for the URL of a parked queue that the stack did not create."""
+    """Return the URL of a parked queue that the stack did not create."""
     *_, account, name = arn.split(":")
     sqs = session.client("sqs")
     return sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

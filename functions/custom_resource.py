@@ -1,8 +1,7 @@
-"""How a custom resource answers CloudFormation: once, whatever happens.
+"""Answers CloudFormation for a custom resource: exactly once, also after an error.
 
-An event that gets no answer keeps a deployment waiting for its time-out. A Delete that failed
-would keep the stack from being deleted at all, so it is answered as done, and what went wrong is
-in the log.
+Without an answer a deployment waits until it times out. A failed Delete would block the deletion of
+the stack, so a Delete is always answered with success, and the error is logged.
 """
 
 import json
@@ -22,10 +21,14 @@ Event = Mapping[str, Any]
 
 
 def put_answer(url: str, content: bytes) -> None:
-    """Send an answer to CloudFormation's own address.
+    """Send an answer to CloudFormation.
+
+    Args:
+        url: the ``ResponseURL`` of the event.
+        content: the answer as JSON.
 
     Raises:
-        OSError: it was refused three times.
+        OSError: three tries failed.
     """
     request = urllib.request.Request(  # noqa: S310 - CloudFormation's own https URL
         url, data=content, method="PUT", headers={"Content-Type": ""}
@@ -37,7 +40,7 @@ def put_answer(url: str, content: bytes) -> None:
         except OSError:
             if attempt == ANSWER_ATTEMPTS:
                 raise
-            logger.warning("CloudFormation did not take the answer; trying again")
+            logger.warning("the answer could not be sent; retrying")
             time.sleep(attempt)
 
 
@@ -46,7 +49,12 @@ def answer_to(
     act: Callable[[Event], Mapping[str, str]],
     put: Callable[[str, bytes], None] = put_answer,
 ) -> None:
-    """Do what *event* asks for with *act*, and send exactly one answer with what it returns.
+    """Carry out *event* with *act*, and send exactly one answer.
+
+    Args:
+        event: the request of a custom resource.
+        act: carries out the request and returns the data of the answer.
+        put: sends the answer to a URL.
 
     Raises:
         OSError: the answer could not be sent.
@@ -61,7 +69,7 @@ def answer_to(
     answer = {
         "Status": status,
         "Reason": reason,
-        # The same through all updates, or CloudFormation would send a Delete for the old one.
+        # Must not change in an update, or CloudFormation would send a Delete for the old id.
         "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],

@@ -1,19 +1,19 @@
-"""A local SQS server for the demo, the benchmarks and the tests; nothing of it is deployed.
+"""A local SQS server for the demo, the benchmarks and the tests. It is never deployed.
 
-``python -m local_sqs`` serves an exact model of SQS over HTTP. Tests also use the model in their
+``python -m local_sqs`` serves a detailed model of SQS over HTTP. Tests also use the model in their
 own process, on a virtual clock, and inject faults (throttling, errors, lost answers, SIGKILL).
 
 Bottom up::
 
-    clock, timers, errors, values      time, due times, refusals, a message
+    clock, timers, errors, values      time, due times, errors, a message
     content, sending, settings         what SQS accepts, as AWS documents it
-    lines, shelf, fifo, receipts       order, states, the 5-minute deduplication memory, handles
+    delivery, states, fifo, receipts   order, states, the 5-minute deduplication memory, handles
     queues, redrive, move_tasks        one queue; moves between two
     model                              all queues of an account
     api, api_*                         the operations by their AWS names
     faults, front                      fault injection; the log of requests
     client, model_queue                in-process: for boto3 code, for ``dlq_replay`` code
-    driver                             queues through any boto3 client, in few words
+    driver                             short calls for tests, through any boto3 client
     wire, http11, control, server      over HTTP
     process                            starts and stops a server process
 """

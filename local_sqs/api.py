@@ -1,4 +1,4 @@
-"""The interface of the model: one call by its AWS name, with boto3's parameters and answers."""
+"""The interface of the model: AWS operations, with boto3's parameters and answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,10 +38,10 @@ _READS = frozenset(name for name in OPERATIONS if name.startswith(("Get", "List"
 
 
 def call(model: SqsModel, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do one operation now; a receive does not wait, whatever its WaitTimeSeconds.
+    """Carry out one operation now. A receive does not wait: its WaitTimeSeconds is ignored.
 
     Raises:
-        SqsError: SQS would refuse.
+        SqsError: SQS would refuse it.
     """
     act = OPERATIONS.get(operation)
     if act is None:
@@ -49,17 +49,17 @@ def call(model: SqsModel, operation: str, request: Mapping[str, Any]) -> dict[st
     with model.changed:
         model.move_tasks.tick()
         answer = act(model, Parameters(request))
-        # An empty receive changed nothing; a notification would make those who wait receive again.
+        # An empty receive changes nothing. A notification would make waiting receives try again.
         if operation not in _READS and (answer or operation != "ReceiveMessage"):
             model.announce()
     return answer
 
 
 def wait_seconds(model: SqsModel, operation: str, request: Mapping[str, Any]) -> int:
-    """How long that call may wait for messages; 0 for everything but a long poll.
+    """Return how long the call may wait for messages, in seconds; 0 unless it is a long poll.
 
     Raises:
-        SqsError: the queue does not exist, or the wait is not acceptable.
+        SqsError: the queue does not exist, or the wait is out of range.
     """
     if operation != "ReceiveMessage" or "QueueUrl" not in request:
         return 0

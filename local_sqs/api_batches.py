@@ -1,4 +1,4 @@
-"""What the three batch operations share: limits on the request, one result for each entry."""
+"""The common part of the three batch operations: limits, and one result for each entry."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,20 +15,21 @@ Entry = Mapping[str, Any]
 
 
 class Parameters(dict[str, Any]):
-    """What a request or an entry gives; one that is missing is the sender's fault."""
+    """The parameters of a request or an entry. Reading a missing one raises SqsError."""
 
     def __missing__(self, name: str) -> Any:
         raise missing_parameter(name)
 
 
 def checked_entries(request: Mapping[str, Any], kind: str) -> Sequence[Entry]:
-    """The entries of a request whose ids and number are acceptable.
+    """Check the number and the ids of the entries; return the entries.
 
     Args:
-        kind: the operation, as SQS names it in the error about an empty batch.
+        request: has the entries under ``Entries``.
+        kind: the operation, as SQS names it in the error for an empty batch.
 
     Raises:
-        SqsError: none, too many, or an id that is malformed or given twice.
+        SqsError: no entries, too many, or an id that is malformed or not unique.
     """
     entries = [Parameters(entry) for entry in request["Entries"]]
     if not entries:
@@ -50,7 +51,7 @@ def checked_entries(request: Mapping[str, Any], kind: str) -> Sequence[Entry]:
 def each(
     entries: Sequence[Entry], act: Callable[[Entry], Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Do *act* for every entry; an entry that is refused does not stop the others."""
+    """Call *act* for every entry. A refused entry does not stop the others."""
     answer: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         try:
@@ -62,7 +63,7 @@ def each(
 
 
 def failed(entry: Entry, error: SqsError) -> dict[str, Any]:
-    """One element of ``Failed``."""
+    """Return an element of ``Failed``."""
     return {
         "Id": entry["Id"],
         "Code": error.code,

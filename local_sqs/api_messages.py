@@ -49,7 +49,7 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
     for submission in submissions.values():
         if missing := missing_for_fifo(submission, queue.settings):
             raise invalid_parameter(missing.message)
-    if model.switches.spoils_whole_batch:
+    if model.switches.rejects_whole_batch:
         for entry_id, submission in submissions.items():
             check_for(submission, queue.settings, sizes[entry_id])
 
@@ -109,10 +109,10 @@ def _attributes(raw: Mapping[str, Mapping[str, Any]]) -> Attributes:
 
 
 def wait_seconds(queue: Queue, request: Request) -> int:
-    """The long poll that a receive asks for, or that the queue sets.
+    """Return the wait of a receive, or the default of the queue, in seconds.
 
     Raises:
-        SqsError: not within 0 to 20.
+        SqsError: it is not within 0 to 20.
     """
     seconds = int(request.get("WaitTimeSeconds", queue.settings.wait_seconds))
     if not 0 <= seconds <= 20:
@@ -136,7 +136,7 @@ def receive_message(model: SqsModel, request: Request) -> Answer:
         visibility,
         is_long_poll=wait_seconds(queue, request) > 0,
         attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
-        put_aside=model.put_aside_from(queue),
+        move_to_dlq=model.make_move_to_dlq(queue),
     )
     names = {*request.get("AttributeNames", ()), *request.get("MessageSystemAttributeNames", ())}
     wants = _chooser(request.get("MessageAttributeNames", ()))
@@ -187,7 +187,7 @@ def _system_attributes(message: StoredMessage, names: set[str], *, is_fifo: bool
 
 
 def _chooser(names: Iterable[str]) -> Callable[[str], bool]:
-    """Which attributes a receive asked for: by name, by ``prefix.*``, or all of them."""
+    """Return whether a receive requested an attribute: by name, by ``prefix.*``, or ``All``."""
     exact = frozenset(names)
     if exact & {"All", ".*"}:
         return lambda _: True

@@ -29,7 +29,7 @@ def _delete(queue: Queue, entry: Entry) -> Answer:
     except SqsError as error:
         if "has expired" not in error.message:
             raise
-        # In a batch the same refusal has another name: github.com/smaskalik/sqsmover/issues/54.
+        # In a batch the same error has another code: github.com/smaskalik/sqsmover/issues/54.
         text = "The receipt handle has expired"
         raise SqsError("ReceiptHandleIsInvalid", text) from error
     return {}

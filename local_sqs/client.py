@@ -1,6 +1,6 @@
-"""boto3's own SQS client with the model behind it instead of a network.
+"""boto3's SQS client, connected to the model instead of a network.
 
-Serialisation, parsing, exceptions and retries are botocore's; only the HTTP exchange is replaced.
+Serialisation, parsing, exceptions and retries are botocore's. Only the HTTP request is replaced.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def client_for(source: SqsModel | Front, config: Config | None = None) -> "SQSClient":
-    """A client whose every call the model answers, in the caller's thread.
+    """Return a client whose calls the model answers, in the caller's thread.
 
-    A lost answer is raised as botocore raises it (ConnectionClosedError, ReadTimeoutError) and
-    retried as *config* says. The pauses between retries are real time, so tests of lost answers
-    do best with ``retries={"total_max_attempts": 1}``, which is the default here.
+    A lost answer raises botocore's exceptions (ConnectionClosedError, ReadTimeoutError), with
+    retries as in *config*. The pauses between retries take real time, so the default here is
+    ``retries={"total_max_attempts": 1}``.
     """
     front = Front.of(source)
     client = boto3.client(
@@ -69,7 +69,7 @@ def _reply(front: Front, request: AWSPreparedRequest) -> Reply:
 
 
 class _Raw:
-    """What an AWSResponse reads its body from."""
+    """The raw response, from which an AWSResponse reads its body."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

@@ -1,20 +1,20 @@
-"""Time for the model: one that only a test moves, and the machine's own. Whole milliseconds."""
+"""Clocks for the model: a virtual one for tests, and the system's. Whole milliseconds."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the model asks for the time."""
+    """The clock of a model."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, never going back."""
+        """Return milliseconds since the epoch; never decreases."""
 
 
 class VirtualClock:
-    """Stands still until it is moved, so that 14 days pass in no time.
+    """A clock that only advances when a test calls ``advance``, so that 14 days take no time.
 
-    ``sleep`` and ``time`` stand in for the functions of the same name in the module ``time``.
+    ``sleep`` and ``time`` replace the functions of the same name in the module ``time``.
     """
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
@@ -28,18 +28,18 @@ class VirtualClock:
         return self._now_ms / 1000
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* pass; a part of a millisecond counts as a whole one."""
+        """Advance by *seconds*, rounded up to a whole millisecond."""
         self.advance_to(self._now_ms - int(-seconds * 1000 // 1))
 
     def advance_to(self, now_ms: int) -> None:
-        """Move on to *now_ms*; a moment that has passed changes nothing."""
+        """Advance to *now_ms*. An earlier time changes nothing."""
         self._now_ms = max(self._now_ms, now_ms)
 
     sleep = advance
 
 
 class SystemClock:
-    """The time of day, for a model behind a socket."""
+    """The system's time of day, for a model in a server."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

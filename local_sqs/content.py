@@ -1,4 +1,4 @@
-"""What a message may contain, how it is counted, and its digests.
+"""Checks the content of messages; computes their sizes and digests.
 
 Limits: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 Attributes: .../SQSDeveloperGuide/sqs-message-metadata.html
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
 
 
 def check_submission(submission: Submission, size_bytes: int, max_bytes: int) -> None:
-    """Refuse what SQS refuses in any queue.
+    """Check what SQS checks for every queue.
 
     Raises:
         SqsError: empty or forbidden content, or more than *max_bytes*.
@@ -49,7 +49,7 @@ def _check_characters(text: str | bytes) -> None:
 
 
 def _has_refused_character(text: str) -> bool:
-    # What is printable ASCII, as most bodies are, needs no search.
+    # Most bodies are printable ASCII and need no search.
     is_plain = text.isascii() and text.isprintable()
     return not is_plain and _REFUSED_CHARACTER.search(text) is not None
 
@@ -107,9 +107,9 @@ def _is_number(text: str) -> bool:
 
 
 def normalised(attributes: Attributes) -> Attributes:
-    """Numbers without leading and trailing zeroes, as the developer guide says of metadata.
+    """Remove leading and trailing zeroes of Number attributes, as the developer guide describes.
 
-    A number with an exponent stays as it is: what becomes of it is not documented.
+    A number with an exponent is not changed: its normalisation is not documented.
     """
     if not any(a.data_type.startswith("Number") for a in attributes.values()):
         return attributes
@@ -131,7 +131,7 @@ def _trimmed(number: str) -> str:
 
 
 def size_bytes(submission: Submission) -> int:
-    """UTF-8 bytes of the body and of each attribute's name, type and value."""
+    """Return the UTF-8 bytes of the body and of each attribute's name, type and value."""
     total = _bytes(submission.body)
     for name, (data_type, value) in submission.attributes.items():
         total += _bytes(name) + _bytes(data_type) + _bytes(value)
@@ -149,7 +149,7 @@ def md5_of_body(body: str) -> str:
 
 
 def md5_of_attributes(attributes: Attributes) -> str:
-    """As SQS computes it: names in order; each part after its length in 4 bytes."""
+    """Compute the digest as SQS does: sorted names; each part after its length in 4 bytes."""
     parts: list[bytes] = []
     for name in sorted(attributes):
         data_type, value = attributes[name]
@@ -161,7 +161,7 @@ def md5_of_attributes(attributes: Attributes) -> str:
 
 @lru_cache
 def _label(name: str, data_type: str, *, is_text: bool) -> bytes:
-    """What comes before a value; most messages have the same."""
+    """Return the bytes before a value. Cached, because most messages have the same ones."""
     return _measured(name) + _measured(data_type) + (b"\x01" if is_text else b"\x02")
 
 
@@ -171,7 +171,7 @@ def _measured(text: str) -> bytes:
 
 
 def _md5(content: bytes) -> str:
-    # A copy of an empty one costs half of asking OpenSSL for another.
+    # Copying an empty digest takes half the time of creating one.
     digest = _EMPTY_MD5.copy()
     digest.update(content)
     return digest.hexdigest()

@@ -2,12 +2,12 @@
 
 =======================  ===========================================================
 ``GET /_control``          latency, number of requests by operation, processor time
-``GET …/requests``       every request that arrived; ``?operation=…&queue=…`` chooses
-``DELETE …/requests``    forget them
+``GET …/requests``       every received request; ``?operation=…&queue=…`` filters
+``DELETE …/requests``    clear the log of requests
 ``POST …/faults``        a list of rules, fields as in ``faults.Fault``
-``DELETE …/faults``      nothing goes wrong any more
+``DELETE …/faults``      remove all rules
 ``POST …/latency``       ``{"ms": 20}``: added to every answer
-``POST …/advance``       ``{"seconds": 60}``: on a virtual clock
+``POST …/advance``       ``{"seconds": 60}``: advances a virtual clock
 =======================  ===========================================================
 """
 
@@ -29,17 +29,17 @@ ROOT = "/_control"
 
 @dataclass
 class Tuning:
-    """What may be changed while a server runs.
+    """Settings that may be changed while a server runs.
 
     Attributes:
-        latency_ms: before every answer.
+        latency_ms: added to every answer.
     """
 
     latency_ms: float = 0.0
 
 
 def control(front: Front, tuning: Tuning, request: HttpRequest) -> Reply:
-    """Answer one request under ``/_control``; 404 where there is nothing, 400 where it is wrong."""
+    """Answer one request under ``/_control``: 404 for an unknown path, 400 for a bad request."""
     try:
         answer = _act(front, tuning, request)
     except (ValueError, TypeError, KeyError) as error:

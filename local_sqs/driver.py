@@ -1,4 +1,4 @@
-"""Queues through a boto3 client, in few words: for tests of this server and of others."""
+"""Short calls of a boto3 client, for tests of this server and of other ones."""
 
 import json
 import uuid
@@ -15,7 +15,7 @@ Received = dict[str, Any]
 
 
 def refusal(call: Callable[..., object], *arguments: Any, **fields: Any) -> tuple[str, str]:
-    """The code and the text with which SQS refuses a call; two empty texts if it does not."""
+    """Return code and text of the error of a call; two empty texts if it succeeds."""
     try:
         call(*arguments, **fields)
     except ClientError as error:
@@ -24,7 +24,7 @@ def refusal(call: Callable[..., object], *arguments: Any, **fields: Any) -> tupl
 
 
 def refusal_code(call: Callable[..., object], *arguments: Any, **fields: Any) -> str:
-    """The code alone, without ``AWS.SimpleQueueService.``."""
+    """Return the error code without ``AWS.SimpleQueueService.``; empty if the call succeeds."""
     return refusal(call, *arguments, **fields)[0].removeprefix("AWS.SimpleQueueService.")
 
 
@@ -38,12 +38,12 @@ def string(value: str, data_type: str = "String") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Driver:
-    """One SQS."""
+    """An SQS endpoint."""
 
     client: "SQSClient"
 
     def queue(self, name: str | None = None, **attributes: object) -> "QueueDriver":
-        """Create a queue; it is FIFO if the attribute or the name says so."""
+        """Create a queue. It is FIFO if the attribute or the suffix of the name is."""
         is_fifo = attributes.get("FifoQueue") == "true" or (name or "").endswith(".fifo")
         if is_fifo:
             attributes["FifoQueue"] = "true"
@@ -82,7 +82,7 @@ class QueueDriver:
         self.client.set_queue_attributes(QueueUrl=self.url, Attributes=texts)
 
     def counts(self) -> tuple[int, int, int]:
-        """Visible, in flight, delayed."""
+        """Return the numbers of visible, in-flight and delayed messages."""
         kind = "ApproximateNumberOfMessages"
         visible, in_flight, delayed = (
             int(self.attribute(kind + suffix)) for suffix in ("", "NotVisible", "Delayed")
@@ -95,12 +95,12 @@ class QueueDriver:
     def send_fifo(
         self, body: str, group: str = "g", deduplication: str | None = None, **fields: Any
     ) -> dict[str, Any]:
-        """Send with the body as deduplication id where none is given."""
+        """Send. The body is the default deduplication id."""
         key = deduplication if deduplication is not None else body
         return self.send(body, MessageGroupId=group, MessageDeduplicationId=key, **fields)
 
     def send_batch(self, *entries: Any) -> tuple[dict[str, str], dict[str, str]]:
-        """Send entries, numbered from 0; returns message ids and codes of refusal by number."""
+        """Send entries, numbered from 0; return message ids and error codes by number."""
         numbered: Any = [{"Id": str(i), **entry} for i, entry in enumerate(entries)]
         answer = self.client.send_message_batch(QueueUrl=self.url, Entries=numbered)
         sent = {entry["Id"]: entry["MessageId"] for entry in answer.get("Successful", [])}
@@ -118,7 +118,7 @@ class QueueDriver:
         return [dict(message) for message in answer.get("Messages", [])]
 
     def receive_one(self, wait: int = 0, **fields: Any) -> Received:
-        """The only message there is to receive."""
+        """Receive the only message."""
         (message,) = self.receive(wait=wait, **fields)
         return message
 
@@ -136,7 +136,7 @@ class QueueDriver:
         )
 
     def take(self, count: int = 10, wait: int = 0) -> list[str]:
-        """Receive and delete once; the bodies."""
+        """Receive and delete once; return the bodies."""
         messages = self.receive(count, wait)
         for message in messages:
             self.delete(message)

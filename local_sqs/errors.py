@@ -1,6 +1,6 @@
-"""The errors of SQS, each with the names that AWS gives it on the wire.
+"""The errors of SQS, with the names of AWS's protocol.
 
-Two names each: the shape in the body (``__type``) and the older code in ``x-amzn-query-error``,
+Each has two names: the shape in the body (``__type``) and the older code in ``x-amzn-query-error``,
 which is what boto3 shows. Recorded from AWS in the snapshots of
 https://github.com/localstack/localstack (tests/aws/services/sqs/*.snapshot.json).
 """
@@ -9,14 +9,14 @@ _NAMESPACED = "AWS.SimpleQueueService."
 
 
 class SqsError(Exception):
-    """A refusal of SQS.
+    """An error answer of SQS.
 
     Attributes:
-        code: what boto3 shows as ``Error.Code``.
+        code: boto3's ``Error.Code``.
         shape: the name in the body of the answer.
-        message: AWS's own wording where it is known.
+        message: AWS's own text if it is known.
         status: of the HTTP answer.
-        is_sender_fault: False where the service is to blame.
+        is_sender_fault: False for an error of the service.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class SqsError(Exception):
 
 
 def namespaced(shape: str, message: str, status: int = 400) -> SqsError:
-    """Such as ``AWS.SimpleQueueService.EmptyBatchRequest``."""
+    """Return an error such as ``AWS.SimpleQueueService.EmptyBatchRequest``."""
     return SqsError(_NAMESPACED + shape, message, shape=shape, status=status)
 
 

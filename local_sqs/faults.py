@@ -1,4 +1,4 @@
-"""What can go wrong on the way to SQS and back: rules, and which of them a request meets."""
+"""Fault injection: rules, and which of them apply to a request."""
 
 import random
 import threading
@@ -11,31 +11,31 @@ from local_sqs.errors import SqsError, internal, throttled
 
 
 class Effect(StrEnum):
-    """What happens to a request that a rule meets."""
+    """The effect of a rule on a request."""
 
     THROTTLE = "throttle"
-    """Refused with RequestThrottled; nothing was done."""
+    """Refused with RequestThrottled; not carried out."""
     ERROR = "error"
-    """Answered with HTTP 500; nothing was done."""
+    """Answered with HTTP 500; not carried out."""
     UNAVAILABLE = "unavailable"
-    """Answered with HTTP 503; nothing was done."""
+    """Answered with HTTP 503; not carried out."""
     REFUSE = "refuse"
-    """Refused with the rule's *code*; nothing was done."""
+    """Refused with the rule's *code*; not carried out."""
     CLOSE = "close"
-    """The connection breaks; nothing was done."""
+    """The connection breaks; not carried out."""
     LOSE = "lose"
-    """It was done, and the connection breaks before the answer."""
+    """Carried out; the connection breaks before the answer."""
     HANG = "hang"
-    """It was done, and no answer ever comes."""
+    """Carried out; no answer is ever sent."""
     DELAY = "delay"
-    """The rule's *seconds* pass, before or after it is done."""
+    """Delayed by the rule's *seconds*, before or after it is carried out."""
     FAIL_ENTRIES = "fail_entries"
-    """The rule's *entries* of a batch stand in ``Failed`` and are not done; the others are."""
+    """The rule's *entries* of a batch are reported in ``Failed``; the others are carried out."""
     KILL = "kill"
-    """The rule's *pid* gets SIGKILL, before or after it is done. It is done all the same, as SQS
-    would; with CLOSE as a second rule it is not."""
+    """The rule's *pid* gets SIGKILL, before or after the request is carried out. As with SQS, the
+    request is carried out in both cases, unless a second rule has CLOSE."""
     CALL = "call"
-    """The rule's *callback* runs, before or after it is done."""
+    """The rule's *callback* runs, before or after the request is carried out."""
 
 
 _REFUSALS: Mapping[Effect, Callable[[], SqsError]] = {
@@ -47,21 +47,22 @@ _REFUSALS: Mapping[Effect, Callable[[], SqsError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule: which requests, and what happens to them.
+    """A rule: which requests it applies to, and its effect.
 
-    Without *nth*, *every* and *probability* it meets every request of its operation and queue.
+    Without *nth*, *every* and *probability* it applies to every request of its operation and
+    queue.
 
     Attributes:
-        operation: as AWS names it; ``*`` for all.
-        queue: its name; ``*`` for all.
-        nth: only this request, counted from 1 since the rule was set.
-        every: each k-th request.
-        probability: of each request, drawn from *seed*.
-        times: how often at most.
-        after: for delay, kill and call: once it is done, before the answer.
-        entries: 0-based places in a batch; empty means all.
-        code: of failed entries, where ``InternalError`` counts as the service's fault, and of
-            requests that are refused.
+        operation: name of the AWS operation; ``*`` for all.
+        queue: name of the queue; ``*`` for all.
+        nth: only this request, counted from 1 since the rule was added.
+        every: every k-th request.
+        probability: for each request, drawn with *seed*.
+        times: the most often that it applies.
+        after: for delay, kill and call: after the request is carried out, before the answer.
+        entries: 0-based positions in a batch; empty means all.
+        code: error code of failed entries and refused requests. ``InternalError`` counts as an
+            error of the service.
     """
 
     effect: Effect
@@ -81,7 +82,7 @@ class Fault:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Read a rule that was sent over HTTP; a callback cannot be.
+        """Read a rule that was sent over HTTP. It cannot have a callback.
 
         Raises:
             ValueError, TypeError: an unknown effect or field.
@@ -94,7 +95,7 @@ class Fault:
         return cls(effect, entries=entries, **given)
 
     def refusal(self) -> SqsError | None:
-        """The error to answer with, if that is the effect."""
+        """Return the error to answer with; None if the effect is not an error."""
         if self.effect is Effect.REFUSE:
             return SqsError(self.code, "Invented by a fault.", status=403)
         refuse = _REFUSALS.get(self.effect)
@@ -129,7 +130,7 @@ class _Armed:
 
 
 class FaultPlan:
-    """The rules in force; safe to change while requests arrive."""
+    """The active rules. They may be changed while requests arrive."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._lock = threading.Lock()
@@ -145,6 +146,6 @@ class FaultPlan:
             self._armed.clear()
 
     def meeting(self, operation: str, queue: str) -> list[Fault]:
-        """Count the request with every rule; those that it meets, in the order they were set."""
+        """Count the request for every rule; return those that apply, in the order of ``add``."""
         with self._lock:
             return [armed.fault for armed in self._armed if armed.meets(operation, queue)]

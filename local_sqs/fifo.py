@@ -1,4 +1,4 @@
-"""What a FIFO queue remembers besides its messages: sends and receives of the last 5 minutes."""
+"""The 5-minute memory of a FIFO queue: deduplication ids and receive attempts."""
 
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -12,16 +12,16 @@ WINDOW_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What the answer to a send names; a duplicate is answered with that of the first."""
+    """The answer to a send. A duplicate gets the answer of the first send."""
 
     message_id: str
     order: int
 
 
 class DeduplicationWindow:
-    """Remembers each id for 5 minutes from the send that was delivered.
+    """Remembers each deduplication id for 5 minutes after its first send.
 
-    The memory outlives the message: an id counts as seen even after the message was received and
+    It remembers an id even after the message was received and
     deleted (SQSAPI, SendMessage, MessageDeduplicationId).
     """
 
@@ -46,17 +46,17 @@ class _Attempt:
 
 
 class ReceiveAttempts:
-    """Lets a receive be repeated by its ReceiveRequestAttemptId for 5 minutes.
+    """Repeats a receive with the same ReceiveRequestAttemptId for 5 minutes.
 
-    The same messages and handles come again as long as none of them was deleted or had its
-    visibility changed and all are still in flight (SQSAPI, ReceiveMessage).
+    It returns the same messages and handles, as long as all are still in flight and none was
+    deleted or had its visibility changed (SQSAPI, ReceiveMessage).
     """
 
     def __init__(self) -> None:
         self._attempts: dict[str, _Attempt] = {}
 
     def repeat(self, attempt_id: str, now_ms: int) -> Sequence[StoredMessage]:
-        """The messages of that attempt, or none if it cannot be repeated."""
+        """Return the messages of that attempt; none if it cannot be repeated."""
         attempt = self._attempts.get(attempt_id)
         if attempt is None or attempt.at_ms + WINDOW_MS <= now_ms:
             return []

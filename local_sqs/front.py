@@ -1,4 +1,4 @@
-"""What every request passes, over HTTP or in process: log, faults, model, answer."""
+"""The path of every request, over HTTP or in process: log, faults, model, answer."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ class AnswerLostError(Exception):
     """The connection broke, or no answer came in time.
 
     Attributes:
-        is_timeout: no answer came, as opposed to a broken connection.
+        is_timeout: True if no answer came, False if the connection broke.
     """
 
     def __init__(self, *, is_timeout: bool) -> None:
@@ -30,13 +30,13 @@ class AnswerLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """One request that arrived.
+    """One received request.
 
     Attributes:
-        queue: its name; empty where the request names none.
+        queue: name of the queue; empty if the request has none.
         entry_count: of a batch; 1 for everything else.
         at_ms: on the clock of the model.
-        effects: of the faults that it met.
+        effects: of the rules that applied.
     """
 
     operation: str
@@ -47,7 +47,7 @@ class RequestRecord:
 
 
 class RequestLog:
-    """What arrived, in order; safe to read at any time."""
+    """The received requests, in order. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,14 +72,14 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request and the faults that it meets; the front decides nothing more about it."""
+    """One request and the rules that apply to it."""
 
     operation: str
     request: Mapping[str, Any]
     faults: Sequence[Fault]
 
     def refuse(self) -> None:
-        """Stop here if nothing is to be done.
+        """Raise if a rule prevents the request from being carried out.
 
         Raises:
             SqsError: a fault refuses the request.
@@ -92,12 +92,12 @@ class Visit:
                 raise refusal
 
     def seconds(self, *, after: bool) -> float:
-        """How long to wait at this point."""
+        """Return how long to wait before (or *after*) the request is carried out."""
         delays = [f for f in self.faults if f.effect is Effect.DELAY and f.after == after]
         return sum(fault.seconds for fault in delays)
 
     def trigger(self, *, after: bool) -> None:
-        """Kill and call what is to be killed and called at this point."""
+        """Run kills and callbacks that are due before (or *after*) the request is carried out."""
         for fault in self.faults:
             if fault.after != after:
                 continue
@@ -107,17 +107,17 @@ class Visit:
                 fault.callback()
 
     def lose(self) -> None:
-        """Keep the answer back if a fault says so.
+        """Drop the answer if a rule has that effect.
 
         Raises:
-            AnswerLostError: it does.
+            AnswerLostError: a rule has it.
         """
         for fault in self.faults:
             if fault.effect in {Effect.LOSE, Effect.HANG}:
                 raise AnswerLostError(is_timeout=fault.effect is Effect.HANG)
 
     def split(self) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
-        """The request without the entries that are to fail, and their results."""
+        """Return the request without the entries that a rule fails, and their results."""
         entries = self.request.get("Entries", [])
         refused: dict[int, dict[str, Any]] = {}
         for fault in self.faults:
@@ -139,9 +139,9 @@ class Front:
     """A model with a log and faults in front of it.
 
     Attributes:
-        model: what answers.
-        faults: what goes wrong; may be changed at any time.
-        log: what arrived.
+        model: answers the requests.
+        faults: the active rules; may be changed at any time.
+        log: the received requests.
     """
 
     def __init__(self, model: SqsModel, *faults: Fault) -> None:
@@ -151,11 +151,11 @@ class Front:
 
     @classmethod
     def of(cls, source: "SqsModel | Front") -> "Front":
-        """That front, or a new one for that model."""
+        """Return *source* if it is a front, else a new front for the model."""
         return cls(source) if isinstance(source, SqsModel) else source
 
     def admit(self, operation: str, request: Mapping[str, Any]) -> Visit:
-        """Log a request and see which faults it meets."""
+        """Log a request and find the rules that apply."""
         url = request.get("QueueUrl") or request.get("QueueName") or ""
         queue = url.rstrip("/").rpartition("/")[2]
         faults = self.faults.meeting(operation, queue)
@@ -166,7 +166,7 @@ class Front:
         return Visit(operation, request, faults)
 
     def act(self, visit: Visit) -> dict[str, Any]:
-        """Do it now, without waiting for messages.
+        """Carry out a request now, without waiting for messages.
 
         Raises:
             SqsError: the model refuses.
@@ -180,13 +180,13 @@ class Front:
         return answer
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take one request all the way, in the caller's thread.
+        """Handle one request in the caller's thread.
 
-        On a virtual clock a wait, a long poll's too, moves the clock.
+        A wait, also that of a long poll, advances a virtual clock.
 
         Raises:
-            SqsError: the model or a fault refuses.
-            AnswerLostError: a fault keeps the answer back.
+            SqsError: the model or a rule refuses the request.
+            AnswerLostError: a rule drops the answer.
         """
         visit = self.admit(operation, request)
         self._sleep(visit.seconds(after=False))

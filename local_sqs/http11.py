@@ -1,4 +1,4 @@
-"""Just enough of HTTP/1.1 for botocore: keep-alive, bodies of a stated length."""
+"""The part of HTTP/1.1 that botocore uses: keep-alive, bodies with Content-Length."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class HttpRequest:
     """One request.
 
     Attributes:
-        headers: by name in small letters.
+        headers: by name in lower case.
     """
 
     method: str
@@ -31,7 +31,7 @@ class HttpRequest:
 async def read_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> HttpRequest | None:
-    """Read the next request of a connection; None where it has ended."""
+    """Read the next request of a connection; None if the connection has ended."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -47,7 +47,7 @@ async def read_request(
 
 
 def render(reply: Reply, *, keep_alive: bool) -> bytes:
-    """The bytes of an answer."""
+    """Return the bytes of an answer."""
     lines = [
         f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}",
         *(f"{name}: {value}" for name, value in reply.headers.items()),

@@ -1,8 +1,8 @@
-"""What SQS invents: message ids and sequence numbers. Seeded, so that a run can be repeated."""
+"""Generates message ids and sequence numbers; with a seed, a run can be repeated."""
 
 import random
 
-# Of a UUID the version and the variant are given (RFC 9562, section 5.4); the rest is random.
+# The version and the variant of a UUID are fixed (RFC 9562, section 5.4); the rest is random.
 _RANDOM_BITS = ~((0xF000 << 64) | (0xC000 << 48))
 _VERSION_4 = (0x4000 << 64) | (0x8000 << 48)
 
@@ -21,6 +21,6 @@ class Identity:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def next_order(self) -> int:
-        """Rising over all queues; 20 digits, as SQS gives them."""
+        """Return the next sequence number, of 20 digits as in SQS; it increases over all queues."""
         self._order += 256
         return self._order

@@ -1,4 +1,4 @@
-"""All queues of one account and Region, and the clock they share."""
+"""All queues of one account and Region, with a common clock."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -10,31 +10,34 @@ from local_sqs.errors import namespaced, no_such_queue, queue_exists
 from local_sqs.identity import Identity
 from local_sqs.move_tasks import MoveTasks
 from local_sqs.naming import check_name, check_redrive
-from local_sqs.queues import PutAside, Queue
-from local_sqs.redrive import put_aside_from
+from local_sqs.queues import MoveToDlq, Queue
+from local_sqs.redrive import make_move_to_dlq
 from local_sqs.settings import Settings
 from local_sqs.values import State, StoredMessage
 
 QUIET_MS = 60_000
-"""Before a name may be used again, and between two purges: SQSAPI, DeleteQueue, PurgeQueue."""
+"""The pause before a name can be used again, and between two purges: SQSAPI, DeleteQueue,
+PurgeQueue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """Where AWS leaves open what happens, or where a test wants less than the real numbers.
+    """Behaviour that AWS does not document, and limits that a test may lower.
 
     Attributes:
-        counts_receives_of_all_queues: what ``maxReceiveCount`` of a dead-letter queue compares;
-            True is the worse case, since a message arrives there with receives counted.
-        spoils_whole_batch: refuse the whole SendMessageBatch for the contents of one entry.
-        normalises_numbers: strip zeroes from Number attributes, as the developer guide says.
+        counts_receives_of_all_queues: whether ``maxReceiveCount`` of a dead-letter queue includes
+            the receives in the source queue. True is the worse case.
+        rejects_whole_batch: whether to refuse the whole SendMessageBatch for the content of one
+            entry.
+        normalises_numbers: whether to strip zeroes from Number attributes, as the developer guide
+            describes.
         in_flight_quota: SQSDeveloperGuide, message quotas.
-        counts_lag_seconds: how old the counts are that GetQueueAttributes gives; on AWS a minute
-            or more (SQSAPI, GetQueueAttributes).
+        counts_lag_seconds: the age of the counts of GetQueueAttributes; on AWS a minute or more
+            (SQSAPI, GetQueueAttributes).
     """
 
     counts_receives_of_all_queues: bool = True
-    spoils_whole_batch: bool = False
+    rejects_whole_batch: bool = False
     normalises_numbers: bool = True
     in_flight_quota: int = 120_000
     counts_lag_seconds: float = 0.0
@@ -45,8 +48,8 @@ class SqsModel:
 
     Attributes:
         changed: notified, with its lock held, after every call that may have changed something.
-            Whoever touches a queue directly from several threads holds the lock.
-        base_url: what queue URLs begin with.
+            Hold the lock to use a queue directly from several threads.
+        base_url: the start of queue URLs.
     """
 
     def __init__(
@@ -83,8 +86,8 @@ class SqsModel:
         """Create a queue, or return the one that has these attributes already.
 
         Raises:
-            SqsError: the name or an attribute is not acceptable; the queue exists with another
-                value; or a queue of that name was deleted less than 60 s ago.
+            SqsError: the name or an attribute is invalid; the queue exists with another value; or
+                a queue of that name was deleted less than 60 s ago.
         """
         given = dict(attributes or {})
         check_name(name, is_fifo=given.get("FifoQueue") == "true")
@@ -109,14 +112,14 @@ class SqsModel:
         """Change attributes of a queue.
 
         Raises:
-            SqsError: an unknown name, a value that SQS refuses, or a target that is no good.
+            SqsError: an unknown name, a value that SQS refuses, or an invalid target.
         """
         if given.get("RedrivePolicy"):
             check_redrive(queue.arn, queue.settings.changed(given), self.find_by_arn)
         queue.change(given)
 
     def delete_queue(self, queue: Queue) -> None:
-        """Delete at once, though AWS takes up to 60 s."""
+        """Delete at once; AWS takes up to 60 s."""
         del self.queues[queue.name]
         self._deleted_ms[queue.name] = self.clock.now_ms()
 
@@ -135,7 +138,7 @@ class SqsModel:
             queue.take_out(message)
 
     def find(self, url: str) -> Queue:
-        """The queue that a URL names, whatever its host.
+        """Return the queue of a URL with any host.
 
         Raises:
             SqsError: there is none.
@@ -150,21 +153,21 @@ class SqsModel:
         queue = self.queues.get(arn.rpartition(":")[2])
         return queue if queue is not None and queue.arn == arn else None
 
-    def put_aside_from(self, queue: Queue) -> PutAside:
-        """The redrive policy of *queue*, for a receive."""
+    def make_move_to_dlq(self, queue: Queue) -> MoveToDlq:
+        """Return the redrive policy of *queue* for a receive."""
         is_cumulative = self.switches.counts_receives_of_all_queues
-        put_aside = put_aside_from(queue, self.find_by_arn, is_cumulative=is_cumulative)
+        move_to_dlq = make_move_to_dlq(queue, self.find_by_arn, is_cumulative=is_cumulative)
 
-        def put_aside_and_announce(message: StoredMessage) -> bool:
-            is_moved = put_aside(message)
+        def move_and_announce(message: StoredMessage) -> bool:
+            is_moved = move_to_dlq(message)
             if is_moved:
                 self.announce()
             return is_moved
 
-        return put_aside_and_announce
+        return move_and_announce
 
     def counts(self, queue: Queue) -> Mapping[State, int]:
-        """How many messages of each state *queue* had ``counts_lag_seconds`` ago."""
+        """Return the number of messages of each state ``counts_lag_seconds`` ago."""
         self._count(queue)
         then_ms = queue.tick() - self.switches.counts_lag_seconds * 1000
         known = [counts for at_ms, counts in self._counted[queue.serial] if at_ms <= then_ms]
@@ -177,16 +180,16 @@ class SqsModel:
             del self._counted[queue.serial][:-1]
 
     def next_event_ms(self) -> int | None:
-        """When the next delay or invisibility ends, or the next message of a move task is due.
+        """Return when the next delay or timeout ends, or the next move of a task is due.
 
-        None where nothing is waiting for anything. What can be received already is no event.
+        None if there is no such event. Messages that are visible now do not count.
         """
         times = [queue.next_event_ms() for queue in self.queues.values()]
         times.append(self.move_tasks.next_event_ms())
         return min((at for at in times if at is not None), default=None)
 
     def announce(self) -> None:
-        """Tell everyone who waits that something may have changed; the lock is held."""
+        """Notify waiting receives that something may have changed. The lock must be held."""
         if self.switches.counts_lag_seconds:
             for queue in self.queues.values():
                 self._count(queue)

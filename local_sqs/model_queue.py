@@ -1,7 +1,7 @@
-"""A queue of the model as the product's own code sees a queue: ``dlq_replay.sending.Queue``.
+"""A queue of the model that satisfies ``dlq_replay.sending.Queue``.
 
-Same methods and results as ``dlq_replay.sqs.SqsQueue``, without botocore in between: for
-simulations of many messages.
+It has the methods and results of ``dlq_replay.sqs.SqsQueue``, without botocore: for simulations of
+many messages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ class ModelQueue:
     """One queue of a model, created if it does not exist.
 
     Attributes:
-        front: the log and the faults of everything that goes through it.
-        url: as the model names it.
+        front: log and faults of its requests.
+        url: the queue's URL in the model.
     """
 
     def __init__(self, source: SqsModel | Front, name: str, **attributes: str) -> None:
@@ -40,7 +40,7 @@ class ModelQueue:
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send at most 10 entries; one result each, in order.
 
-        Unlike SqsQueue it does not take a refused call apart: all of its entries are refused.
+        Unlike SqsQueue, it does not send the entries of a refused call one by one.
         """
         requests = [entry.to_api(str(index)) for index, entry in enumerate(entries)]
         try:
@@ -64,10 +64,10 @@ class ModelQueue:
         wait_seconds: int = 0,
         visibility_timeout_seconds: int | None = None,
     ) -> list[Message | MalformedMessageError]:
-        """Receive up to *max_messages*; a wait moves a virtual clock.
+        """Receive up to *max_messages*. A wait advances a virtual clock.
 
         Raises:
-            QueueError: refused, or no answer came.
+            QueueError: the receive was refused, or its answer was lost.
         """
         request: dict[str, Any] = {
             "MaxNumberOfMessages": max_messages,
@@ -84,7 +84,7 @@ class ModelQueue:
         return [Message.from_receive(received) for received in answer.get("Messages", [])]
 
     def delete(self, messages: Sequence[Message]) -> list[Message]:
-        """Delete received messages, any number of them; returns those not confirmed."""
+        """Delete any number of received messages; return those that were not confirmed."""
         left: list[Message] = []
         for start in range(0, len(messages), MAX_BATCH):
             part = messages[start : start + MAX_BATCH]
@@ -95,7 +95,7 @@ class ModelQueue:
         return left
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        """Hide each message for so many seconds, any number; returns those not confirmed."""
+        """Change the visibility timeouts of messages, in seconds; return those not confirmed."""
         left: list[Message] = []
         for start in range(0, len(changes), MAX_BATCH):
             part = changes[start : start + MAX_BATCH]
@@ -108,7 +108,7 @@ class ModelQueue:
         return left
 
     def describe(self) -> Mapping[str, str]:
-        """The queue's attributes by name, counts included."""
+        """Return the queue's attributes by name, counts included."""
         attributes: Mapping[str, str] = self._call("GetQueueAttributes", AttributeNames=["All"])[
             "Attributes"
         ]

@@ -1,4 +1,4 @@
-"""StartMessageMoveTask and its like: SQS's own way back out of a dead-letter queue.
+"""Message move tasks: SQS's own redrive of a dead-letter queue.
 
 Sources: SQSAPI, StartMessageMoveTask; SQSDeveloperGuide, dead-letter queue redrive; statuses and
 failures as recorded from AWS in https://github.com/localstack/localstack
@@ -27,7 +27,7 @@ _IS_RUNNING = (
 
 @dataclass(slots=True)
 class MoveTask:
-    """One task. It moves what is visible, as fast as its rate allows, until nothing is left."""
+    """One task. It moves visible messages at its rate until none is left."""
 
     task_id: str
     source: Queue
@@ -46,7 +46,7 @@ class MoveTask:
 
 
 class MoveTasks:
-    """All tasks; they make progress whenever ``tick`` is called."""
+    """All tasks. They advance when ``tick`` is called."""
 
     def __init__(self, find: Find, ids: Identity) -> None:
         self._find = find
@@ -56,13 +56,16 @@ class MoveTasks:
     def start(
         self, source_arn: str, destination_arn: str | None, per_second: int | None, sources: int
     ) -> MoveTask:
-        """Begin to move messages.
+        """Start to move messages.
 
         Args:
-            sources: how many queues name *source_arn* as their dead-letter queue.
+            source_arn: the dead-letter queue.
+            destination_arn: None moves each message to its source queue.
+            per_second: 1 to 500; None: no limit.
+            sources: how many queues have *source_arn* as their dead-letter queue.
 
         Raises:
-            SqsError: no such queue, not a dead-letter queue, or a task is running there.
+            SqsError: no such queue, not a dead-letter queue, or a task of it is running.
         """
         source = self._find(source_arn)
         if source is None:
@@ -82,7 +85,7 @@ class MoveTasks:
         return task
 
     def of(self, source_arn: str, limit: int) -> list[MoveTask]:
-        """The latest tasks of a queue, newest first.
+        """Return the tasks of a queue, newest first.
 
         Raises:
             SqsError: no such queue.
@@ -92,10 +95,10 @@ class MoveTasks:
         return [task for task in self._tasks if task.source.arn == source_arn][:limit]
 
     def cancel(self, handle: str) -> MoveTask:
-        """Stop a running task; what it moved stays moved.
+        """Stop a running task. Messages that it moved are not moved back.
 
         Raises:
-            SqsError: not a handle, or no such queue or running task.
+            SqsError: an invalid handle, or no such queue or running task.
         """
         try:
             raw = json.loads(base64.b64decode(handle, validate=True))
@@ -109,13 +112,13 @@ class MoveTasks:
         raise resource_not_found("Task does not exist.")
 
     def tick(self) -> None:
-        """Move what the time since the start allows."""
+        """Move as many messages as the rate allows since the start."""
         for task in self._tasks:
             if task.status == "RUNNING":
                 self._advance(task)
 
     def next_event_ms(self) -> int | None:
-        """When the next message of a running task is due."""
+        """Return when the next message of a running task is due."""
         times = [
             task.started_ms + (task.moved + 1) * 1000 // task.per_second
             for task in self._tasks
@@ -152,9 +155,9 @@ class MoveTasks:
         return True
 
     def _anew(self, message: StoredMessage, now_ms: int) -> StoredMessage:
-        """A new message with a new id and a new time.
+        """Return a copy with a new id and a new time.
 
-        The guide calls it new, so its receives are counted from 0; AWS does not say so.
+        Its receive count is 0: the guide calls the message new, but does not document the count.
         """
         return StoredMessage(
             message_id=self._ids.new_id(),

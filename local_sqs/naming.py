@@ -1,4 +1,4 @@
-"""Names of queues, and what a redrive policy may point to."""
+"""Checks the names of queues and the targets of redrive policies."""
 
 import re
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _FIFO = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
 
 
 def check_name(name: str, *, is_fifo: bool) -> None:
-    """Refuse what SQS refuses: SQSAPI, CreateQueue, QueueName.
+    """Check a queue name as SQS does: SQSAPI, CreateQueue, QueueName.
 
     Raises:
-        SqsError: a character or a length that is not allowed, or a name of the other type.
+        SqsError: an invalid character or length, or a name of the other queue type.
     """
     if is_fifo and not _FIFO.fullmatch(name):
         raise invalid_parameter(
@@ -29,10 +29,10 @@ def check_name(name: str, *, is_fifo: bool) -> None:
 
 
 def check_redrive(source_arn: str, settings: Settings, find: Callable[[str], Queue | None]) -> None:
-    """Refuse a dead-letter queue that does not exist, is of the other type, or does not allow it.
+    """Check the dead-letter queue of *settings*.
 
     Raises:
-        SqsError: one of these.
+        SqsError: the queue does not exist, has the other type, or does not allow this source.
     """
     if settings.redrive is None:
         return

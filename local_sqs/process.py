@@ -1,4 +1,4 @@
-"""A server as a process of its own, which cannot outlive the process that started it."""
+"""A server in its own process, which ends with the process that started it."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ _STOP_SECONDS = 30
 
 
 class ServerProcess:
-    """Starts a Python module that prints its URL and serves until its standard input closes."""
+    """Runs a Python module that prints its URL and serves until its standard input closes."""
 
     def __init__(
         self, arguments: Sequence[str] = (), *, module: str = "local_sqs", log: Path | None = None
@@ -24,7 +24,7 @@ class ServerProcess:
         Args:
             arguments: of the module's command line.
             module: what to run.
-            log: a file that its standard error is appended to; None passes it on.
+            log: file to append its standard error to; None: that of this process.
         """
         self._arguments = [sys.executable, "-m", module, *arguments]
         self._log = log
@@ -53,7 +53,7 @@ class ServerProcess:
         """Return the server's URL; wait until it listens.
 
         Raises:
-            RuntimeError: it has not started.
+            RuntimeError: it did not start.
         """
         output: IO[str] | None = self._process.stdout if self._process else None
         url = output.readline().strip() if output else ""
@@ -63,7 +63,7 @@ class ServerProcess:
         return url
 
     def stop(self) -> None:
-        """End the process; safe at any time, before and during ``start`` too."""
+        """End the process. Safe at any time, also before and during ``start``."""
         if self._process is None:
             return
         self._process.kill()

@@ -1,31 +1,31 @@
-"""One queue: what a send, a receive, a deletion and a change of visibility do to its messages.
+"""One queue: sends, receives, deletions and changes of visibility.
 
-Standard and FIFO queues differ in the order of messages, in deduplication, and in what an old
-receipt handle may still do.
+Standard and FIFO queues differ in the order of messages, in deduplication, and in the use of old
+receipt handles.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from local_sqs.clock import Clock
+from local_sqs.delivery import FifoDelivery, StandardDelivery
 from local_sqs.errors import over_limit
 from local_sqs.fifo import Accepted, DeduplicationWindow, ReceiveAttempts
 from local_sqs.identity import Identity
-from local_sqs.lines import FifoLine, StandardLine
 from local_sqs.receipts import Receipt, VisibilityChange, is_changeable, is_deletable
 from local_sqs.sending import deduplication_id_of, deduplication_key
 from local_sqs.settings import Settings
-from local_sqs.shelf import Shelf
+from local_sqs.states import MessageStates
 from local_sqs.values import State, StoredMessage, Submission
 
-PutAside = Callable[[StoredMessage], bool]
-"""Moves a message that was received too often to the dead-letter queue; False where it was not."""
+MoveToDlq = Callable[[StoredMessage], bool]
+"""Moves a message to the dead-letter queue if it was received too often; returns whether it did."""
 
 
 class Queue:
-    """A queue on a clock. Callers of several threads must take turns.
+    """One queue. Not thread-safe.
 
     Attributes:
-        serial: differs from that of any other queue, also of a former one of the same name.
+        serial: unique, also among deleted queues of the same name.
         in_flight_quota: 120,000 unless a test lowers it.
     """
 
@@ -42,19 +42,19 @@ class Queue:
         self.in_flight_quota = 120_000
         self._clock = clock
         self._ids = ids
-        line = FifoLine() if settings.is_fifo else StandardLine()
-        self._shelf = Shelf(line, settings.retention_ms)
+        delivery = FifoDelivery() if settings.is_fifo else StandardDelivery()
+        self._states = MessageStates(delivery, settings.retention_ms)
         self._window = DeduplicationWindow()
         self._attempts = ReceiveAttempts()
 
     def tick(self) -> int:
-        """Let everything happen that is due; returns the time."""
+        """Carry out everything that is due; return the time."""
         now_ms = self._clock.now_ms()
-        self._shelf.tick(now_ms)
+        self._states.tick(now_ms)
         return now_ms
 
     def send(self, submission: Submission) -> Accepted:
-        """Take in a checked message; on a FIFO queue a duplicate changes nothing."""
+        """Store a checked message. On a FIFO queue a duplicate is not stored."""
         now_ms = self.tick()
         if not self.settings.is_fifo:
             return self._store(submission, submission.deduplication_id, now_ms)
@@ -80,14 +80,14 @@ class Queue:
             deduplication_id=deduplication_id,
             trace_header=submission.trace_header,
         )
-        self._shelf.put(message, now_ms + delay_ms, now_ms)
+        self._states.put(message, now_ms + delay_ms, now_ms)
         return Accepted(message.message_id, message.order)
 
     def take_in(self, message: StoredMessage) -> None:
-        """Store a message that SQS itself moves here; it is visible at once."""
+        """Store a message that SQS moves here. It is visible at once."""
         now_ms = self.tick()
         message.order = self._ids.next_order()
-        self._shelf.put(message, now_ms, now_ms)
+        self._states.put(message, now_ms, now_ms)
 
     def receive(
         self,
@@ -96,12 +96,12 @@ class Queue:
         *,
         is_long_poll: bool = False,
         attempt_id: str | None = None,
-        put_aside: PutAside = lambda _: False,
+        move_to_dlq: MoveToDlq = lambda _: False,
     ) -> Sequence[StoredMessage]:
-        """Hand out up to *limit* messages; a timeout of 0 ends before whatever comes next.
+        """Receive up to *limit* messages. A timeout of 0 ends at once.
 
         Raises:
-            SqsError: a standard queue has its quota in flight and this is a short poll.
+            SqsError: a short poll of a standard queue whose quota is in flight.
         """
         now_ms = self.tick()
         timeout_ms = self.settings.visibility_timeout_ms
@@ -109,26 +109,26 @@ class Queue:
             timeout_ms = visibility_seconds * 1000
         if attempt_id and (repeated := self._attempts.repeat(attempt_id, now_ms)):
             for message in repeated:
-                self._shelf.set_timer(message, now_ms + timeout_ms)
+                self._states.set_timer(message, now_ms + timeout_ms)
             self._attempts.remember(attempt_id, repeated, now_ms)
             return repeated
-        room = min(limit, self.in_flight_quota - self._shelf.count(State.IN_FLIGHT))
+        room = min(limit, self.in_flight_quota - self._states.count(State.IN_FLIGHT))
         if room <= 0 and not self.settings.is_fifo and not is_long_poll:
             raise over_limit()
-        batch = self._take(room, timeout_ms, put_aside, now_ms)
+        batch = self._take(room, timeout_ms, move_to_dlq, now_ms)
         if attempt_id:
             self._attempts.remember(attempt_id, batch, now_ms)
         return batch
 
     def _take(
-        self, room: int, timeout_ms: int, put_aside: PutAside, now_ms: int
+        self, room: int, timeout_ms: int, move_to_dlq: MoveToDlq, now_ms: int
     ) -> list[StoredMessage]:
         batch: list[StoredMessage] = []
-        offers = self._shelf.line.offers()
+        offers = self._states.delivery.offers()
         while len(batch) < room and (message := next(offers, None)) is not None:
-            if put_aside(message):
+            if move_to_dlq(message):
                 continue
-            self._shelf.hand_out(message, now_ms + timeout_ms)
+            self._states.hand_out(message, now_ms + timeout_ms)
             self._count_receive(message, now_ms)
             batch.append(message)
         return batch
@@ -143,34 +143,34 @@ class Queue:
         message.handle = receipt.to_handle()
 
     def delete(self, handle: str) -> None:
-        """Delete the message of that receive, as far as ``receipts.is_deletable`` lets it.
+        """Delete the message of that receive if ``receipts.is_deletable``.
 
         Raises:
-            SqsError: no such handle, or an expired one.
+            SqsError: an unknown or expired handle.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
-        message = self._shelf.messages.get(receipt.message_id)
+        message = self._states.messages.get(receipt.message_id)
         if is_deletable(receipt, message, now_ms, is_fifo=self.settings.is_fifo) and message:
-            self._shelf.remove(message)
+            self._states.remove(message)
 
     def change_visibility(self, handle: str, seconds: int) -> None:
-        """Let the message of that receive become visible *seconds* from now.
+        """Make the message of that receive visible *seconds* from now.
 
         Raises:
-            SqsError: ``receipts.is_changeable`` does not let it.
+            SqsError: see ``receipts.is_changeable``.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
-        message = self._shelf.messages.get(receipt.message_id)
+        message = self._states.messages.get(receipt.message_id)
         change = VisibilityChange(receipt, seconds, now_ms)
         if not is_changeable(change, message, is_fifo=self.settings.is_fifo) or message is None:
             return
         if seconds == 0:
             message.was_released = True
-            self._shelf.make_ready(message)
+            self._states.make_ready(message)
         else:
-            self._shelf.set_timer(message, now_ms + seconds * 1000)
+            self._states.set_timer(message, now_ms + seconds * 1000)
 
     def change(self, given: Mapping[str, str]) -> None:
         """Change attributes at once.
@@ -185,42 +185,42 @@ class Queue:
         self.settings = self.settings.changed(given)
         self.modified_ms = now_ms
         if "MessageRetentionPeriod" in given:
-            self._shelf.set_retention(self.settings.retention_ms)
+            self._states.set_retention(self.settings.retention_ms)
         if self.settings.is_fifo and "DelaySeconds" in given:
-            for message in self._shelf.messages.values():
+            for message in self._states.messages.values():
                 if message.state is State.DELAYED:
-                    self._shelf.set_timer(message, message.sent_ms + self.settings.delay_ms)
+                    self._states.set_timer(message, message.sent_ms + self.settings.delay_ms)
 
     def take_out(self, message: StoredMessage) -> None:
-        """Remove a message, whatever its state."""
-        self._shelf.remove(message)
+        """Remove a message in any state."""
+        self._states.remove(message)
 
     def ready_messages(self) -> Sequence[StoredMessage]:
-        """What SQS itself could move, oldest first."""
+        """Return the visible messages, oldest first."""
         self.tick()
-        ready = [m for m in self._shelf.messages.values() if m.state is State.READY]
+        ready = [m for m in self._states.messages.values() if m.state is State.READY]
         return sorted(ready, key=lambda m: m.order)
 
     def messages(self) -> Sequence[StoredMessage]:
-        """All of them, in no order: for the eyes of a test."""
+        """Return all messages, in no order, for tests."""
         self.tick()
-        return list(self._shelf.messages.values())
+        return list(self._states.messages.values())
 
     def count(self, state: State) -> int:
         self.tick()
-        return self._shelf.count(state)
+        return self._states.count(state)
 
     def has_offers(self) -> bool:
-        """Whether a receive would find a message now."""
+        """Return whether a receive would find a message now."""
         self.tick()
-        return self._shelf.line.has_offers()
+        return self._states.delivery.has_offers()
 
     def next_event_ms(self) -> int | None:
-        """When the next delay or invisibility ends; None where nothing is waiting."""
+        """Return when the next delay or visibility timeout ends; None if there is none."""
         self.tick()
-        return self._shelf.next_due_ms()
+        return self._states.next_due_ms()
 
     def next_expiry_ms(self) -> int | None:
-        """When the retention of the next message ends."""
+        """Return when the retention of the next message ends; None if there is none."""
         self.tick()
-        return self._shelf.next_expiry_ms()
+        return self._states.next_expiry_ms()

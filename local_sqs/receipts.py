@@ -1,4 +1,4 @@
-"""Receipt handles: opaque to a consumer, readable to the queue that gave them; what one may do."""
+"""Receipt handles: their content, and when a deletion or a change by one is allowed."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ _PREFIX = "AQEB"
 
 
 class Receipt(NamedTuple):
-    """Which receive of which message of which queue a handle stands for."""
+    """The content of a handle: queue, message and receive."""
 
     queue_serial: int
     message_id: str
@@ -35,10 +35,10 @@ class Receipt(NamedTuple):
 
     @classmethod
     def from_handle(cls, handle: str, queue_serial: int) -> Self:
-        """Read a handle that the queue *queue_serial* gave.
+        """Read a handle of the queue *queue_serial*.
 
         Raises:
-            SqsError: it is no handle, or another queue's.
+            SqsError: it is not a handle, or it is another queue's.
         """
         try:
             text = base64.urlsafe_b64decode(handle.removeprefix(_PREFIX)).decode()
@@ -54,12 +54,12 @@ class Receipt(NamedTuple):
 def is_deletable(
     receipt: Receipt, message: StoredMessage | None, now_ms: int, *, is_fifo: bool
 ) -> bool:
-    """Whether a deletion by that handle deletes; if not, it is no error either.
+    """Return whether a deletion by that handle has an effect.
 
-    A standard queue deletes by the latest handle even after its timeout, and ignores an older one
-    (SQSAPI, DeleteMessage). After 12 hours every handle has expired
-    (https://github.com/boto/boto3/issues/2898), and on a FIFO queue one whose message is not in
-    flight by it (https://github.com/localstack/localstack/pull/12442, recorded from AWS).
+    On a standard queue the latest handle deletes even after its timeout, and an older one does
+    nothing (SQSAPI, DeleteMessage). Every handle expires after 12 hours
+    (https://github.com/boto/boto3/issues/2898). On a FIFO queue it expires when its receive is not
+    in flight any longer (https://github.com/localstack/localstack/pull/12442, recorded from AWS).
 
     Raises:
         SqsError: the handle has expired.
@@ -76,7 +76,7 @@ def is_deletable(
 
 
 class VisibilityChange(NamedTuple):
-    """A ChangeMessageVisibility: by which receive, to how many seconds, and when it came."""
+    """A ChangeMessageVisibility: the receive, the new timeout, and the time of the call."""
 
     receipt: Receipt
     seconds: int
@@ -86,11 +86,11 @@ class VisibilityChange(NamedTuple):
 def is_changeable(
     change: VisibilityChange, message: StoredMessage | None, *, is_fifo: bool
 ) -> bool:
-    """Whether the change has an effect; if not, it is no error either.
+    """Return whether the change has an effect.
 
-    A standard queue accepts the latest handle after its timeout and does nothing
-    (https://github.com/localstack/localstack/pull/9632, recorded from AWS); where the timeout was
-    ended by a change to 0 before, the message is not in flight (SQSAPI, ChangeMessageVisibility).
+    A standard queue accepts the latest handle after its timeout, and does nothing
+    (https://github.com/localstack/localstack/pull/9632, recorded from AWS). After a change to 0 the
+    message is not in flight, which is an error (SQSAPI, ChangeMessageVisibility).
 
     Raises:
         SqsError: out of range; not in flight by that handle; or visible later than 12 hours after

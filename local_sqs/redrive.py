@@ -1,31 +1,33 @@
-"""The move of a message that was received too often to the dead-letter queue.
+"""Moves messages that were received too often to the dead-letter queue.
 
-It happens at a receive, never before (SQSAPI, CreateQueue, RedrivePolicy). What is kept and what
-is not: SQSDeveloperGuide, "Using dead-letter queues" and "Learn how to configure a dead-letter
+This happens at a receive, never before (SQSAPI, CreateQueue, RedrivePolicy). For what a message
+keeps see SQSDeveloperGuide, "Using dead-letter queues" and "Learn how to configure a dead-letter
 queue redrive"; MessageId, attributes and trace header as recorded from AWS in
 https://github.com/localstack/localstack (tests/aws/services/sqs, snapshots of 2024-04-30).
 """
 
 from collections.abc import Callable
 
-from local_sqs.queues import PutAside, Queue
+from local_sqs.queues import MoveToDlq, Queue
 from local_sqs.values import StoredMessage
 
 
-def put_aside_from(
+def make_move_to_dlq(
     source: Queue, find: Callable[[str], Queue | None], *, is_cumulative: bool
-) -> PutAside:
-    """What a receive from *source* does with a message that it should not hand out again.
+) -> MoveToDlq:
+    """Return the function that applies the redrive policy of *source* to a message.
 
     Args:
-        find: a queue by its ARN. Where the target does not exist, the message stays.
-        is_cumulative: whether ``maxReceiveCount`` compares the receives in all queues, or those in
-            *source*. AWS does not say; they differ only for a message that was moved here.
+        source: the queue to receive from.
+        find: returns a queue by its ARN. If the target does not exist, the message stays.
+        is_cumulative: whether ``maxReceiveCount`` counts the receives in all queues, or only those
+            in *source*. AWS does not document it. They differ only for a message that was moved
+            to *source*.
     """
     policy = source.settings.redrive
     target = find(policy.target_arn) if policy else None
 
-    def put_aside(message: StoredMessage) -> bool:
+    def move_to_dlq(message: StoredMessage) -> bool:
         if policy is None or target is None:
             return False
         count = message.receive_count if is_cumulative else message.receives_here
@@ -34,16 +36,16 @@ def put_aside_from(
         move(message, source, target)
         return True
 
-    return put_aside
+    return move_to_dlq
 
 
 def move(message: StoredMessage, source: Queue, target: Queue) -> None:
     """Move one message as a redrive policy does.
 
-    Kept: message id, body, attributes, group id, trace header, receive count, and on a standard
-    queue the time of the first send, so that its retention runs on. A FIFO queue counts retention
-    from the move and takes the message id as the deduplication id. Of the group id of a standard
-    queue AWS does not say that it is kept.
+    The message keeps id, body, attributes, group id, trace header and receive count. On a standard
+    queue it keeps the time of the first send, so its retention continues. On a FIFO queue retention
+    starts at the move, and the message id becomes the deduplication id. For standard queues AWS
+    does not document that the group id is kept.
     """
     now_ms = source.tick()
     source.take_out(message)

@@ -1,4 +1,4 @@
-"""What a queue asks of a message before it takes it in; deduplication keys."""
+"""Checks of a message for a queue; deduplication keys."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _NO_DEDUPLICATION = (
 
 
 def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | None:
-    """What a FIFO queue misses; in a batch one such entry fails the whole request."""
+    """Return the error for a missing FIFO parameter; in a batch it fails the whole request."""
     if not settings.is_fifo:
         return None
     if not submission.group_id:
@@ -32,10 +32,10 @@ def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | N
 
 
 def check_for(submission: Submission, settings: Settings, size_bytes: int) -> None:
-    """Refuse what that queue does not take; *size_bytes* is the submission's.
+    """Check a submission of *size_bytes* for a queue with *settings*.
 
     Raises:
-        SqsError: content, size, delay or ids are not acceptable.
+        SqsError: invalid content, size, delay or ids.
     """
     _check_delay(submission.delay_seconds, is_fifo=settings.is_fifo)
     _check_id("MessageGroupId", submission.group_id)
@@ -61,7 +61,7 @@ def _check_id(name: str, value: str | None) -> None:
 
 
 def deduplication_id_of(submission: Submission) -> str:
-    """The given one, else the SHA-256 of the body alone (SQSAPI, SendMessage)."""
+    """Return the given id, else the SHA-256 of the body (SQSAPI, SendMessage)."""
     if submission.deduplication_id:
         return submission.deduplication_id
     return hashlib.sha256(submission.body.encode("utf-8", "surrogatepass")).hexdigest()
@@ -70,7 +70,7 @@ def deduplication_id_of(submission: Submission) -> str:
 def deduplication_key(
     submission: Submission, deduplication_id: str, settings: Settings
 ) -> Hashable:
-    """Unique in the queue, or in the message group where that is the scope."""
+    """Return the key within the queue, or within the message group if that is the scope."""
     if settings.deduplicates_per_group:
         return (submission.group_id, deduplication_id)
     return deduplication_id

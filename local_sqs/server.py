@@ -1,6 +1,6 @@
-"""The model over HTTP: ``python -m local_sqs`` prints its URL and serves.
+"""Serves the model over HTTP: ``python -m local_sqs`` prints its URL and serves.
 
-It ends when its standard input closes, and thus when the process ends that started it.
+It ends when its standard input closes, and so when the process that started it ends.
 """
 
 import argparse
@@ -27,13 +27,13 @@ LOOPBACK = "127.0.0.1"
 _NEW_OBJECTS_PER_COLLECTION = 50_000
 
 
-class WorldServer:
-    """Serves one front from one event loop.
+class SqsServer:
+    """Serves one front in one event loop.
 
     Attributes:
         front: log, faults and model.
         tuning: latency; may be changed at any time.
-        url: where it listens.
+        url: its address.
     """
 
     def __init__(self, front: Front, tuning: Tuning | None = None) -> None:
@@ -47,18 +47,18 @@ class WorldServer:
 
     @property
     def is_connected(self) -> bool:
-        """Whether anybody has a connection open; may be asked from any thread."""
+        """Whether any connection is open. Thread-safe."""
         return bool(self._connections)
 
     async def start(self, host: str = LOOPBACK, port: int = 0) -> None:
-        """Listen at an address of this machine; port 0 takes any free port."""
+        """Listen at an address of this machine; port 0 means any free port."""
         self._server = await asyncio.start_server(self._connected, host, port, backlog=512)
         bound = self._server.sockets[0].getsockname()[1]
         self.url = self.front.model.base_url = f"http://{host}:{bound}"
         self.front.model.listeners.append(self._on_change)
 
     async def stop(self) -> None:
-        """Break all connections and listen no more."""
+        """Close all connections and stop listening."""
         self.front.model.listeners.remove(self._on_change)
         self._server.close()
         for connection in self._connections:
@@ -136,14 +136,14 @@ class WorldServer:
             if answer or left <= 0:
                 return answer
             with suppress(TimeoutError):
-                # Not by wait_for, which up to Python 3.11 may forget that it was cancelled.
+                # Not wait_for: up to Python 3.11 it may lose a cancellation.
                 async with asyncio.timeout(min(left, self._seconds_to_event(visit))):
                     await news.wait()
             if reader.at_eof():
                 raise AnswerLostError(is_timeout=False)
 
     def _seconds_to_event(self, visit: Visit) -> float:
-        """Until a message of the polled queue may turn up by the passing of time alone."""
+        """Return the seconds until a delay or timeout in the polled queue ends."""
         model = self.front.model
         with model.changed:
             queue = model.find(visit.request["QueueUrl"])
@@ -153,25 +153,25 @@ class WorldServer:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedWorld:
+class RunningServer:
     """A server in a thread of this process.
 
     Attributes:
-        url: what goes into ``AWS_ENDPOINT_URL``.
-        front: its log and its faults.
+        url: its address, for ``AWS_ENDPOINT_URL``.
+        front: its log, faults and model.
         tuning: its latency.
     """
 
     url: str
     front: Front
     tuning: Tuning
-    _server: WorldServer
+    _server: SqsServer
 
-    def await_silence(self, seconds: float = 60) -> None:
-        """Return once nobody is connected: whatever a dead client had sent has been carried out.
+    def wait_for_disconnects(self, seconds: float = 60) -> None:
+        """Wait until no client is connected. Then all requests of a dead client are carried out.
 
         Raises:
-            TimeoutError: somebody still is after so many *seconds*.
+            TimeoutError: a client is still connected after *seconds*.
         """
         deadline = time.monotonic() + seconds
         while self._server.is_connected:
@@ -187,15 +187,15 @@ class ServedWorld:
 @contextmanager
 def serve_in_thread(
     model: SqsModel | Front | None = None, *, latency_ms: float = 0.0
-) -> Iterator[ServedWorld]:
-    """Serve *model*, or a new one on the system clock, until the block ends."""
+) -> Iterator[RunningServer]:
+    """Serve *model*, or a new one with the system clock, until the block ends."""
     front = Front.of(model or SqsModel(SystemClock()))
     tuning = Tuning(latency_ms)
     started = threading.Event()
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, WorldServer]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, SqsServer]] = []
 
     async def serve() -> None:
-        server, stop = WorldServer(front, tuning), asyncio.Event()
+        server, stop = SqsServer(front, tuning), asyncio.Event()
         await server.start()
         running.append((asyncio.get_running_loop(), stop, server))
         started.set()
@@ -207,7 +207,7 @@ def serve_in_thread(
     if not started.wait(10):
         raise RuntimeError("the server did not start")
     try:
-        yield ServedWorld(front.model.base_url, front, tuning, running[0][2])
+        yield RunningServer(front.model.base_url, front, tuning, running[0][2])
     finally:
         loop, stop, _ = running[0]
         loop.call_soon_threadsafe(stop.set)
@@ -215,10 +215,10 @@ def serve_in_thread(
 
 
 async def serve_until_stdin_closes(host: str, port: int, latency_ms: float) -> None:
-    """Serve a new model on the system's clock; print its URL in one line."""
-    server = WorldServer(Front(SqsModel(SystemClock())), Tuning(latency_ms))
+    """Serve a new model with the system clock; print its URL in one line."""
+    server = SqsServer(Front(SqsModel(SystemClock())), Tuning(latency_ms))
     await server.start(host, port)
-    print(server.url, flush=True)  # noqa: T201 - this is how a parent learns the port
+    print(server.url, flush=True)  # noqa: T201 - the parent process reads it
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def wait_for_end() -> None:
@@ -233,9 +233,9 @@ async def serve_until_stdin_closes(host: str, port: int, latency_ms: float) -> N
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default=LOOPBACK, help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="before every answer")
+    parser.add_argument("--port", type=int, default=0, help="0 means any free port")
+    parser.add_argument("--latency-ms", type=float, default=0.0, help="added to every answer")
     arguments = parser.parse_args(argv)
-    # Collections go through all messages, of which there may be hundreds of thousands.
+    # A garbage collection visits all messages, possibly hundreds of thousands.
     gc.set_threshold(_NEW_OBJECTS_PER_COLLECTION)
     asyncio.run(serve_until_stdin_closes(arguments.host, arguments.port, arguments.latency_ms))

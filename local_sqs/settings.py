@@ -51,7 +51,7 @@ _STANDARD_NAMES = {
     "RedriveAllowPolicy",
 }
 
-# An empty value takes one of these away.
+# An empty value removes one of these.
 _REMOVABLE = {"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"}
 
 READ_ONLY = {
@@ -68,7 +68,7 @@ READABLE = {"All", *_STANDARD_NAMES, *_CHOICES, *READ_ONLY}
 
 @dataclass(frozen=True, slots=True)
 class RedrivePolicy:
-    """Where messages go that were received too often."""
+    """The dead-letter queue, and after how many receives a message is moved to it."""
 
     target_arn: str
     max_receive_count: int
@@ -78,7 +78,7 @@ class RedrivePolicy:
         """Read the JSON of a queue's attribute.
 
         Raises:
-            SqsError: not such a policy, or a count outside 1 to 1000.
+            SqsError: not a valid policy, or a count outside 1 to 1000.
         """
         try:
             raw = json.loads(text)
@@ -93,7 +93,7 @@ class RedrivePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A queue's attributes as they were set, checked, with the defaults filled in."""
+    """The checked attributes of a queue, with defaults."""
 
     values: Mapping[str, str]
     is_fifo: bool
@@ -108,7 +108,7 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, is_fifo: bool) -> "Settings":
-        """Check *given* and fill in what it leaves out.
+        """Check *given* and add the defaults.
 
         Raises:
             SqsError: an unknown name, or a value that SQS refuses.
@@ -135,20 +135,20 @@ class Settings:
         )
 
     def changed(self, given: Mapping[str, str]) -> "Settings":
-        """These settings with *given* in place of what they held.
+        """Return these settings with the values of *given*.
 
-        AWS lets a change take up to 60 s, and up to 15 minutes for the retention period; here it
-        holds at once.
+        Here a change is effective at once. On AWS it takes up to 60 s, and up to 15 minutes for the
+        retention period.
 
         Raises:
-            SqsError: as for ``of``; also for an attempt to change the type of the queue.
+            SqsError: as for ``of``; also for a change of the queue type.
         """
         if self.is_fifo and given.get("FifoQueue", "true") != "true":
             raise invalid_queue_attribute("FifoQueue", "Modifying queue type is not supported.")
         return Settings.of({**self.values, **given}, is_fifo=self.is_fifo)
 
     def allows_source(self, arn: str) -> bool:
-        """Whether the queue *arn* may name this one in its redrive policy."""
+        """Return whether the queue *arn* may use this one as its dead-letter queue."""
         raw = json.loads(self.values.get("RedriveAllowPolicy", "{}"))
         permission = raw.get("redrivePermission", "allowAll")
         return permission == "allowAll" or (

@@ -1,4 +1,4 @@
-"""Things that fall due: a heap whose entries can be cancelled."""
+"""A heap of timers that can be cancelled."""
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -10,7 +10,7 @@ _COMPACT_ABOVE = 64
 
 
 class Timer(Generic[Item]):
-    """One entry; its item is None once it has been cancelled or has fired."""
+    """One entry. Its item is None after it was cancelled or has fired."""
 
     __slots__ = ("due_ms", "item")
 
@@ -20,9 +20,9 @@ class Timer(Generic[Item]):
 
 
 class Timers(Generic[Item]):
-    """Entries by due time, and by the order in which they were set among equals.
+    """Entries sorted by due time; equal ones in the order of ``set``.
 
-    Setting and firing cost O(log n). Cancelling is amortised constant: cancelled entries stay in
+    ``set`` and ``fire`` take O(log n). ``cancel`` is amortised constant: cancelled entries stay in
     the heap until they are more than half of it.
     """
 
@@ -38,7 +38,7 @@ class Timers(Generic[Item]):
         return timer
 
     def cancel(self, timer: Timer[Item] | None) -> None:
-        """Forget the entry; one that has fired, or None, is no error."""
+        """Cancel the entry. Does nothing for None, or if it has fired."""
         if timer is None or timer.item is None:
             return
         timer.item = None
@@ -49,7 +49,7 @@ class Timers(Generic[Item]):
             self._cancelled = 0
 
     def fire(self, now_ms: int) -> Iterator[Item]:
-        """Take out what is due at *now_ms*, earliest first."""
+        """Remove and yield what is due at *now_ms*, earliest first."""
         while (due := self.next_due_ms()) is not None and due <= now_ms:
             timer = heappop(self._heap)[2]
             item, timer.item = timer.item, None
@@ -57,7 +57,7 @@ class Timers(Generic[Item]):
                 yield item
 
     def next_due_ms(self) -> int | None:
-        """When the next entry falls due; None where there is none."""
+        """Return when the next entry is due; None if there is none."""
         while self._heap and self._heap[0][2].item is None:
             heappop(self._heap)
             self._cancelled -= 1

@@ -1,4 +1,4 @@
-"""A message: as a sender gives it, and as a queue keeps it."""
+"""A message as it is sent, and as a queue stores it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AttributeValue(NamedTuple):
-    """A message attribute's type, and text or, for Binary, bytes."""
+    """A message attribute: its type, and its value (text, or bytes for Binary)."""
 
     data_type: str
     value: str | bytes
@@ -21,10 +21,10 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class Submission(NamedTuple):
-    """What one SendMessage or one entry of a batch asks for.
+    """The content of a SendMessage, or of one entry of a batch.
 
     Attributes:
-        delay_seconds: the message timer; None leaves it to the queue.
+        delay_seconds: the message timer; None: the delay of the queue.
     """
 
     body: str
@@ -47,15 +47,15 @@ class StoredMessage:
     """One message in a queue.
 
     Attributes:
-        sent_ms: the SentTimestamp, where retention starts.
-        order: its place within its FIFO group; the SequenceNumber.
+        sent_ms: the SentTimestamp, at which retention starts.
+        order: its position within its FIFO group; the SequenceNumber.
         source_arn: the queue whose redrive policy moved it here.
         receive_count: over all queues; a move to a dead-letter queue keeps it.
         receives_here: in this queue alone.
-        received_ms: the latest receive, where the 12 hours of visibility start.
+        received_ms: time of the latest receive, at which the limit of 12 hours starts.
         handle: of the latest receive; empty before the first.
-        was_released: its latest receive ended by a visibility timeout set to 0.
-        timer: ends its delay or its invisibility.
+        was_released: whether a visibility timeout of 0 ended its latest receive.
+        timer: ends its delay or its visibility timeout.
         expiry: ends its retention.
     """
 

@@ -1,8 +1,8 @@
-"""AWS JSON 1.0 as SQS and botocore speak it: requests in, answers and errors out.
+"""Encodes and decodes AWS JSON 1.0, the protocol between botocore and SQS.
 
-Blobs are base64 text on the wire and bytes inside. A refusal names its older code in
-``x-amzn-query-error``, by which boto3 finds the exception (the service model says
-``awsQueryCompatible``).
+Binary values are base64 text in the protocol and bytes inside. An error has its older code in
+``x-amzn-query-error``, which boto3 uses to find the exception (``awsQueryCompatible`` in the
+service model).
 """
 
 import base64
@@ -26,10 +26,10 @@ class Reply(NamedTuple):
 
 
 def operation_of(target: str) -> str:
-    """The operation that an ``X-Amz-Target`` header names.
+    """Return the operation of an ``X-Amz-Target`` header.
 
     Raises:
-        SqsError: it names none of SQS.
+        SqsError: it is not one of SQS.
     """
     if not target.startswith(TARGET_PREFIX):
         raise SqsError("UnknownOperationException", f"Not an operation of SQS: {target!r}")
@@ -40,7 +40,7 @@ def decode(body: bytes) -> dict[str, Any]:
     """Read the body of a request.
 
     Raises:
-        SqsError: it is no JSON object, or a blob is no base64.
+        SqsError: it is not a JSON object, or a binary value is not base64.
     """
     try:
         request = json.loads(body or b"{}")
@@ -55,13 +55,13 @@ def decode(body: bytes) -> dict[str, Any]:
 
 
 def encode(answer: Mapping[str, Any]) -> Reply:
-    """The answer to a call that was carried out."""
+    """Return the HTTP answer of a successful call."""
     body = json.dumps(answer, default=_blob).encode() if answer else b"{}"
     return Reply(200, {"Content-Type": CONTENT_TYPE}, body)
 
 
 def encode_error(error: SqsError) -> Reply:
-    """The answer to a call that was refused."""
+    """Return the HTTP answer of a refused call."""
     fault = "Sender" if error.is_sender_fault else "Receiver"
     headers = {"Content-Type": CONTENT_TYPE, "x-amzn-query-error": f"{error.code};{fault}"}
     body = {"__type": f"com.amazonaws.sqs#{error.shape}", "message": error.message}
@@ -71,4 +71,4 @@ def encode_error(error: SqsError) -> Reply:
 def _blob(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} does not travel in an answer")
+    raise TypeError(f"{type(value).__name__} cannot be encoded in an answer")

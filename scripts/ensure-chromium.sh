@@ -1,6 +1,6 @@
 #!/bin/sh
-# The report's tests look at it in a headless Chromium. Uses what is there; else installs it with the
-# system's package manager where that is allowed; else says what that means: those tests skip.
+# The tests of the report open it in a headless Chromium. Uses an installed one; else installs it with
+# the system's package manager if that is allowed; else prints that these tests will be skipped.
 set -u
 
 for name in chromium chromium-browser google-chrome google-chrome-stable \
@@ -25,6 +25,6 @@ if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
         $as_root apk add -q chromium >&2 && exit 0
     fi
 fi
-echo "No Chromium was found and none could be installed here, so the tests that look at the report in a" \
-    "browser will skip: install one (Debian: apt-get install chromium; macOS: brew install --cask" \
+echo "No Chromium was found and none could be installed here, so the tests that open the report in a" \
+    "browser will be skipped: install one (Debian: apt-get install chromium; macOS: brew install --cask" \
     "google-chrome) to run them." >&2

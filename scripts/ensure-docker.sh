@@ -1,6 +1,6 @@
 #!/bin/sh
-# Exits with 0 where a Docker engine answers. Else, as root on Linux, installs and starts one; else
-# says what to do.
+# Exits with 0 if a Docker engine answers. Else, as root on Linux, installs and starts one; else
+# prints what to do.
 set -u
 
 answers() { docker info >/dev/null 2>&1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Spark 4.1 runs on Java 17 or 21. Uses what is there; else installs it with the system's package
-# manager where that is allowed; else says in one sentence what to do.
+# Spark 4.1 runs on Java 17 or 21. Uses an installed one; else installs it with the system's package
+# manager if that is allowed; else prints what to do.
 set -u
 
 java_major() {
@@ -31,5 +31,5 @@ if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
 fi
 echo "Spark needs Java 17 or later and none could be installed here: install one (Debian and Ubuntu:" \
     "apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17, then" \
-    'export JAVA_HOME="$(brew --prefix openjdk@17)") or set JAVA_HOME to one that is there.' >&2
+    'export JAVA_HOME="$(brew --prefix openjdk@17)") or set JAVA_HOME to an installed one.' >&2
 exit 1

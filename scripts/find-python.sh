@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints a Python between 3.11 and 3.13 that can make virtual environments, or says how to get one.
+# Prints the path of a Python 3.11 to 3.13 with the venv module, or how to install one.
 set -u
 for candidate in ${PYTHON:-} python3.13 python3.12 python3.11 python3; do
     if "$candidate" - >/dev/null 2>&1 <<'EOF'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Locks each requirements/*.in, and the layer's, with hashes and without naming a package host.
+# Locks each requirements/*.in, and the layer's, with hashes and without the URL of a package index.
 set -eu
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Packs a Python environment for EMR Serverless into dist/environment.tar.gz: the packages of
-# requirements/emr.txt and a link to the interpreter, which is the image's own. Run it where both are
-# as on EMR's image, in a container of Amazon Linux 2023; templates/emr-serverless.yaml has the command.
+# requirements/emr.txt, and a link to the interpreter of EMR's image. Run it in a container of Amazon
+# Linux 2023, which has the same interpreter; templates/emr-serverless.yaml has the command.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3.12}

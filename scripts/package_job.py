@@ -1,10 +1,10 @@
-"""Packs the Spark job for spark-submit: one zip for --py-files, and the scripts that it starts.
+"""Packs the Spark job: one zip for --py-files, and the scripts for spark-submit and AWS Glue.
 
     python scripts/package_job.py FOLDER
 
-writes FOLDER/spark_reprocess.zip (the job, the core, and the pure Python packages that clusters
-lack), FOLDER/spark_job.py (for spark-submit) and FOLDER/glue_job.py (for AWS Glue). The same
-sources and lock file give the same bytes, whenever and wherever it runs.
+writes FOLDER/spark_reprocess.zip (the job, the core, and the pure Python packages that clusters do
+not have), FOLDER/spark_job.py (for spark-submit) and FOLDER/glue_job.py (for AWS Glue). The same
+sources and lock file always give the same bytes.
 """
 
 import subprocess
@@ -22,8 +22,8 @@ SCRIPTS = {
     "glue_job.py": ROOT / "spark_reprocess" / "glue_job.py",
 }
 
-# Some pure packages have compiled parts that they can do without. The wheels of one platform are
-# taken everywhere, and those parts left out: they cannot be imported from a zip.
+# Some packages have optional compiled parts. These cannot be imported from a zip, so they are left
+# out, and the wheels of one platform work everywhere.
 WHEELS = (
     *("--python-version", "3.13", "--implementation", "cp", "--only-binary=:all:"),
     *("--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_28_x86_64"),
@@ -32,14 +32,14 @@ COMPILED = {".so", ".pyc"}
 NOT_REPRODUCIBLE = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 NEEDS_POWERTOOLS = ROOT / "layers" / "core" / "dlq_replay" / "consumer"
-"""The kit for consumers; the job does not use it."""
+"""The consumer kit. The job does not use it."""
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The oldest time that a zip can hold."""
 
 
 def package(folder: Path) -> None:
-    """Write zip and scripts to *folder*; they appear whole or not at all."""
+    """Write zip and scripts to *folder*. The zip is written under another name, then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         _install(Path(temporary))
@@ -60,7 +60,7 @@ def _install(target: Path) -> None:
 
 
 def _files(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what belongs into the zip: its name there, and where it lies."""
+    """Yield the files for the zip: name in the zip, and path."""
     for path in sorted(folder.rglob("*")):
         is_left_out = (
             path.suffix in COMPILED
@@ -74,7 +74,7 @@ def _files(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
 
 def _write_zip(target: Path, files: dict[str, Path]) -> None:
     unfinished = target.with_suffix(".unfinished")
-    # Stored, not deflated: two builds of zlib may pack the same text into different bytes.
+    # Stored, not deflated: different builds of zlib may compress to different bytes.
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, EPOCH)

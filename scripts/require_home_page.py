@@ -1,6 +1,6 @@
-"""Refuse a template that names no home page: ``require_home_page.py template.yaml``.
+"""Checks that a template has a home page: ``require_home_page.py template.yaml``.
 
-``make publish`` runs it before it publishes: users of the application find its documents there.
+``make publish`` runs it first, because users of the application find its documents there.
 """
 
 import re
@@ -16,7 +16,7 @@ _RESERVED = re.compile(r"\bexample\b|OWNER|REPO", re.IGNORECASE)
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads CloudFormation's short forms as null: no home page is one."""
+    """Reads CloudFormation's short forms as null: a home page is never one."""
 
 
 _Loader.add_multi_constructor("!", lambda *_: None)
@@ -40,7 +40,7 @@ def faults(template: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(path: str) -> int:
-    """Print what is wrong; return 1 if anything is."""
+    """Print the faults; return 1 if there are any."""
     found = list(faults(yaml.load(Path(path).read_text("utf-8"), Loader=_Loader)))  # noqa: S506
     for fault in found:
         sys.stderr.write(f"{path}: {fault}\n")

@@ -78,7 +78,7 @@ def size(count: float | None) -> str:
     if count is None:
         return UNKNOWN
     scale, unit = next(one for one in reversed(_SIZES) if count >= one[0] or one[0] == 1)
-    return f"{_short(count / scale)} {unit}"
+    return f"{quantity(count / scale)} {unit}"
 
 
 def duration(seconds: float | None) -> str:
@@ -98,10 +98,8 @@ def duration(seconds: float | None) -> str:
     return f"{first} {unit}" + (f" {second} {smaller_unit}" if second else "")
 
 
-def rate(per_second: float) -> str:
-    """Format a rate: ``0.5``, ``12``, ``1,234``."""
-    return _short(per_second)
-
-
-def _short(number: float) -> str:
+def quantity(number: float) -> str:
+    """Format a number that may be an average or a rate: ``<0.1``, ``0.5``, ``12``, ``1,234``."""
+    if 0 < number < 0.05:  # noqa: PLR2004 - would round to 0.0
+        return "<0.1"
     return f"{number:,.0f}" if number >= _MANY or number == int(number) else f"{number:.1f}"

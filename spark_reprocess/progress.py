@@ -80,7 +80,7 @@ class HowFar:
         total = max(self._total, done) if self._is_estimate else self._total
         rate = self._rate(done)
         of = "of about" if self._is_estimate else "of"
-        parts = [f"{done:,} {of} {total:,} messages", f"{figures.rate(rate)}/s"]
+        parts = [f"{done:,} {of} {total:,} messages", f"{figures.quantity(rate)}/s"]
         if rate and done < total:
             parts.append(f"{figures.duration((total - done) / rate)} left")
         return ", ".join(parts)

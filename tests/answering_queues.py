@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from dlq_replay.message import SendEntry
-from dlq_replay.sending import CallResult, Confirmed, InDoubt, Refused, SendResult, Spoiled
+from dlq_replay.sending import BatchRejected, CallResult, Confirmed, InDoubt, Refused, SendResult
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
 from tests.fake_limits import FakeLimiter, FakeSignals
@@ -31,7 +31,7 @@ class Answers:
         bodies = [entry.body for entry in entries]
         self.calls.append(bodies)
         if self.spoilt_by in bodies:
-            return Spoiled() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
+            return BatchRejected() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
         return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
 
 

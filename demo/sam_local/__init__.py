@@ -1,5 +1,5 @@
-"""The built function under ``sam local``: every event of ``events/``, and what it does to queues.
+"""Invokes the built function with every event of ``events/``, and shows what it sends.
 
-``engines``: who runs the function, Docker or the Runtime API's emulator. ``trial``: one event on
+``engines``: run the function, in Docker or with the Runtime API's emulator. ``trial``: one event on
 empty queues. ``__main__``: the command line.
 """

@@ -33,7 +33,7 @@ QUEUES = ("main", "dlq", "parked")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try the events that were named, or all; return 1 where a function did not answer."""
+    """Try the given events, or all; return 1 if a function did not answer."""
     arguments = _parser().parse_args(argv)
     console = Console()
     try:
@@ -51,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_engine(name: str) -> Engine:
-    """Make the engine that is called so.
+    """Make the engine of that name.
 
     Raises:
-        DemoError: nothing is built.
+        DemoError: the function is not built.
     """
     if not BUILD.is_dir():
         raise DemoError("Nothing is built; run make build first.")
@@ -67,7 +67,7 @@ def make_engine(name: str) -> Engine:
 
 @contextmanager
 def server_for(engine: Engine) -> "Iterator[str]":
-    """Serve SQS where *engine*'s function can reach it; yield the server's URL."""
+    """Serve SQS at an address that the function can reach; yield the server's URL."""
     with TemporaryDirectory() as folder:
         server = ServerProcess(["--host", engine.server_host], log=Path(folder, "sqs.log"))
         try:

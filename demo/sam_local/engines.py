@@ -1,6 +1,6 @@
-"""Who runs the built function: ``sam local invoke`` in a container, or Lambda's own Runtime API.
+"""Run the built function: ``sam local invoke`` in a container, or Lambda's Runtime API.
 
-Both give the function its artefact, its layer and its environment, and nothing of the checkout.
+In both the function has its package, its layer and its environment, and no file of the source tree.
 """
 
 import json
@@ -51,19 +51,19 @@ class Engine(Protocol):
 
     @property
     def host_seen(self) -> str:
-        """What the function calls that address."""
+        """The same address as the function sees it."""
 
     def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
         """Return the function's answer to *event*.
 
         Raises:
-            DemoError: it did not answer, or with an error; the text holds its log.
+            DemoError: it did not answer, or failed; the text has its log.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Docker:
-    """``sam local invoke``, with a container's view of the network.
+    """``sam local invoke``, with the function in a container.
 
     Attributes:
         template: the template beside the artefacts.
@@ -75,7 +75,7 @@ class Docker:
 
     @property
     def server_host(self) -> str:
-        """Return the bridge's gateway, which is this machine; Docker Desktop has one of its own."""
+        """Return the gateway of Docker's bridge; with Docker Desktop the loopback address."""
         if sys.platform != "linux":
             return _LOOPBACK
         answer = _run(["docker", "network", "inspect", "bridge"], os.environ)
@@ -87,7 +87,7 @@ class Docker:
 
     @property
     def host_seen(self) -> str:
-        """Return the same, or Docker Desktop's name for this machine."""
+        """Return the same address; with Docker Desktop its name for this machine."""
         return self.server_host if sys.platform == "linux" else "host.docker.internal"
 
     def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
@@ -98,13 +98,13 @@ class Docker:
             command = [str(SAM / "bin" / "sam"), "local", "invoke", FUNCTION]
             command += ["--template", str(self.template), "--event", str(event)]
             command += ["--env-vars", str(env_vars)]
-            # An image of another machine's architecture would need an emulator of that machine.
+            # An image of another architecture would need emulation.
             command += ["--parameter-overrides", f"Architecture={architecture()}", *self.options]
-            # Without an endpoint sam asks STS whose keys these are, and waits for it in vain.
+            # Without an endpoint, sam calls STS and waits until that times out.
             endpoint = {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"]}
             environment = {**os.environ, **_CREDENTIALS, **endpoint, "SAM_CLI_TELEMETRY": "0"}
             finished = _run(command, environment)
-        # sam exits with 0 where the function failed; what it printed last is the answer.
+        # sam exits with 0 even if the function failed. The last line is the answer.
         lines = finished.stdout.strip().splitlines()
         if finished.returncode or not lines:
             raise DemoError(f"sam local invoke gave no answer:\n{finished.stderr}")
@@ -113,10 +113,10 @@ class Docker:
 
 @dataclass(frozen=True, slots=True)
 class Emulator:
-    """The Runtime API's emulator, which the SAM CLI brings along, on this machine's Python.
+    """The Runtime API's emulator, a part of the SAM CLI, with this machine's Python.
 
     Attributes:
-        build: where ``sam build`` left function and layer.
+        build: the output folder of ``sam build``.
     """
 
     build: Path
@@ -176,7 +176,7 @@ def write_local_template(build: Path) -> Path:
     source = build / "template.yaml"
     if not source.is_file():
         raise DemoError(f"{source} is missing; run make build first.")
-    # What sam build writes is plain YAML: CloudFormation's tags are spelled out.
+    # The output of sam build is plain YAML, without CloudFormation's short tags.
     template = yaml.safe_load(source.read_text(encoding="utf-8"))
     try:
         variables = template["Resources"][FUNCTION]["Properties"]["Environment"]["Variables"]
@@ -194,12 +194,12 @@ def _emulator() -> Path:
     name = f"samcli/local/rapid/aws-lambda-rie-{architecture()}"
     found = next(SAM.glob(f"lib/python3.*/site-packages/{name}"), None)
     if found is None:
-        raise DemoError(f"{SAM} holds no emulator; run make build, which installs the SAM CLI.")
+        raise DemoError(f"{SAM} has no emulator; run make build, which installs the SAM CLI.")
     return found
 
 
 def architecture() -> str:
-    """This machine's, in Lambda's words."""
+    """Return this machine's architecture as Lambda names it."""
     return "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
 
 

@@ -1,4 +1,4 @@
-"""One event: the function is invoked with it, and the queues show what it sent."""
+"""Invokes the function with one event, and reads from the queues what it sent."""
 
 import json
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class LocalQueues:
         }
 
     def take(self) -> list[Arrival]:
-        """Return what is visible in the queues and delete it."""
+        """Receive, delete and return the visible messages of the queues."""
         return [
             _arrival(name, message)
             for name, url in self._urls.items()
@@ -92,26 +92,26 @@ def _arrival(queue: str, message: Mapping[str, Any]) -> Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an event did: the function's answer, and what arrived in which queue."""
+    """The result of an event: the function's answer, and the messages that it sent."""
 
     event: str
     answer: Answer
     arrivals: tuple[Arrival, ...]
 
     def arrived_in(self, queue: str) -> list[Arrival]:
-        """What arrived in ``main``, ``dlq`` or ``parked``."""
+        """Return the messages in ``main``, ``dlq`` or ``parked``."""
         return [one for one in self.arrivals if one.queue == queue]
 
 
 def event_names() -> list[str]:
-    """The events there are, by their files' names without ``.json``."""
+    """Return the names of the events: the files without ``.json``."""
     return sorted(path.stem for path in EVENTS.glob("*.json") if not path.stem.startswith("env"))
 
 
 def try_event(name: str, engine: Engine, server: str) -> Outcome:
     """Invoke the function with an event, on empty queues of the server at the URL *server*.
 
-    No replay waits: a cap of 0 s lets everything arrive at once.
+    A cap of 0 s makes every replay arrive at once.
 
     Raises:
         DemoError: the function did not answer, or with an error.

@@ -1,26 +1,26 @@
-"""What a policy does in an outage: ``dlq simulate --help``.
+"""Simulates a replay policy in an outage: ``dlq simulate --help``.
 
-``dlq_replay.decision`` makes the decisions on copies that ``dlq_replay.outgoing`` writes, so the
-simulation cannot disagree with the Lambda. It needs the standard library and the core alone.
+The simulation uses the code of the Lambda: ``dlq_replay.decision`` decides about copies that
+``dlq_replay.outgoing`` writes. So both always agree.
 
-Messages that cannot be told apart are one *cohort*: those at the same place, in the same step of
-time, with the same replay count. What one message does with probability p, a share p of its
-cohort does. The result is the expectation, exact up to the length of a step, so that a billion
-messages cost no more than a thousand; what one run of a few messages does varies around it.
+Messages in the same place, in the same time step and with the same replay count are one *cohort*.
+If one message does something with probability p, a share p of its cohort does it. So the result is
+the expected value, exact up to the length of a step, and a billion messages take no longer than a
+thousand. A real run with few messages varies around it.
 
 ==============  ===================================================================
 ``scenario``    the outage, the traffic, the main queue, the consumer
 ``jitter``      three ways to draw a delay: full (the product's), equal, none
-``waits``       how long a dead letter waits, by its replay count: asked of the rules
-``timeline``    amounts that fall due later, second by second
-``flow``        the messages' way round, step by step
-``recovery``    what came of it
-``bill``        requests and list prices
+``waits``       how long a dead letter waits, by its replay count, from the rules
+``timeline``    amounts that are due in later steps
+``flow``        moves the messages between queues, consumer and Lambda, step by step
+``recovery``    the result of a simulation
+``bill``        requests and their cost
+``prices``      list prices
 ``search``      how many replays an outage needs
-``figures``     numbers and times as people write them
 ``braille``     a curve in a terminal
 ``report``      the answer as text
-``growth``      cost by traffic, and where each quota is met
+``growth``      cost by traffic, and the traffic at which each quota is reached
 ``files``       the answer as JSON and CSV
 ``arguments``   the command line
 ==============  ===================================================================

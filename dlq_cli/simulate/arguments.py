@@ -1,11 +1,11 @@
-"""The arguments of ``simulate``, and the scenario and form of answer that they ask for."""
+"""Defines and parses the arguments of ``simulate``."""
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dlq_cli.simulate.figures import read_seconds
 from dlq_cli.simulate.scenario import (
     DEFAULT_BACKOFF_CAP_SECONDS,
     DEFAULT_BACKOFF_RATE,
@@ -19,9 +19,9 @@ from dlq_cli.simulate.scenario import (
 from dlq_replay.settings import BACKOFF_CAP_RANGE, BACKOFF_RATE_RANGE, MAX_ATTEMPTS_RANGE
 
 ABOUT = """\
-What would this policy do in an outage? Tells how many messages recover by themselves, how many are
-parked, when the last one is through, what the consumer has to bear meanwhile, and what it costs.
-The answer is computed with the rules of the replay function itself."""
+Simulates a replay policy in an outage of the consumer. Prints how many messages recover by
+themselves, how many are parked, when the last one is processed, the load on the consumer, and the
+cost. The simulation uses the rules of the replay function itself."""
 
 EXAMPLES = """\
 examples:
@@ -35,28 +35,28 @@ examples:
   why jitter: 10,000 messages that failed together come back together, or spread out
     dlq simulate --outage 10m --rate 1 --burst 10000
 
-  a consumer that can do little more than its daily work:
+  a consumer with little spare capacity:
     dlq simulate --outage 1h --rate 50 --capacity 60
 
-  a consumer that fails at once and for good with each copy (worst case for the waits):
+  the first failed try makes a dead letter (the worst case: only the replays wait):
     dlq simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
 
-what is assumed: all tries fail during the outage and none after it. Numbers are averages; a run of
-few messages varies around them. Time passes in steps of 1 s, of more for outages above an hour and
-a half; each wait is off by half a step at most. The time that a try takes, and the second or so in
-which Lambda collects a batch, are left out. A queue hides 120,000 copies at most: beyond that the
-consumer gets no more, as with SQS.
+assumptions: all tries fail during the outage and none after it. Numbers are averages; a real run of
+few messages varies around them. Time passes in steps of 1 s, or longer ones for outages above 1.5
+hours; each wait is wrong by at most half a step. The duration of a try, and the second or so in
+which Lambda collects a batch, are ignored. As in SQS, at most 120,000 copies of a queue are in
+flight; above that the consumer receives no more.
 
 durations: 90, 30s, 15m, 1h30m, 2d"""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What was asked for.
+    """The parsed arguments.
 
     Attributes:
         form: ``text``, ``json`` or ``csv``; ``growth`` for the tables of docs/growth.md.
-        is_search: whether the smallest sufficient number of replays is asked for instead.
+        is_search: whether to print the smallest sufficient number of replays instead.
     """
 
     scenario: Scenario
@@ -65,10 +65,10 @@ class Arguments:
 
 
 def arguments_of(values: argparse.Namespace) -> Arguments:
-    """Return what the *values* of ``add_arguments`` ask for.
+    """Convert the parsed *values* of ``add_arguments``.
 
     Raises:
-        ValueError: they do not go together; the message names the rule.
+        ValueError: the values contradict each other. The text names the rule.
     """
     scenario = Scenario(
         outage_seconds=values.outage,
@@ -118,14 +118,14 @@ def _add_outage(group: argparse._ArgumentGroup) -> None:
         type=_number(0, 1e9),
         default=10.0,
         metavar="N",
-        help="messages that arrive in a second (default: %(default)g)",
+        help="messages that arrive per second (default: %(default)g)",
     )
     add(
         "--burst",
         type=_whole(0, 10**12),
         default=0,
         metavar="N",
-        help="messages that arrive besides, all at its start (default: %(default)s)",
+        help="additional messages, all at the start (default: %(default)s)",
     )
 
 
@@ -174,14 +174,14 @@ def _add_main(group: argparse._ArgumentGroup) -> None:
         "--capacity",
         type=_number(0.001, 1e12),
         metavar="N",
-        help="tries that the consumer can make in a second (default: any number)",
+        help="tries that the consumer can make per second (default: no limit)",
     )
     add(
         "--message-bytes",
         type=_whole(1, 1_048_576),
         default=DEFAULT_MESSAGE_BYTES,
         metavar="N",
-        help="size of a message, for the bill (default: %(default)s)",
+        help="size of a message, for the cost (default: %(default)s)",
     )
 
 
@@ -214,6 +214,22 @@ def _number(low: float, high: float) -> Callable[[str], float]:
         return _bounded(text, value, low, high)
 
     return number
+
+
+_UNIT_SECONDS = (86_400, 3600, 60, 1)
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+
+
+def read_seconds(text: str) -> int:
+    """Read a duration such as ``1h30m``; a bare number is seconds.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if not text.strip() or match is None:
+        raise ValueError("must be a duration such as 90, 30s, 1h30m or 2d")
+    return sum(int(n or 0) * s for n, s in zip(match.groups(), _UNIT_SECONDS, strict=True))
 
 
 Bounded = TypeVar("Bounded", int, float)

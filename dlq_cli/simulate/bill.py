@@ -1,7 +1,7 @@
 """What an outage costs in requests and dollars. Pure.
 
-What is there in one second travels together: messages share their requests, ten to each, and their
-invocations, a hundred to each. One alone has a request to itself.
+Messages of the same second share requests, up to ten in each, and invocations, up to a hundred in
+each. A single message has its own request.
 """
 
 import math
@@ -23,24 +23,25 @@ from dlq_cli.simulate.scenario import Scenario
 
 EVENT_SECONDS = 0.1
 MESSAGE_SECONDS = 0.003
-"""What an invocation takes, and what each of its messages adds: an estimate, on the safe side.
-``make bench`` takes 2 ms of a processor for one message and about 25 ms for a hundred; 256 MB bring
-a seventh of one."""
+"""Duration of an invocation, and the part that each message adds: a conservative estimate.
+
+``make bench`` measures 2 ms of CPU time for one message and about 25 ms for a hundred; a function
+of 256 MB has a seventh of a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Requests and time that the messages of an outage cost; normal traffic is not in it.
+    """Requests and time for the messages of an outage, without normal traffic.
 
     Attributes:
-        replay_requests: SQS requests around the DLQ: receives and deletes, which Lambda makes,
-            and sends, which the function makes.
-        consumer_requests: SQS requests of the consumer on main: receives, and deletes of what it
-            handled.
-        billed_requests: both, each counted once for every 64 KiB that it carries.
+        replay_requests: SQS requests for the DLQ: receives and deletes by Lambda, sends by the
+            function.
+        consumer_requests: SQS requests of the consumer on main: receives, and deletes of processed
+            messages.
+        billed_requests: both, each counted once for every 64 KiB of its content.
         invocations: of the replay function.
-        function_seconds: what they take together.
-        peak_concurrency: invocations at once, in the busiest second.
+        function_seconds: their total duration.
+        peak_concurrency: concurrent invocations in the busiest second.
     """
 
     replay_requests: float
@@ -52,43 +53,43 @@ class Bill:
 
     @property
     def sqs_dollars(self) -> float:
-        """For the requests, at list prices."""
+        """Cost of the SQS requests at list prices."""
         return self.billed_requests * SQS_STANDARD_PER_REQUEST
 
     @property
     def lambda_dollars(self) -> float:
-        """For invocations and time, at list prices."""
+        """Cost of invocations and duration at list prices."""
         time_dollars = self.function_seconds * FUNCTION_GB * LAMBDA_ARM64_PER_GB_SECOND
         return self.invocations * LAMBDA_PER_INVOCATION + time_dollars
 
 
 def bill_of(recovery: Recovery) -> Bill:
-    """Count the requests and invocations that *recovery* took."""
+    """Count the requests and invocations of *recovery*."""
     steps = recovery.steps
-    looks = _Shared.of(steps.looks, recovery.scenario)
+    received = _Shared.of(steps.receives, recovery.scenario)
     tried = [failed + done for failed, done in zip(steps.failed, steps.through, strict=True)]
     tries = _Shared.of(tried, recovery.scenario)
     through = _Shared.of(steps.through, recovery.scenario)
     return Bill(
-        # A receive and a send, which carry messages, and a delete, which does not.
-        replay_requests=3 * looks.requests,
+        # A receive and a send, which have message content, and a delete, which has none.
+        replay_requests=3 * received.requests,
         consumer_requests=tries.requests + through.requests,
-        billed_requests=2 * looks.chunks + looks.requests + tries.chunks + through.requests,
-        invocations=looks.invocations,
-        function_seconds=looks.invocations * EVENT_SECONDS + recovery.looks * MESSAGE_SECONDS,
-        peak_concurrency=looks.peak_concurrency,
+        billed_requests=2 * received.chunks + received.requests + tries.chunks + through.requests,
+        invocations=received.invocations,
+        function_seconds=received.invocations * EVENT_SECONDS + recovery.receives * MESSAGE_SECONDS,
+        peak_concurrency=received.peak_concurrency,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """How messages share requests and invocations, if those of one second go together.
+    """Requests and invocations, if the messages of the same second share them.
 
     Attributes:
-        requests: with up to ten messages each.
-        chunks: those requests, each as often as it is billed.
-        invocations: with up to a hundred messages each.
-        peak_concurrency: invocations at once, in the busiest second.
+        requests: of up to ten messages each.
+        chunks: the billed units of 64 KiB of those requests.
+        invocations: of up to a hundred messages each.
+        peak_concurrency: concurrent invocations in the busiest second.
     """
 
     requests: float
@@ -98,7 +99,7 @@ class _Shared:
 
     @classmethod
     def of(cls, sizes: Iterable[float], scenario: Scenario) -> Self:
-        """Share out *sizes*, the numbers of messages in each step."""
+        """Count for *sizes*, the number of messages in each step."""
         requests = chunks = invocations = peak = 0.0
         for size in sizes:
             per_second = size / scenario.step_seconds
@@ -113,5 +114,5 @@ class _Shared:
 
 
 def _groups(per_second: float, at_most: int) -> float:
-    """In how many groups the messages of one second travel, on average."""
+    """Return the average number of groups for the messages of one second."""
     return per_second if per_second <= 1 else math.ceil(per_second / at_most)

@@ -10,15 +10,15 @@ _RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
 
 
 def highest_in_columns(values: Sequence[float], columns: int) -> list[float]:
-    """Cut *values* into so many columns and take the highest of each, so that no peak is lost."""
+    """Split *values* into columns and return the highest value of each, so that peaks stay."""
     cuts = [len(values) * column // columns for column in range(columns + 1)]
     return [max(values[first : max(end, first + 1)], default=0.0) for first, end in pairwise(cuts)]
 
 
 def filled_curve(values: Sequence[float], top: float, width: int, height: int) -> list[str]:
-    """Draw *values* over *width* characters in *height* lines, of which the uppermost is *top*.
+    """Draw *values* in *width* characters and *height* lines; the top of the curve is *top*.
 
-    What is above 0 has one dot at least.
+    A value above 0 has at least one dot.
     """
     dots = [_dots(value, top, 4 * height) for value in highest_in_columns(values, 2 * width)]
     return [

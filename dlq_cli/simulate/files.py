@@ -14,7 +14,7 @@ from dlq_cli.simulate.scenario import Scenario
 
 
 def write_json(recoveries: Mapping[Jitter, Recovery], bill: Bill, out: TextIO) -> None:
-    """Write everything that the text says, and the load in every step."""
+    """Write everything that the text contains, and the load in every step."""
     answer = {
         "version": 1,
         "scenario": _scenario(recoveries[Jitter.FULL].scenario),
@@ -30,11 +30,12 @@ def write_json(recoveries: Mapping[Jitter, Recovery], bill: Bill, out: TextIO) -
 
 
 def write_csv(recoveries: Mapping[Jitter, Recovery], out: TextIO) -> None:
-    """Write a row for each step: the load with each jitter, and what full jitter's came to."""
+    """Write a row for each step: the load with each jitter, and the results with full jitter."""
     full = recoveries[Jitter.FULL]
     step_seconds = full.scenario.step_seconds
     normal = full.scenario.arrivals_per_second
     writer = csv.writer(out)
+    # "looks", here and in the JSON, are the receives by the Lambda: a name that scripts may read.
     writer.writerow(
         [
             "second",
@@ -46,7 +47,7 @@ def write_csv(recoveries: Mapping[Jitter, Recovery], out: TextIO) -> None:
         ]
     )
     loads = zip_longest(*(one.load_per_second() for one in recoveries.values()), fillvalue=normal)
-    columns = (full.steps.failed, full.steps.looks, full.steps.through, full.steps.parked)
+    columns = (full.steps.failed, full.steps.receives, full.steps.through, full.steps.parked)
     events = zip_longest(loads, zip(*columns, strict=True), fillvalue=(0.0,) * len(columns))
     for step, (load, counts) in enumerate(events):
         per_second = (count / step_seconds for count in counts)
@@ -83,12 +84,12 @@ def _recovery(one: Recovery) -> dict[str, Any]:
         "peak_in_flight": _rounded(one.peak_in_flight),
         "failed_tries": _rounded(one.failed_tries),
         "replays": _rounded(one.replays),
-        "looks": _rounded(one.looks),
+        "looks": _rounded(one.receives),
         "seconds_to_park": _rounded(one.seconds_to_park),
         "load_per_second": [_rounded(load) for load in one.load_per_second()],
     }
 
 
 def _rounded(value: float) -> float:
-    """Without the digits that adding up thousands of steps blurs."""
+    """Round to the digits that the sum of thousands of steps has right."""
     return float(f"{value:.9g}")

@@ -1,4 +1,4 @@
-"""The messages' way round, step by step: main, consumer, DLQ, Lambda, and main again. Pure."""
+"""Moves messages step by step: main queue, consumer, DLQ, Lambda, main queue again. Pure."""
 
 import math
 from collections import defaultdict, deque
@@ -13,12 +13,12 @@ from dlq_cli.simulate.timeline import Run, Timeline, runs_of
 from dlq_cli.simulate.waits import waits_by_replay_count
 
 MAX_IN_FLIGHT = 120_000
-"""Received and hidden copies in one queue; above it, polls find nothing: SQSDeveloperGuide,
-"Amazon SQS visibility timeout"."""
+"""The quota of messages in flight in one queue. Above it, receives return nothing:
+SQSDeveloperGuide, "Amazon SQS visibility timeout"."""
 
 
 def simulate(scenario: Scenario, jitter: Jitter = Jitter.FULL) -> Recovery:
-    """Let an outage pass, and all that follows from it."""
+    """Simulate an outage until its last message is processed or parked."""
     flow = _Flow(scenario, jitter)
     step = 0
     while step < flow.outage_steps or flow.has_messages_of_the_outage():
@@ -28,13 +28,13 @@ def simulate(scenario: Scenario, jitter: Jitter = Jitter.FULL) -> Recovery:
 
 
 class _Cohort(NamedTuple):
-    """Messages in main that cannot be told apart.
+    """Identical messages in main.
 
     Attributes:
         replay_count: how often they were replayed.
         receive_count: how often the consumer failed on these copies.
-        is_late: whether they arrived after the outage, and are only traffic.
-        size: how many, on average.
+        is_late: whether they arrived after the outage, as normal traffic.
+        size: their average number.
     """
 
     replay_count: int
@@ -43,11 +43,11 @@ class _Cohort(NamedTuple):
     size: float
 
 
-class _Fate(NamedTuple):
-    """What becomes of the dead letters with one replay count, in steps."""
+class _StepWaits(NamedTuple):
+    """``Waits`` of one replay count, with times in steps instead of seconds."""
 
     delays: Sequence[Run]
-    looks: Sequence[Run]
+    receives: Sequence[Run]
     parked: float
 
 
@@ -60,20 +60,22 @@ class _Flow:
         capacity = scenario.capacity_per_second
         self._capacity = math.inf if capacity is None else capacity * seconds
         table = waits_by_replay_count(scenario.policy, jitter)
-        self._fates = [
-            _Fate(runs_of(waits.delays, seconds), runs_of(waits.looks, seconds), waits.parked)
+        self._waits = [
+            _StepWaits(
+                runs_of(waits.delays, seconds), runs_of(waits.receives, seconds), waits.parked
+            )
             for waits in table
         ]
         tries_seconds = scenario.visibility_timeout_seconds * scenario.max_receive_count
         self._seconds_to_park = sum(tries_seconds + waits.mean_seconds for waits in table)
-        self._replayed = [Timeline() for _ in self._fates]
-        self._looks = Timeline()
+        self._replayed = [Timeline() for _ in self._waits]
+        self._receives = Timeline()
         self._hidden: defaultdict[int, list[_Cohort]] = defaultdict(list)
         self._in_flight = 0.0
         self._max_in_flight = _max_in_flight(scenario)
-        self._line: deque[_Cohort] = deque()
+        self._visible: deque[_Cohort] = deque()
         self._steps = Steps()
-        self._through = [0.0] * len(self._fates)
+        self._through = [0.0] * len(self._waits)
         self._replays = self._peak_in_flight = 0.0
 
     def pass_step(self, step: int) -> None:
@@ -81,21 +83,21 @@ class _Flow:
         for cohort in self._hidden.pop(step, ()):
             self._in_flight -= cohort.size
             if cohort.receive_count < self._scenario.max_receive_count:
-                self._line.append(cohort)
+                self._visible.append(cohort)
             else:
-                self._bury(step, cohort)
-        self._steps.looks.append(self._looks.take(step))
+                self._move_to_dlq(step, cohort)
+        self._steps.receives.append(self._receives.take(step))
         for replay_count, replayed in enumerate(self._replayed):
             if size := replayed.take(step):
                 self._replays += size
-                self._line.append(_Cohort(replay_count, 0, is_late=False, size=size))
+                self._visible.append(_Cohort(replay_count, 0, is_late=False, size=size))
         self._arrive(step)
         self._serve(step)
 
     def has_messages_of_the_outage(self) -> bool:
         if self._hidden or any(replayed.is_pending() for replayed in self._replayed):
             return True
-        return any(not cohort.is_late for cohort in self._line)
+        return any(not cohort.is_late for cohort in self._visible)
 
     def recovery(self) -> Recovery:
         return Recovery(
@@ -108,16 +110,16 @@ class _Flow:
             self._seconds_to_park,
         )
 
-    def _bury(self, step: int, cohort: _Cohort) -> None:
-        """Let SQS move them to the DLQ, and the Lambda decide."""
-        fate = self._fates[cohort.replay_count]
-        self._looks.add(step, cohort.size, fate.looks)
-        self._steps.parked[step] += fate.parked * cohort.size
-        if fate.delays:
-            self._replayed[cohort.replay_count + 1].add(step, cohort.size, fate.delays)
+    def _move_to_dlq(self, step: int, cohort: _Cohort) -> None:
+        """Move a cohort to the DLQ and apply the decisions of the Lambda."""
+        waits = self._waits[cohort.replay_count]
+        self._receives.add(step, cohort.size, waits.receives)
+        self._steps.parked[step] += waits.parked * cohort.size
+        if waits.delays:
+            self._replayed[cohort.replay_count + 1].add(step, cohort.size, waits.delays)
 
     def _arrive(self, step: int) -> None:
-        """Let new messages in; the step in which the outage ends has some of either kind."""
+        """Add new messages. The step in which the outage ends has both early and late ones."""
         rate, seconds = self._scenario.arrivals_per_second, self._scenario.step_seconds
         left_seconds = self._scenario.outage_seconds - step * seconds
         early = rate * min(seconds, max(0, left_seconds))
@@ -125,9 +127,9 @@ class _Flow:
         if step == 0:
             early += self._scenario.burst_count
         if early:
-            self._line.append(_Cohort(0, 0, is_late=False, size=early))
+            self._visible.append(_Cohort(0, 0, is_late=False, size=early))
         if late:
-            self._line.append(_Cohort(0, 0, is_late=True, size=late))
+            self._visible.append(_Cohort(0, 0, is_late=True, size=late))
 
     def _serve(self, step: int) -> None:
         tries = failed = through = 0.0
@@ -144,7 +146,7 @@ class _Flow:
         self._steps.through.append(through)
 
     def _fail(self, step: int, cohort: _Cohort) -> None:
-        """Hide them until SQS shows them again, or moves them to the DLQ."""
+        """Hide a cohort until it is visible again or moves to the DLQ."""
         replay_count, receive_count, is_late, size = cohort
         failed = _Cohort(replay_count, receive_count + 1, is_late, size)
         hidden = self._hidden_steps[receive_count]
@@ -153,26 +155,26 @@ class _Flow:
             self._in_flight += size
             self._peak_in_flight = max(self._peak_in_flight, self._in_flight)
         else:
-            self._line.append(failed)
+            self._visible.append(failed)
 
     def _taken(self, step: int) -> Iterator[_Cohort]:
-        """What the consumer takes from main in one step, oldest first."""
+        """Yield what the consumer receives from main in one step, oldest first."""
         left = self._capacity
         if step < self.outage_steps:
             left = min(left, self._max_in_flight - self._in_flight)
-        while self._line and left > 0:
-            cohort = self._line.popleft()
+        while self._visible and left > 0:
+            cohort = self._visible.popleft()
             if cohort.size > left:
-                self._line.appendleft(cohort._replace(size=cohort.size - left))
+                self._visible.appendleft(cohort._replace(size=cohort.size - left))
                 cohort = cohort._replace(size=left)
             left -= cohort.size
             yield cohort
 
 
 def _hidden_steps(scenario: Scenario) -> Sequence[int]:
-    """For how many steps a copy is hidden after its first, second, ... failed try.
+    """Return for how many steps a copy is hidden after its first, second, ... failed try.
 
-    Together as many as the tries take; before the DLQ at least one.
+    The sum is the duration of all tries. The last one, before the DLQ, is at least one step.
     """
     ratio = scenario.visibility_timeout_seconds / scenario.step_seconds
     ends = [round(tries * ratio) for tries in range(scenario.max_receive_count + 1)]
@@ -181,7 +183,7 @@ def _hidden_steps(scenario: Scenario) -> Sequence[int]:
 
 
 def _max_in_flight(scenario: Scenario) -> float:
-    """What the quota lets through in one step; copies that show again at once are never hidden."""
+    """Return the quota for one step; no limit if a failed copy is visible again at once."""
     timeout_seconds = scenario.visibility_timeout_seconds
     if not timeout_seconds:
         return math.inf

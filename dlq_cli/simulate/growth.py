@@ -1,13 +1,12 @@
-"""How cost grows with traffic, and where each quota is met: the tables of docs/growth.md. Pure.
+"""The tables of docs/growth.md: cost by traffic, and where each quota is reached. Pure.
 
-Below its quotas everything grows in proportion, so one simulated outage tells of every rate.
+Below the quotas everything is proportional to the rate, so one simulated outage is enough.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, bill_of
-from dlq_cli.simulate.figures import spell_count, spell_dollars, spell_seconds
 from dlq_cli.simulate.flow import MAX_IN_FLIGHT, simulate
 from dlq_cli.simulate.prices import (
     EVENT_MESSAGES,
@@ -16,47 +15,50 @@ from dlq_cli.simulate.prices import (
     S3_PER_PUT,
     SQS_BATCH_ENTRIES,
     SQS_STANDARD_PER_REQUEST,
+    format_dollars,
 )
 from dlq_cli.simulate.recovery import Recovery
 from dlq_cli.simulate.scenario import DEFAULT_MESSAGE_BYTES, Scenario
+from spark_reprocess.figures import duration, quantity
 
 DAY_SECONDS = 86_400
 OUTAGE_SECONDS = 3600
 HEADROOM = 3
-"""A consumer that can do so many times its normal work."""
+"""Capacity of the consumer, as a multiple of its normal rate."""
 
 DAILY_MESSAGES = (1, 1000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 PARKED_MESSAGES = (1, 1000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 
 MAXIMUM_CONCURRENCY = 5
-"""Of the template: invocations at once."""
+"""Concurrent invocations: the default of the template."""
 
 LAMBDA_CONCURRENCY = 1000
-"""Of an account, and the most that an event source of SQS takes: LDG, services-sqs-scaling."""
+"""Concurrent invocations of an account, and the maximum of an SQS event source: LDG,
+services-sqs-scaling."""
 
 FIFO_REQUESTS_PER_SECOND = 300
-"""Of one FIFO queue for each kind of request, without high throughput: SQSDG, quotas-messages."""
+"""For each API action on a FIFO queue, without high throughput: SQSDG, quotas-messages."""
 
 REQUESTS_PER_PARKED_MESSAGE = 0.35
-"""Drain and redrive together: what the benchmark allows."""
+"""Drain and redrive together: the limit that the benchmark checks."""
 
 DRAINED_PER_FILE = 2000
 REDRIVEN_PER_CHUNK = 100
 PUTS_PER_CHUNK = 2
-"""The archive's files, and the ledger's claims and results."""
+"""Messages per file of the archive, and files of the ledger: a claim and a result per chunk."""
 
 GLUE_WORKERS = 2
 CORES_PER_WORKER = 4
 GLUE_START_SECONDS = 60
 MESSAGES_PER_CORE_SECOND = 400
-"""Drained, analyzed and redriven, one after the other. An assumption about Glue, where nothing was
-measured; it lies below what the benchmarks measure for each core of their machine."""
+"""Drained, analyzed and redriven, one after the other. An assumption: Glue was not measured. It is
+below what the benchmarks measure per core of their machine."""
 
 Row = Sequence[str]
 
 
 def tables() -> Iterator[str]:
-    """Every table of the page, in Markdown, in its order."""
+    """Yield the tables of the page as Markdown, in the order of the page."""
     outages = [_outage(daily / DAY_SECONDS) for daily in DAILY_MESSAGES]
     yield _table(
         (
@@ -81,21 +83,21 @@ def _outage_row(daily: int, recovery: Recovery) -> Row:
     bill = bill_of(recovery)
     return (
         f"{daily:,}",
-        spell_count(recovery.scenario.arrived_count),
-        spell_count(recovery.failed_tries),
-        spell_count(recovery.replays),
-        spell_count(bill.replay_requests + bill.consumer_requests),
-        spell_dollars(bill.sqs_dollars),
-        spell_count(bill.invocations),
-        spell_count(bill.peak_concurrency),
-        spell_dollars(bill.lambda_dollars),
+        quantity(recovery.scenario.arrived_count),
+        quantity(recovery.failed_tries),
+        quantity(recovery.replays),
+        quantity(bill.replay_requests + bill.consumer_requests),
+        format_dollars(bill.sqs_dollars),
+        quantity(bill.invocations),
+        quantity(bill.peak_concurrency),
+        format_dollars(bill.lambda_dollars),
     )
 
 
 def _quota_rows() -> Iterator[Row]:
-    """Scale an outage of one message a second up to where each quota is met."""
+    """Scale an outage of one message a second up to each quota."""
     calm = _outage(1.0)
-    looks = max(calm.steps.looks)
+    receives = max(calm.steps.receives)
     tries = max(calm.steps.tries)
     seconds_per_message = EVENT_SECONDS / EVENT_MESSAGES + MESSAGE_SECONDS
     fifo_messages = FIFO_REQUESTS_PER_SECOND * SQS_BATCH_ENTRIES
@@ -104,27 +106,27 @@ def _quota_rows() -> Iterator[Row]:
         (f"FIFO main, {fifo_messages:,} a second", fifo_messages / tries),
         (
             f"`MaximumConcurrency` {MAXIMUM_CONCURRENCY}",
-            MAXIMUM_CONCURRENCY / seconds_per_message / looks,
+            MAXIMUM_CONCURRENCY / seconds_per_message / receives,
         ),
         (
             f"Lambda, {LAMBDA_CONCURRENCY:,} at once",
-            LAMBDA_CONCURRENCY / seconds_per_message / looks,
+            LAMBDA_CONCURRENCY / seconds_per_message / receives,
         ),
     ):
         yield quota, _rounded(rate), _rounded(rate * DAY_SECONDS)
 
 
 def _poison_rows() -> Iterator[Row]:
-    """What messages cost that can never succeed: a day's outage outlasts all their replays."""
+    """The cost of messages that never succeed: an outage of a day is longer than all replays."""
     for count in (1, 100_000):
         one = simulate(Scenario(DAY_SECONDS, 0, burst_count=count))
         bill = bill_of(one)
         requests = (bill.replay_requests + bill.consumer_requests) / count
         yield (
             f"{count:,}",
-            spell_count(one.failed_tries / count),
-            spell_count(requests),
-            spell_dollars((bill.sqs_dollars + bill.lambda_dollars) / count * 1e6),
+            quantity(one.failed_tries / count),
+            quantity(requests),
+            format_dollars((bill.sqs_dollars + bill.lambda_dollars) / count * 1e6),
         )
 
 
@@ -137,17 +139,17 @@ def _parked_row(count: int) -> Row:
     seconds = GLUE_START_SECONDS + count / (MESSAGES_PER_CORE_SECOND * cores)
     return (
         f"{count:,}",
-        spell_count(requests),
-        spell_dollars(requests * SQS_STANDARD_PER_REQUEST),
-        spell_count(puts),
-        spell_dollars(puts * S3_PER_PUT + gigabytes * S3_PER_GB_MONTH),
-        spell_dollars(GLUE_WORKERS * seconds / 3600 * GLUE_PER_DPU_HOUR),
-        spell_seconds(round(seconds)),
+        quantity(requests),
+        format_dollars(requests * SQS_STANDARD_PER_REQUEST),
+        quantity(puts),
+        format_dollars(puts * S3_PER_PUT + gigabytes * S3_PER_GB_MONTH),
+        format_dollars(GLUE_WORKERS * seconds / 3600 * GLUE_PER_DPU_HOUR),
+        duration(round(seconds)),
     )
 
 
 def _rounded(number: float) -> str:
-    """Two digits: a quota is met about there."""
+    """Round to two digits: the value is approximate."""
     return f"{float(f'{number:.2g}'):,.0f}"
 
 

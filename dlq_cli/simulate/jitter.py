@@ -1,6 +1,6 @@
-"""Three ways to draw a delay below a ceiling, to be compared. Pure.
+"""Three ways to draw a delay below a ceiling, for comparison. Pure.
 
-As "Exponential Backoff and Jitter" names them:
+The names are those of "Exponential Backoff and Jitter":
 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
 """
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 MAX_PARTS = 240
-"""In how many parts delays are cut at most; a part's middle stands for its other delays."""
+"""The most parts that the delays are split into. The middle of a part represents the part."""
 
 
 class Jitter(StrEnum):
@@ -20,7 +20,7 @@ class Jitter(StrEnum):
     NONE = "none"
 
     def parts(self, ceiling_seconds: int) -> Sequence[range]:
-        """The delays that may be drawn, all equally often, in parts of about equal length."""
+        """Return the possible delays, all equally likely, in parts of about equal length."""
         lowest = {Jitter.FULL: 0, Jitter.EQUAL: ceiling_seconds // 2, Jitter.NONE: ceiling_seconds}
         delays = range(lowest[self], ceiling_seconds + 1)
         count = min(len(delays), MAX_PARTS)

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from dlq_cli.simulate.bill import Bill
 from dlq_cli.simulate.braille import filled_curve, highest_in_columns
-from dlq_cli.simulate.figures import spell_count, spell_dollars, spell_seconds, spell_share
 from dlq_cli.simulate.jitter import Jitter
-from dlq_cli.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION
+from dlq_cli.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION, format_dollars
 from dlq_cli.simulate.recovery import Recovery
 from dlq_cli.simulate.scenario import Scenario
+from spark_reprocess.figures import duration, percent, quantity
 
 ACCEPTED_SHARE = 0.001
-"""Of an outage's messages may be parked before the report warns."""
+"""The report warns if a greater share of the messages is parked."""
 
 CURVE_LINES = 4
 PLAIN_POINTS = 15
@@ -40,12 +41,12 @@ class Screen:
 
 
 def text_report(recoveries: Recoveries, bill: Bill, screen: Screen | None) -> str:
-    """Say what the policy did, next to what it would have done with another jitter.
+    """Return the results of the policy, next to those with other kinds of jitter.
 
     Args:
-        recoveries: by jitter, FULL among them, which is the product's.
-        bill: of full jitter.
-        screen: on which the load is drawn; None: it is listed in numbers.
+        recoveries: by jitter. FULL, the product's, is required.
+        bill: for full jitter.
+        screen: to draw the load on; None lists it in numbers.
     """
     load = _listed(recoveries) if screen is None else _drawn(recoveries, screen)
     full = recoveries[Jitter.FULL]
@@ -56,15 +57,15 @@ def text_report(recoveries: Recoveries, bill: Bill, screen: Screen | None) -> st
 def _setting(scenario: Scenario) -> list[str]:
     policy, burst = scenario.policy, scenario.burst_count
     capacity, step_seconds = scenario.capacity_per_second, scenario.step_seconds
-    outage = spell_seconds(scenario.outage_seconds)
-    arrived = spell_count(scenario.arrived_count)
+    outage = duration(scenario.outage_seconds)
+    arrived = quantity(scenario.arrived_count)
     at_once = f", and {burst:,} at once when it begins" if burst else ""
-    timeout = spell_seconds(scenario.visibility_timeout_seconds)
-    cap = spell_seconds(policy.backoff.cap_seconds)
+    timeout = duration(scenario.visibility_timeout_seconds)
+    cap = duration(policy.backoff.cap_seconds)
     return _without_blanks(
         f"An outage of {outage}: every try of the consumer fails.",
         f"{arrived} messages arrive in it: {scenario.arrivals_per_second:,g} a second{at_once}.",
-        f"The consumer manages {capacity:,g} tries a second." if capacity else "",
+        f"The consumer can make {capacity:,g} tries a second." if capacity else "",
         f"A copy is tried {scenario.max_receive_count} times, {timeout} apart, before it is a dead "
         f"letter; it is replayed {policy.max_attempts} times at most.",
         f"Replay n waits 0 to {policy.backoff.rate_seconds:g} * 2^n seconds, {cap} at most.",
@@ -78,23 +79,23 @@ def _without_blanks(*lines: str) -> list[str]:
 
 def _table(recoveries: Recoveries) -> list[str]:
     rows: Sequence[tuple[str, Callable[[Recovery], str]]] = [
-        ("recovered by themselves", lambda r: spell_count(r.recovered)),
-        ("parked for a human", lambda r: spell_count(r.parked)),
-        ("  share of all", lambda r: spell_share(r.parked_share)),
-        ("after the outage: half through in", lambda r: spell_seconds(r.through_seconds(0.5))),
-        ("                  99 % through in", lambda r: spell_seconds(r.through_seconds(0.99))),
-        ("                  the last one in", lambda r: spell_seconds(r.through_seconds(1))),
+        ("recovered by themselves", lambda r: quantity(r.recovered)),
+        ("parked", lambda r: quantity(r.parked)),
+        ("  share of all", lambda r: percent(r.parked_share)),
+        ("after the outage: half through in", lambda r: duration(r.through_seconds(0.5))),
+        ("                  99 % through in", lambda r: duration(r.through_seconds(0.99))),
+        ("                  the last one in", lambda r: duration(r.through_seconds(1))),
         (
             "                  highest load, a second",
-            lambda r: spell_count(r.peak_per_second()),
+            lambda r: quantity(r.peak_per_second()),
         ),
-        ("replays", lambda r: spell_count(r.replays)),
-        ("tries that failed", lambda r: spell_count(r.failed_tries)),
-        ("what never succeeds is parked in", lambda r: spell_seconds(round(r.seconds_to_park))),
+        ("replays", lambda r: quantity(r.replays)),
+        ("tries that failed", lambda r: quantity(r.failed_tries)),
+        ("what never succeeds is parked in", lambda r: duration(round(r.seconds_to_park))),
     ]
     return [
         _row("", (_TITLES[jitter] for jitter in recoveries)),
-        *(_row(label, map(spell, recoveries.values())) for label, spell in rows),
+        *(_row(label, map(form, recoveries.values())) for label, form in rows),
     ]
 
 
@@ -102,7 +103,7 @@ def _verdict(full: Recovery) -> list[str]:
     if full.parked_share < ACCEPTED_SHARE:
         return []
     accepted = f"1 in {1 / ACCEPTED_SHARE:,.0f}"
-    return [f"More than {accepted} is parked: --find says how many replays would do."]
+    return [f"More than {accepted} is parked: --find prints how many replays are enough."]
 
 
 def _drawn(recoveries: Recoveries, screen: Screen) -> list[str]:
@@ -112,11 +113,11 @@ def _drawn(recoveries: Recoveries, screen: Screen) -> list[str]:
     seconds = len(loads[Jitter.FULL]) * _scenario(recoveries).step_seconds
     lines = [_load_title(recoveries)]
     for jitter, load in loads.items():
-        lines.append(f"{_TITLES[jitter]}, at most {spell_count(max(load))}")
+        lines.append(f"{_TITLES[jitter]}, at most {quantity(max(load))}")
         for row in filled_curve(load, top, width, CURVE_LINES):
             dots = f"\x1b[{_COLOURS[jitter]}m{row}\x1b[0m" if screen.has_colours else row
             lines.append(" " * _MARGIN_COLUMNS + dots)
-    end = f"{spell_seconds(seconds)} later"
+    end = f"{duration(seconds)} later"
     return [*lines, f"{'':{_MARGIN_COLUMNS}}{'the end of the outage':{width - len(end)}}{end}"]
 
 
@@ -128,8 +129,8 @@ def _listed(recoveries: Recoveries) -> list[str]:
     steps = len(next(iter(loads.values())))
     lines = [_load_title(recoveries)]
     for index, values in enumerate(zip(*columns, strict=True)):
-        after = spell_seconds(steps * index // count * step_seconds)
-        lines.append(_row(f"from {after} on", map(spell_count, values)))
+        after = timedelta(seconds=steps * index // count * step_seconds)
+        lines.append(_row(f"from {after} on", map(quantity, values)))
     return lines
 
 
@@ -139,7 +140,7 @@ def _load_title(recoveries: Recoveries) -> str:
 
 
 def _recovery_loads(recoveries: Recoveries) -> dict[Jitter, list[float]]:
-    """The load per second after the outage, all equally long."""
+    """Return the load per second after the outage, padded to the same length."""
     scenario = _scenario(recoveries)
     first = scenario.outage_seconds // scenario.step_seconds
     loads = {jitter: one.load_per_second()[first:] for jitter, one in recoveries.items()}
@@ -155,12 +156,12 @@ def _scenario(recoveries: Recoveries) -> Scenario:
 def _costs(bill: Bill) -> list[str]:
     return [
         "What full jitter costs:",
-        _row("SQS requests around the DLQ", [spell_count(bill.replay_requests)]),
-        _row("SQS requests of the consumer", [spell_count(bill.consumer_requests)]),
-        _row("  together", [spell_dollars(bill.sqs_dollars)]),
-        _row("invocations of the function", [spell_count(bill.invocations)]),
-        _row("  at once, at most", [spell_count(bill.peak_concurrency)]),
-        _row(f"  with time at {FUNCTION_GB * 1024:g} MB", [spell_dollars(bill.lambda_dollars)]),
+        _row("SQS requests around the DLQ", [quantity(bill.replay_requests)]),
+        _row("SQS requests of the consumer", [quantity(bill.consumer_requests)]),
+        _row("  together", [format_dollars(bill.sqs_dollars)]),
+        _row("invocations of the function", [quantity(bill.invocations)]),
+        _row("  at once, at most", [quantity(bill.peak_concurrency)]),
+        _row(f"  with time at {FUNCTION_GB * 1024:g} MB", [format_dollars(bill.lambda_dollars)]),
         f"List prices of {PRICES_REGION}, {PRICES_AS_OF}, without free tier and normal traffic.",
     ]
 

@@ -10,25 +10,25 @@ DEFAULT_MAX_ATTEMPTS = 20
 DEFAULT_BACKOFF_RATE = 10.0
 DEFAULT_BACKOFF_CAP_SECONDS = 900
 DEFAULT_MAX_RECEIVE_COUNT = 5
-"""Of the template; a contract test holds them together."""
+"""Of the template; a contract test checks that they are equal."""
 
 DEFAULT_VISIBILITY_TIMEOUT_SECONDS = 30
-"""What a queue has that nobody set otherwise: SQSAPI, CreateQueue."""
+"""The default of SQS: SQSAPI, CreateQueue."""
 
 DEFAULT_MESSAGE_BYTES = 2048
 
 MAX_STEPS = 6000
-"""What a simulation is cut into, about; steps are whole seconds."""
+"""About the number of steps of a simulation; a step is a whole number of seconds."""
 
 _MAIN_QUEUE = QueueAddress("000000000000", "main")
 _LIMITS = QueueLimits(dlq_retention_seconds=1_209_600)
 
 
 def policy_of(max_attempts: int, rate_seconds: float, cap_seconds: int) -> ReplayPolicy:
-    """The rules of a stack whose queues are as the template makes them.
+    """Return the policy of a stack whose queues are those of the template.
 
     Raises:
-        ValueError: the numbers describe no backoff.
+        ValueError: a number of the backoff is out of range.
     """
     return ReplayPolicy(
         _MAIN_QUEUE, max_attempts, Backoff(rate_seconds, cap_seconds), limits=_LIMITS
@@ -37,18 +37,17 @@ def policy_of(max_attempts: int, rate_seconds: float, cap_seconds: int) -> Repla
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A consumer fails on everything from second 0 on, for a while; then all is well again.
+    """An outage: every try of the consumer fails from second 0 until its end, and none after it.
 
     Attributes:
-        outage_seconds: how long it fails, at least 1.
-        arrivals_per_second: new messages, before and after its end alike; at least 0.
-        burst_count: messages that all arrive in second 0, besides; at least 0.
+        outage_seconds: its length, at least 1.
+        arrivals_per_second: new messages during and after the outage, at least 0.
+        burst_count: additional messages that all arrive in second 0, at least 0.
         policy: the rules of the replays.
         visibility_timeout_seconds: of main: how long a copy stays hidden after a failed try.
         max_receive_count: of main: failed tries of one copy before it is a dead letter.
-        capacity_per_second: tries, good and bad, that the consumer can make in a second; None:
-            any number.
-        message_bytes: body and attributes of one, for the bill.
+        capacity_per_second: tries that the consumer can make per second; None: no limit.
+        message_bytes: body and attributes of one message, for the bill.
     """
 
     outage_seconds: int
@@ -65,24 +64,23 @@ class Scenario:
     message_bytes: int = DEFAULT_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
-        """Raise ValueError where nothing would arrive, or a backlog would never be worked off."""
+        """Raise ValueError if no message arrives, or a backlog would never shrink."""
         if self.arrived_count <= 0:
             raise ValueError("nothing arrives: give --rate or --burst a number above 0")
         if self._is_overloaded:
             raise ValueError(
-                f"a capacity of {self.capacity_per_second:g} a second never works off what an "
-                f"outage leaves while {self.arrivals_per_second:g} a second arrive: it must be "
-                "larger"
+                f"a capacity of {self.capacity_per_second:g} a second cannot reduce a backlog "
+                f"while {self.arrivals_per_second:g} a second arrive: it must be larger"
             )
 
     @property
     def arrived_count(self) -> float:
-        """Messages that arrive before the outage ends: those that it can hurt."""
+        """Messages that arrive before the outage ends."""
         return self.burst_count + self.arrivals_per_second * self.outage_seconds
 
     @property
     def step_seconds(self) -> int:
-        """How long a step is: 1 s for an hour's outage, more for days of it."""
+        """Length of a step, at least 1 s; more for outages above about 1.5 hours."""
         return max(1, round(self._horizon_seconds / MAX_STEPS))
 
     @property
@@ -92,7 +90,7 @@ class Scenario:
 
     @property
     def _horizon_seconds(self) -> float:
-        """About when everything is over."""
+        """About when the last message is processed."""
         tries_seconds = self.visibility_timeout_seconds * self.max_receive_count
         ends = self.outage_seconds + self.policy.backoff.cap_seconds + tries_seconds
         if self.capacity_per_second is None:

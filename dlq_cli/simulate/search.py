@@ -1,4 +1,4 @@
-"""The smallest number of replays that is enough for an outage. Pure."""
+"""Finds the smallest number of replays that is enough for an outage. Pure."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ from dlq_replay.settings import MAX_ATTEMPTS_RANGE
 
 
 def smallest_max_attempts(scenario: Scenario, parked_share: float) -> int | None:
-    """The least ``max_attempts`` with which less than *parked_share* of the messages is parked.
+    """Return the smallest ``max_attempts`` that parks less than *parked_share* of the messages.
 
-    None where even the largest is not enough.
+    None if even the largest is not enough.
     """
     low, high = MAX_ATTEMPTS_RANGE[0] - 1, 1
     while not _is_enough(scenario, high, parked_share):

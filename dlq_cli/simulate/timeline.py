@@ -1,4 +1,4 @@
-"""Amounts that fall due later, spread over steps of time. Pure."""
+"""Amounts that are due in later steps. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The same share in each step from ``first`` to before ``end``, counted from a start."""
+    """The same share in each step from ``first`` (included) to ``end`` (excluded)."""
 
     first: int
     end: int
@@ -15,9 +15,9 @@ class Run:
 
 
 def runs_of(shares: Mapping[int, float], step_seconds: int) -> Sequence[Run]:
-    """Spell shares by seconds as runs of steps; a second counts to the step it is nearest to.
+    """Convert shares by seconds to runs of steps. A second counts for the nearest step.
 
-    A uniform draw becomes a handful of runs, however long it is.
+    A uniform distribution of any length becomes a few runs.
     """
     by_step: defaultdict[int, float] = defaultdict(float)
     for seconds, share in shares.items():
@@ -33,27 +33,27 @@ def runs_of(shares: Mapping[int, float], step_seconds: int) -> Sequence[Run]:
 
 
 class Timeline:
-    """What falls due in each step. Adding costs as many operations as the amount has runs."""
+    """The amount that is due in each step. The time to add an amount depends only on its runs."""
 
     def __init__(self) -> None:
         self._changes: defaultdict[int, float] = defaultdict(float)
         self._level = 0.0
 
     def add(self, start: int, amount: float, runs: Sequence[Run]) -> None:
-        """Let *amount* fall due in *runs* from step *start* on, which is still to be taken."""
+        """Add *amount*, due in *runs* counted from step *start*, which must not be taken yet."""
         for run in runs:
             level = amount * run.share
             self._changes[start + run.first] += level
             self._changes[start + run.end] -= level
 
     def take(self, step: int) -> float:
-        """What falls due in *step*. Ask for every step once, in order."""
+        """Return the amount due in *step*. Call this once for every step, in order."""
         self._level += self._changes.pop(step, 0.0)
         if not self._changes:
-            # Nothing is left but what rounding did.
+            # Only a rounding error is left.
             self._level = 0.0
         return max(0.0, self._level)
 
     def is_pending(self) -> bool:
-        """Whether anything will fall due in a step that was not taken yet."""
+        """Return whether any amount is due in a later step."""
         return bool(self._changes)

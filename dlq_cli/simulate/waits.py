@@ -1,6 +1,6 @@
-"""How long a dead letter waits before it is back in main: what the rules answer, tabulated. Pure.
+"""How long a dead letter waits before it is back in main, computed with the rules. Pure.
 
-The rules are asked about every delay that may be drawn, look by look, until they replay or park.
+For each possible delay the rules decide at every receive from the DLQ, until they replay or park.
 """
 
 from collections import Counter
@@ -14,32 +14,32 @@ from dlq_replay.outgoing import held_entry, replay_entry
 from dlq_replay.policy import ReplayPolicy
 
 _ENTERED_SECONDS = 1_700_000_000
-"""When every dead letter here enters the DLQ; any time will do, the rules go by differences."""
+"""When each dead letter enters the DLQ. Any time works: the rules use differences only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What becomes of the dead letters with one replay count.
+    """The results for the dead letters with one replay count. Shares are 0 to 1.
 
     Attributes:
-        delays: share of them by seconds from becoming a dead letter to being back in main.
-        looks: share of them by seconds at which they are received from the DLQ and sent on: to
-            main, to the parked queue, or to the DLQ itself to wait on.
-        parked: share of them that ends in the parked queue instead.
+        delays: share that is back in main, by seconds since it entered the DLQ.
+        receives: share that is received from the DLQ, by seconds since it entered the DLQ. It is
+            then sent to main, to the parked queue, or to the DLQ again to be held.
+        parked: share that is parked.
     """
 
     delays: Mapping[int, float]
-    looks: Mapping[int, float]
+    receives: Mapping[int, float]
     parked: float
 
     @property
     def mean_seconds(self) -> float:
-        """How long those wait on average that are not parked; 0 where all are."""
+        """Average wait of those that are not parked; 0 if all are parked."""
         return sum(seconds * share for seconds, share in self.delays.items())
 
 
 def waits_by_replay_count(policy: ReplayPolicy, jitter: Jitter) -> list[Waits]:
-    """The waits of dead letters that were replayed 0, 1, 2, ... times, until all are parked."""
+    """Return the waits of dead letters with 0, 1, 2, ... replays, until all are parked."""
     letter = Message("first", "x")
     table = [_waits_of(letter, policy, jitter)]
     while table[-1].parked < 1:
@@ -52,24 +52,24 @@ def waits_by_replay_count(policy: ReplayPolicy, jitter: Jitter) -> list[Waits]:
 def _waits_of(letter: Message, policy: ReplayPolicy, jitter: Jitter) -> Waits:
     parts = jitter.parts(_ceiling_seconds(letter, policy))
     delays: Counter[int] = Counter()
-    looks: Counter[int] = Counter()
+    receives: Counter[int] = Counter()
     for part in parts:
         middle = part[len(part) // 2]
-        for look_seconds, decision in _looks(letter, policy, middle):
-            looks[look_seconds] += len(part)
+        for received_seconds, decision in _receives(letter, policy, middle):
+            receives[received_seconds] += len(part)
             if isinstance(decision, Replay):
-                waited_seconds = look_seconds + decision.delay_seconds
+                waited_seconds = received_seconds + decision.delay_seconds
                 delays.update(waited_seconds + draw - middle for draw in part)
     drawn = sum(map(len, parts))
     return Waits(
         delays={seconds: count / drawn for seconds, count in delays.items()},
-        looks={seconds: count / drawn for seconds, count in looks.items()},
+        receives={seconds: count / drawn for seconds, count in receives.items()},
         parked=1 - delays.total() / drawn,
     )
 
 
-def _looks(letter: Message, policy: ReplayPolicy, draw: int) -> Iterator[tuple[int, Decision]]:
-    """Each time that the Lambda sees a dead letter which draws *draw*, and what it decides."""
+def _receives(letter: Message, policy: ReplayPolicy, draw: int) -> Iterator[tuple[int, Decision]]:
+    """Yield time and decision of each receive of a dead letter that draws *draw*."""
     waited_seconds = 0
     while True:
         now_seconds = _ENTERED_SECONDS + waited_seconds
@@ -83,7 +83,7 @@ def _looks(letter: Message, policy: ReplayPolicy, draw: int) -> Iterator[tuple[i
 
 
 def _ceiling_seconds(letter: Message, policy: ReplayPolicy) -> int:
-    """What the rules draw below; 0 where they park without a draw."""
+    """Return the ceiling of the draw; 0 if the rules park without a draw."""
     asked = [0]
 
     def record(ceiling_seconds: int) -> int:
@@ -95,5 +95,5 @@ def _ceiling_seconds(letter: Message, policy: ReplayPolicy) -> int:
 
 
 def _received(entry: SendEntry) -> Message:
-    """The copy that a send makes."""
+    """Return the copy that a send makes."""
     return Message("copy", entry.body, entry.attributes)

@@ -1,5 +1,5 @@
-"""The verbs that are not the Spark job's: a module each, which defines it as ``VERB``.
+"""The verbs that are not the Spark job's. Each has a module, which defines it as ``VERB``.
 
-Their options are an ``argparse.Namespace`` with the values of their arguments, and with ``stack``
-(the name given, or None) and ``session`` (boto3's).
+The options of a verb are an ``argparse.Namespace``: the values of its arguments, ``stack`` (a name
+or None) and ``session`` (of boto3).
 """

@@ -1,4 +1,4 @@
-"""``doctor``: examines a live installation."""
+"""``doctor``: checks an installation."""
 
 import argparse
 from collections import Counter
@@ -13,9 +13,9 @@ from spark_reprocess.command_line.terminal import print_answer, print_line, prin
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
 
 _ABOUT = """\
-Examines an installation: its queues, function, trigger, keys and table. Says what is broken or at
-risk, and what to change. Exit code 1 if something is broken. Changes nothing; it receives up to 10
-parked messages and gives them back at once, unless you give --no-peek."""
+Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
+risk, and what to change. Exit code 1 if something is broken. Changes nothing. It receives up to 10
+parked messages and makes them visible again at once, unless you give --no-peek."""
 
 _STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}
 
@@ -25,8 +25,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-peek",
         dest="peek",
         action="store_false",
-        help="do not receive (and give back) up to 10 parked messages to see how much room their "
-        "attributes leave",
+        help="do not receive up to 10 parked messages to check the room for attributes",
     )
 
 
@@ -53,7 +52,7 @@ def _print(installation: Installation, findings: Sequence[Finding]) -> None:
     counts = Counter(one.severity for one in findings)
     print_line(
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
-        f"{counts[Severity.UNKNOWN]} could not be examined"
+        f"{counts[Severity.UNKNOWN]} could not be checked"
     )
 
 

@@ -9,8 +9,8 @@ from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
 
 _ABOUT = """\
-Turns off what feeds the replay function, its event source mapping or pipe, and waits until it is
-off. Dead letters then stay in the DLQ, where their retention goes on: resume in time. Messages that
+Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
+is off. Dead letters then stay in the DLQ until their retention ends: resume in time. Messages that
 were received before are still handled."""
 
 
@@ -26,7 +26,7 @@ def _print(states: Mapping[str, str], *, on: bool) -> None:
     for name, state in states.items():
         print_line(f"{name}: {state}")
     if not on:
-        print_line("Dead letters now stay in the DLQ, and their retention goes on: resume in time.")
+        print_line("Dead letters now stay in the DLQ until their retention ends: resume in time.")
 
 
 VERB = Verb(_ABOUT, no_arguments, argparse.Namespace, lambda options: run_switch(options, on=False))

@@ -1,4 +1,4 @@
-"""``simulate``: what a policy would do in an outage."""
+"""``simulate``: simulates a replay policy in an outage."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ def _run(values: argparse.Namespace) -> int:
         _answer(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the pipe has seen enough; Python would fail when it flushes at exit.
+        # The reader closed the pipe. Without this, Python would fail when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE
 
@@ -34,10 +34,10 @@ def _run(values: argparse.Namespace) -> int:
 def _answer(arguments: Arguments) -> None:
     if arguments.is_search:
         enough = smallest_max_attempts(arguments.scenario, ACCEPTED_SHARE)
-        _say(f"{enough}" if enough is not None else "no number of replays is enough")
+        _print(f"{enough}" if enough is not None else "no number of replays is enough")
         return
     if arguments.form == "growth":
-        _say("\n\n".join(tables()))
+        _print("\n\n".join(tables()))
         return
     recoveries = {jitter: simulate(arguments.scenario, jitter) for jitter in Jitter}
     bill = bill_of(recoveries[Jitter.FULL])
@@ -46,18 +46,18 @@ def _answer(arguments: Arguments) -> None:
     elif arguments.form == "csv":
         write_csv(recoveries, sys.stdout)
     else:
-        _say(text_report(recoveries, bill, _screen()))
+        _print(text_report(recoveries, bill, _screen()))
 
 
 def _screen() -> Screen | None:
-    """The terminal to draw on; None in a pipe, and where braille cannot be shown."""
+    """Return the terminal to draw on; None in a pipe, or if it cannot show braille."""
     shows_braille = (sys.stdout.encoding or "").lower().startswith("utf")
     if not (sys.stdout.isatty() and shows_braille):
         return None
     return Screen(shutil.get_terminal_size().columns, has_colours="NO_COLOR" not in os.environ)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 

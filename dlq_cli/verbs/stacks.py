@@ -9,7 +9,8 @@ from spark_reprocess.command_line.terminal import print_answer, print_line, prin
 from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
 
 _ABOUT = """\
-Lists the installations in this account and Region, for --stack: their main queues and archives."""
+Lists the installations in this account and Region, with main queue and archive. Give one of their
+names as --stack."""
 
 
 def _run(options: argparse.Namespace) -> int:

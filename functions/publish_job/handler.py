@@ -1,10 +1,9 @@
-"""A custom resource that puts the Spark job's code into S3, where AWS Glue reads it.
+"""A custom resource that uploads the Spark job's code to S3, where AWS Glue reads it.
 
-The code travels inside this function's own artefact, since nothing but functions and layers is
-carried along when an application is installed from the Serverless Application Repository. It is
-stored under its own hash: an update never changes the files of a run that is under way, and a
-rollback finds those of the version before. Deleting does nothing: the bucket outlives the stack,
-and the code is a few megabytes in it.
+The code is a part of this function's package, because the Serverless Application Repository only
+installs functions and layers. The S3 key contains the hash of the code. So an update never changes
+the files of a run in progress, and a rollback finds the files of the previous version. A Delete
+does nothing: the bucket is kept when the stack is deleted, and the code is a few megabytes.
 """
 
 import hashlib
@@ -42,7 +41,7 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
-    """Upload the files of *job* below a prefix that their contents determine; return their URIs."""
+    """Upload the files of *job* to a key with the hash of their contents; return their URIs."""
     contents = {name: (job / name).read_bytes() for name in (PACKAGE, SCRIPT)}
     digest = hashlib.sha256()
     for content in contents.values():
@@ -65,7 +64,7 @@ def _act(event: Event) -> dict[str, str]:
 def _client() -> "S3Client":
     return boto3.client(
         "s3",
-        # Regional: the global endpoint redirects for a bucket that is minutes old.
+        # The regional endpoint: the global one redirects requests for a new bucket.
         region_name=os.environ.get("AWS_REGION"),
         config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 3}),
     )

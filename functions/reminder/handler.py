@@ -1,8 +1,8 @@
-"""Says on the alarm topic, once a day, what waits for a human, for as long as anything does.
+"""Publishes a daily notice on the alarm topic while messages wait for a decision.
 
-A CloudWatch alarm speaks when its state changes and is silent while it stays as it is. It is also
-where a failed run of the scheduled Spark job is told, which no metric shows, and it publishes how
-long ago the schedule started the job, for an alarm.
+A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
+It also notifies of failed runs of the scheduled Spark job, which no metric shows. It
+publishes how long ago the schedule started the job, for an alarm.
 """
 
 import json
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
 SUBJECT_MAX_CHARACTERS = 100
-"""SNS refuses longer ones: SNS API reference, Publish."""
+"""SNS refuses a longer subject: SNS API reference, Publish."""
 
 LOOK_BACK = timedelta(days=15)
-"""CloudWatch keeps values by the minute for 15 days."""
+"""CloudWatch keeps values with a period of a minute for 15 days."""
 
 MINUTE_SECONDS = 60
 DAY_SECONDS = 86_400
 
 _REPORT = "report.html"
 _MOST_FOLDERS = 20
-"""So many folders are looked into for the newest report."""
+"""How many folders are searched for the newest report."""
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
@@ -62,17 +62,17 @@ _CONSOLE = "console.aws.amazon.com"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for a human.
+    """Messages that wait for a decision.
 
     Attributes:
-        main_queue: the name of the queue that it is about.
-        parked: messages in the parked queue, as SQS counts them: approximately.
-        undecided: messages in the archive that nobody has decided about, at the end of the job's
-            last run; None where no run of the last 15 days said so.
+        main_queue: name of the main queue.
+        parked: approximate number of messages in the parked queue.
+        undecided: messages in the archive without a decision, at the end of the last run of the
+            job; None if no run in the last 15 days recorded it.
         oldest_undecided_seconds: how long the oldest of them has waited; None as above.
-        report: the address of the job's newest report; None where there is none.
+        report: URL of the newest report; None if there is none.
         blocked: undecided messages of a FIFO queue that wait behind another of their message group.
-        blockers: message ids of those that most messages wait for, and how many each.
+        blockers: ids of the messages that most others wait for, each with the number of others.
     """
 
     main_queue: str
@@ -85,19 +85,19 @@ class Waiting:
 
     @property
     def total(self) -> int:
-        """How many messages wait, wherever they are."""
+        """How many messages wait, in the parked queue and in the archive."""
         return self.parked + (self.undecided or 0)
 
     @property
     def subject(self) -> str:
-        """One line that tells how much waits."""
+        """The subject of the notice: how many messages wait."""
         text = f"{self.total} dead letters of {self.main_queue} wait for you"
         is_short = len(text) <= SUBJECT_MAX_CHARACTERS
         return text if is_short else f"{self.total} dead letters wait for you"
 
     @property
     def text(self) -> str:
-        """Counts, the newest report, and what to do. Holds no part of a message."""
+        """The notice: counts, the newest report, and what to do. Without any part of a message."""
         lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
         if self.undecided is not None:
             days = (self.oldest_undecided_seconds or 0) // DAY_SECONDS
@@ -125,14 +125,15 @@ This notice comes once a day until nothing waits."""
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
-    """Publish what waits, if anything does; or that a run of the Spark job failed.
+    """Publish what waits, if anything does; or publish that a run of the Spark job failed.
 
     Args:
         event: a scheduled event, or a "Glue Job State Change".
         context: Lambda's own; not used.
 
     Raises:
-        ClientError, BotoCoreError: a count or the topic is out of reach; Lambda tries again.
+        ClientError, BotoCoreError: a count could not be read, or the notice could not be published.
+            Lambda retries.
     """
     del context
     if event.get("detail-type") == "Glue Job State Change":
@@ -140,18 +141,18 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
         return
     if job := os.environ.get("SPARK_JOB"):
         _publish_last_run_age(_client("glue"), job, os.environ["MAIN_QUEUE_NAME"])
-    waiting = look(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
+    waiting = read_waiting(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
     if waiting.total:
         _publish(waiting.subject, waiting.text)
 
 
-def look(
+def read_waiting(
     sqs: "SQSClient",
     cloudwatch: "CloudWatchClient",
     s3: "S3Client",
     environment: Mapping[str, str],
 ) -> Waiting:
-    """Ask what waits now."""
+    """Return what waits now."""
     main_queue = environment["MAIN_QUEUE_NAME"]
     return Waiting(
         main_queue,
@@ -208,14 +209,14 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
                             {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue},
                         ],
                     },
-                    # As short as CloudWatch keeps them apart: the newest value is the last run's.
+                    # The shortest period, so that the newest value is that of the last run.
                     "Period": MINUTE_SECONDS,
                     "Stat": "Maximum",
                 },
             }
         ],
         StartTime=now - LOOK_BACK,
-        # The minute that is under way counts too.
+        # Includes the current minute.
         EndTime=now + timedelta(seconds=MINUTE_SECONDS),
         ScanBy="TimestampDescending",
     )
@@ -224,14 +225,14 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
 
 
 def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
-    """Return the console's address of the newest report: their ids sort by time."""
+    """Return the console URL of the newest report. The ids of reports sort by time."""
     if not bucket:
         return None
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=prefix, Delimiter="/"
     )
     folders = [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
-    # An analysis that wrote its report elsewhere, or that failed, leaves a folder without one.
+    # An analysis that failed, or wrote its report elsewhere, leaves a folder without a report.
     for folder in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
         found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}{_REPORT}", MaxKeys=1)
         if found.get("KeyCount"):
@@ -242,13 +243,13 @@ def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | Non
 def _blocked(
     s3: "S3Client", bucket: str | None, key: str | None
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """Read what the last run wrote of waiting messages; nothing where it cannot be read."""
+    """Return ``blocked`` and ``blockers`` as the last run wrote them; 0 and () if unreadable."""
     if not bucket or not key:
         return 0, ()
     try:
         raw = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
         found = [(one["message_id"], int(one["waiting"])) for one in raw["blockers"]]
-        # Nothing but ids goes into a notice, whatever the file holds.
+        # Only ids may go into a notice, whatever the file contains.
         if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in found):
             return 0, ()
         return int(raw["waiting"]), tuple(found)
@@ -257,12 +258,12 @@ def _blocked(
 
 
 def console_link(region: str, bucket: str, folder: str) -> str:
-    """Return the address of a folder in the S3 console, which asks for a sign-in."""
+    """Return the URL of a folder in the S3 console. It requires a sign-in."""
     return f"{_console(region)}/s3/buckets/{bucket}?region={region}&prefix={folder}"
 
 
 def log_link(region: str, group: str, run_id: str) -> str:
-    """Return the address of a run's log in the CloudWatch console, which asks for a sign-in."""
+    """Return the URL of a run's log in the CloudWatch console. It requires a sign-in."""
     place = f"log-groups/log-group/{_twice_quoted(group)}/log-events/{_twice_quoted(run_id)}"
     return f"{_console(region)}/cloudwatch/home?region={region}#logsV2:{place}"
 
@@ -273,14 +274,14 @@ def _console(region: str) -> str:
 
 
 def _twice_quoted(text: str) -> str:
-    """Quote as the CloudWatch console does behind ``#``."""
+    """Quote in the form that the CloudWatch console uses after ``#``."""
     return quote(quote(text, safe=""), safe="").replace("%", "$")
 
 
 def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Say which run failed and where its log is.
+    """Return subject and text of the notice: which run failed, and where its log is.
 
-    The event's own message is not sent on: an exception's text may quote a message.
+    The event's own message is not forwarded: the text of an exception may quote a message.
     """
     state, run = detail["state"], detail["jobRunId"]
     lines = [f"Job: {detail['jobName']}", f"Run: {run}", f"State: {state}"]
@@ -288,7 +289,7 @@ def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tu
         lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
     if group := environment.get("SPARK_JOB_LOG_GROUP"):
         lines.append(f"Log: {log_link(environment['AWS_REGION'], group, run)}")
-    text = "\n".join([*lines, "", "Nothing is lost: the next run, or the same one again, goes on."])
+    text = "\n".join([*lines, "", "No message is lost: the next run continues."])
     return f"The scheduled run over the parked queue ended as {state}", text
 
 
@@ -299,7 +300,7 @@ _MEANINGS = {
     "3": "stopped by the canary",
     "4": "some messages could not be sent",
 }
-"""Of the exit codes of the job; ``glue_job`` names the code, and no other word of it is used."""
+"""Exit codes of the job. Of the event's message, only the code that ``glue_job`` wrote is used."""
 
 
 def _publish(subject: str, text: str) -> None:

@@ -1,19 +1,20 @@
-"""A worked example to copy: a consumer of the main queue, with the whole kit around its work.
+"""An example to copy: a consumer of the main queue that uses the complete consumer kit.
 
-``work`` is what you replace. The rest keeps messages hidden for as long as it lasts, does each
-message once however often it comes, and writes down why one failed: docs/consumer.md. The replay
-stack does not deploy it. Give yours the layer, partial batch responses and these variables:
+Replace ``work``. The rest keeps messages hidden during the work, processes each message once, and
+records why a message failed: see docs/consumer.md. The replay stack does not deploy this function.
+Give yours the layer, partial batch responses and these environment variables:
 
 ===================  ===================================================================
-``QUEUE_URL``        the queue that it reads, standard or FIFO
-``PROCESSED_TABLE``  the table of what was processed
+``QUEUE_URL``        the queue to read, standard or FIFO
+``PROCESSED_TABLE``  the table of processed messages
 ``FAILURE_TABLE``    the stack's table of failures; without it, none is recorded
-``PAYMENTS_URL``     where this example has its orders charged
+``PAYMENTS_URL``     the payments service of this example
 ``STATE_MACHINE``    ARN of the state machine to which ``hand_over`` gives long work
 ===================  ===================================================================
 
-With ``NonRetryableErrors`` = ``CardRefusedError,JSONDecodeError`` an order whose card was refused
-is parked at once; one that met a payments service out of order is replayed with backoff.
+With ``NonRetryableErrors`` = ``CardRefusedError,JSONDecodeError``, an order whose card was refused
+is parked at once. An order that failed because the payments service was down is replayed with
+backoff.
 """
 
 import json
@@ -49,7 +50,7 @@ QUEUE_URL = os.environ["QUEUE_URL"]
 sqs = boto3.client("sqs", config=client_config(max_connections=2))
 recorder = FailureRecorder.from_environment()
 processor = recorder.records_failures_of(
-    # Of a FIFO group nothing overtakes what failed.
+    # On FIFO no message may overtake a failed one of its message group.
     SqsFifoPartialProcessor(skip_group_on_error=True)
     if QUEUE_URL.endswith(".fifo")
     else BatchProcessor(EventType.SQS)
@@ -58,31 +59,32 @@ processor.raise_on_entire_batch_failure = False
 
 
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> Any:  # noqa: ANN401
-    """Handle a batch, each message by itself; name those that failed."""
+    """Process each message of a batch; return those that failed."""
     with Heartbeat.for_records(sqs, event["Records"], QUEUE_URL) as beat:
         with recorder.batch():
             handler = beat.guarded(record_handler)
             answer = process_partial_response(event, handler, processor, context)
-        # What failed may go on at once: waiting is the replay's part, and it needs the reasons,
-        # which are written by now. Without this line each waits for its timeout to end.
+        # Failed messages may be received again at once: the replay Lambda does the waiting, and the
+        # failures that it reads are recorded now. Without this line each message would first wait
+        # for its visibility timeout.
         beat.give_up()
     return answer
 
 
 @idempotent_by_first_id(os.environ["PROCESSED_TABLE"], consumer="orders")
 def record_handler(record: SQSRecord) -> None:
-    """Do the work of one message. What it raises is recorded, and fails this message alone."""
+    """Process one message. An exception is recorded, and only this message fails."""
     work(record)
 
 
 class CardRefusedError(Exception):
-    """The payments service said no, and would say no again."""
+    """The payments service refused the card. A retry would be refused too."""
 
 
 def charge(record: SQSRecord) -> None:
-    """Have one order charged. Error texts name no customer."""
+    """Charge one order. Error texts contain no customer."""
     order = json.loads(record.body)
-    # A crash may have this done twice. The first id is the same then, and on all replayed copies.
+    # After a crash this request may be sent twice. The first id is the same on every copy.
     headers = {"Content-Type": "application/json", "Idempotency-Key": first_id(record)}
     body = json.dumps({"customer": order["customer"], "cents": order["cents"]}).encode()
     request = Request(os.environ["PAYMENTS_URL"], body, headers)  # noqa: S310 - our own setting
@@ -142,4 +144,4 @@ def hand_over(record: SQSRecord) -> None:
 
 
 work: Callable[[SQSRecord], object] = charge
-"""What is done with one message. Tests, and the demo, put their own in its place."""
+"""The work for one message. Tests and the demo replace it."""

@@ -1,8 +1,8 @@
 """A custom resource that stops an EMR Serverless application before its stack deletes it.
 
-CloudFormation deletes an application only when it is stopped, and it stops by itself only when it
-has been idle for a while. Runs that are under way are cancelled: a run that is cut off loses
-nothing, and the archive says how far it came.
+CloudFormation can delete only a stopped application, and an application stops by itself only after
+it was idle for some time. Runs in progress are cancelled. A cancelled run loses no message, and the
+archive records its progress.
 """
 
 import time
@@ -16,15 +16,15 @@ from botocore.config import Config
 from functions.custom_resource import Event, answer_to
 
 LIVE_RUNS = ["SUBMITTED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING", "QUEUED"]
-AT_REST = {"CREATED", "STOPPED", "TERMINATED"}
+STOPPED_STATES = {"CREATED", "STOPPED", "TERMINATED"}
 
-LOOK_EVERY_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 ANSWER_RESERVE_SECONDS = 30.0
-"""Kept back from the function's time-out for the answer."""
+"""Reserved for the answer, before the function's time-out."""
 
 
 class NotStoppedError(Exception):
-    """The application was still at work when time was up."""
+    """The application did not stop in time."""
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN401 - Lambda's own
@@ -32,7 +32,7 @@ def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN
 
     Args:
         event: a custom resource's request; its property is ``ApplicationId``.
-        context: says how much time is left.
+        context: Lambda's own; for the remaining time.
     """
 
     def seconds_left() -> float:
@@ -47,20 +47,20 @@ def stop(
     seconds_left: Callable[[], float],
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Cancel the runs of an application, stop it, and wait until it is at rest.
+    """Cancel the runs of an application, stop it, and wait until it has stopped.
 
     Raises:
-        NotStoppedError: time was up before.
-        ClientError, BotoCoreError: the application is out of reach.
+        NotStoppedError: it did not stop in time.
+        ClientError, BotoCoreError: a call of EMR Serverless failed.
     """
-    while _is_at_work(client, application_id):
+    while not _is_stopped(client, application_id):
         if seconds_left() <= 0:
             raise NotStoppedError(f"{application_id} did not stop in time: delete the stack again")
-        sleep(LOOK_EVERY_SECONDS)
+        sleep(CHECK_SECONDS)
 
 
-def _is_at_work(client: Any, application_id: str) -> bool:  # noqa: ANN401
-    """Look, push on what holds it up, and tell whether to look again."""
+def _is_stopped(client: Any, application_id: str) -> bool:  # noqa: ANN401
+    """Request the next step, cancel or stop; return whether the application has stopped."""
     pages = client.get_paginator("list_job_runs").paginate(
         applicationId=application_id, states=LIVE_RUNS
     )
@@ -69,11 +69,11 @@ def _is_at_work(client: Any, application_id: str) -> bool:  # noqa: ANN401
         if run["state"] != "CANCELLING":
             client.cancel_job_run(applicationId=application_id, jobRunId=run["id"])
     if runs:
-        return True
+        return False
     state = client.get_application(applicationId=application_id)["application"]["state"]
     if state == "STARTED":
         client.stop_application(applicationId=application_id)
-    return state not in AT_REST
+    return state in STOPPED_STATES
 
 
 def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:

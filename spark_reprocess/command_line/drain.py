@@ -8,7 +8,7 @@ from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
-from spark_reprocess.figures import counted, duration, rate
+from spark_reprocess.figures import counted, duration, quantity
 
 _ABOUT = """\
 Moves messages from the parked queue into the archive. Each is written durably before it is
@@ -60,7 +60,9 @@ def print_drain(summary: DrainSummary) -> None:
         ("received", "archived", "deleted", "left"),
         [(summary.received, summary.archived, summary.deleted, summary.left)],
     )
-    print_line(f"drain {summary.drain_id}: {duration(summary.seconds)}, {rate(speed)} messages/s")
+    print_line(
+        f"drain {summary.drain_id}: {duration(summary.seconds)}, {quantity(speed)} messages/s"
+    )
     if summary.left:
         print_line(
             f"{summary.left:,} were archived but their deletion was not confirmed: they come "

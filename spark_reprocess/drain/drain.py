@@ -1,5 +1,6 @@
 """The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
 
+import gc
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dlq_replay.garbage import search_rarely
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive, Probe, open_archive
 from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
@@ -145,7 +145,8 @@ class DrainWork:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task of each number in *batches*; yield its counts."""
-        search_rarely()
+        # As in the replay function: garbage collections took much time and found nothing.
+        gc.set_threshold(50_000)
         for batch in batches:
             counts = [asdict(self._run_task(row["id"])) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)

@@ -26,7 +26,7 @@ DETAIL = "detail"
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
-_LANE = "_lane"
+_MESSAGE_GROUP = "_message_group"
 
 ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
 """What tells a message's place in its message group."""
@@ -199,10 +199,10 @@ def _limited_messages(dispositions: DataFrame, limit: int) -> DataFrame:
 
 def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
     """Rank each group in its unit, and the units, of which there are few."""
-    laned = dispositions.withColumn(_LANE, F.coalesce("message_group_id", "message_id"))
+    grouped = dispositions.withColumn(_MESSAGE_GROUP, F.coalesce("message_group_id", "message_id"))
     groups = (
-        laned.where(_is_work())
-        .groupBy("unit", _LANE)
+        grouped.where(_is_work())
+        .groupBy("unit", _MESSAGE_GROUP)
         .agg(F.count("*").alias("_work"), F.min("place").alias("_first"))
         .where(F.col("_work") <= limit)
     )
@@ -213,11 +213,11 @@ def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
         groups.withColumn("_up_to_here", up_to_here)
         .join(starts, on="unit")
         .where(F.col("_before") + F.col("_up_to_here") <= limit)
-        .select("unit", _LANE, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
+        .select("unit", _MESSAGE_GROUP, F.lit(True).alias("_is_within"))  # noqa: FBT003 - a value
     )
-    marked = laned.join(within, on=["unit", _LANE], how="left")
+    marked = grouped.join(within, on=["unit", _MESSAGE_GROUP], how="left")
     over = _is_work() & F.col("_is_within").isNull()
-    return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_LANE, "_is_within")
+    return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
 
 
 def _sum_before(count: str, *order: str) -> Column:

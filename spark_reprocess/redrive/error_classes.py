@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
+from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 
 _TRANSIENT = frozenset(
     {
@@ -125,7 +125,7 @@ class GlobalErrorDetector:
         match result:
             case Confirmed():
                 return self._answered()
-            case NotReached():
+            case NotSent():
                 return ""
             case InDoubt(cause):
                 return self._not_answered(cause)

@@ -8,9 +8,9 @@ from dlq_replay.sending import (
     CallResult,
     Confirmed,
     InDoubt,
-    NotReached,
+    NotSent,
     SendResult,
-    send_apart_if_spoiled,
+    send_each_if_rejected,
 )
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector, is_transient
@@ -54,7 +54,7 @@ class RateLimitedQueue:
         """Send; five times more what SQS refuses for the moment. One result each, in order."""
         with self.errors.one_at_a_time(self.until_seconds - self.now_seconds()) as may_go:
             if not may_go:
-                return [NotReached()] * len(entries)
+                return [NotSent()] * len(entries)
             results = self._send_caught(entries)
             if reason := self.errors.reason_to_stop(results):
                 self.signals.stop(reason)
@@ -108,25 +108,23 @@ class RateLimitedQueue:
         return min(self.until_seconds, sent_at + _DEDUPLICATION_SECONDS)
 
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
-        return send_apart_if_spoiled(lambda entries: self._call(entries, until), part)
+        return send_each_if_rejected(lambda entries: self._call(entries, until), part)
 
     def _call(self, entries: Sequence[SendEntry], until: float) -> CallResult:
         def may_begin() -> bool:
             return self.signals.may_go_on() and self.now_seconds() < until
 
         if not self.limiter.acquire(len(entries), may_begin):
-            return [NotReached()] * len(entries)
+            return [NotSent()] * len(entries)
         try:
             # The wait may have taken all the time there was, or this machine may have slept.
-            return self.queue.send_once(entries) if may_begin() else [NotReached()] * len(entries)
+            return self.queue.send_once(entries) if may_begin() else [NotSent()] * len(entries)
         finally:
             self.limiter.release(len(entries))
 
 
 def _both(before: SendResult, now: SendResult) -> SendResult:
     """What two tries say together. A try in doubt stays so until the message is confirmed."""
-    if isinstance(now, NotReached) or (
-        isinstance(before, InDoubt) and not isinstance(now, Confirmed)
-    ):
+    if isinstance(now, NotSent) or (isinstance(before, InDoubt) and not isinstance(now, Confirmed)):
         return before
     return now

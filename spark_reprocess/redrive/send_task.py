@@ -4,6 +4,7 @@ Nothing is sent before its claim is durable. So wherever the task dies, the ledg
 message that may be on its way. Only what SQS confirmed is called sent.
 """
 
+import gc
 import json
 import random
 import time
@@ -18,17 +19,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from dlq_replay.garbage import search_rarely
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
-    NotReached,
+    NotSent,
     Queue,
     Refused,
     SendResult,
     Shipment,
-    send_lanes,
+    send_groups,
 )
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
@@ -223,12 +223,14 @@ class ChunkSender:
         ttl = self.context.claim_ttl_seconds
         queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
         answers_until = claimed_at + ttl * _ANSWERS_SHARE
-        lanes: dict[str, list[Shipment[str]]] = {}
+        groups: dict[str, list[Shipment[str]]] = {}
         for item in items:
             entry = item.entry or self.context.entry(item.message)
             shipment = Shipment(item.message_id, queue, entry)
-            lanes.setdefault(self._group_of(item), []).append(shipment)
-        return send_lanes(lanes.values(), self.executor, lambda: answers_until - self.now_seconds())
+            groups.setdefault(self._group_of(item), []).append(shipment)
+        return send_groups(
+            groups.values(), self.executor, lambda: answers_until - self.now_seconds()
+        )
 
     def _group_of(self, item: Item) -> str:
         """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
@@ -292,7 +294,8 @@ class SendTask:
         What is not counted was not reached. A row with count 0 says why the task stopped. Never
         raises for what SQS or the archive does.
         """
-        search_rarely()
+        # As in the replay function: garbage collections took much time and found nothing.
+        gc.set_threshold(50_000)
         rows = (row for batch in batches for row in batch.to_pylist())
         first = next(rows, None)
         if first is None:
@@ -443,11 +446,11 @@ def _result(
             return Result(message_id, Disposition.FAILED, time, detail=code)
         case InDoubt(cause):
             return Result(message_id, Disposition.IN_DOUBT, time, detail=cause)
-        case NotReached():
+        case NotSent():
             return Result(message_id, Disposition.FAILED, time, detail="not reached")
 
 
 def _settled(item: Item, result: Result, answers: Mapping[str, SendResult]) -> Settled:
-    if isinstance(answers.get(item.message_id), NotReached):
+    if isinstance(answers.get(item.message_id), NotSent):
         return Settled(item, Disposition.NOT_REACHED)
     return Settled(item, result.outcome, result.detail)

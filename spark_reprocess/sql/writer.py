@@ -36,7 +36,7 @@ from dlq_replay.sending import (
     SendResult,
     Shipment,
     forever,
-    send_lanes,
+    send_groups,
 )
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory, sqs_client
@@ -206,11 +206,11 @@ class RowSender:
 
     def _send(self, waiting: "list[_Pending]") -> "list[_Pending]":
         """Send each once; return those that were not confirmed, in order."""
-        lanes: dict[Hashable, list[Shipment[int]]] = {}
+        groups: dict[Hashable, list[Shipment[int]]] = {}
         for key, one in enumerate(waiting):
-            lane = one.entry.message_group_id if self.is_fifo else key
-            lanes.setdefault(lane, []).append(Shipment(key, self.queue, one.entry))
-        results = send_lanes(lanes.values(), self.executor, forever)
+            group = one.entry.message_group_id if self.is_fifo else key
+            groups.setdefault(group, []).append(Shipment(key, self.queue, one.entry))
+        results = send_groups(groups.values(), self.executor, forever)
         left = [one for key, one in enumerate(waiting) if not one.is_settled_by(results[key])]
         self._counts.sent += len(waiting) - len(left)
         return left

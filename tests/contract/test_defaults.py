@@ -2,7 +2,7 @@
 
 import re
 
-from dlq_cli.simulate.figures import read_seconds, spell_seconds, spell_share
+from dlq_cli.simulate.arguments import read_seconds
 from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.report import ACCEPTED_SHARE
 from dlq_cli.simulate.scenario import (
@@ -16,6 +16,7 @@ from dlq_cli.simulate.scenario import (
 )
 from dlq_cli.simulate.search import smallest_max_attempts
 from dlq_replay.settings import ReplaySettings
+from spark_reprocess.figures import duration, percent
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ROOT, TEMPLATE, environment_of
 
@@ -74,22 +75,22 @@ def columns(outage: str) -> list[str]:
     limited = simulate(Scenario(seconds, 10.0, policy=RULES, capacity_per_second=20))
     public_app = simulate(Scenario(seconds, 10.0, policy=PUBLIC_APP))
     return [
-        spell_share(free.parked_share),
+        percent(free.parked_share),
         f"{free.peak_per_second():,.0f}",
-        spell_seconds(free.through_seconds(1)),
-        spell_share(limited.parked_share),
-        spell_seconds(limited.through_seconds(1)),
-        spell_share(public_app.parked_share),
+        duration(free.through_seconds(1)),
+        percent(limited.parked_share),
+        duration(limited.through_seconds(1)),
+        percent(public_app.parked_share),
     ]
 
 
 def test_the_readme_says_what_is_parked_where_one_failure_makes_a_dead_letter() -> None:
-    said = re.findall(r"(\d) h\s+parks\s+([\d.]+ %)", OUTAGES)
+    said = re.findall(r"(\d) h\s+parks\s+(<?[\d.]+%)", OUTAGES)
 
     assert [hours for hours, _ in said] == ["1", "2", "3"]
     for hours, share in said:
         hardest = Scenario(int(hours) * HOUR, 10.0, policy=RULES, **FAILS_AT_ONCE)
-        assert spell_share(simulate(hardest).parked_share) == share
+        assert percent(simulate(hardest).parked_share) == share
 
 
 def test_the_readme_s_commands_of_the_table_are_its_scenarios() -> None:
@@ -101,7 +102,7 @@ def test_the_readme_says_how_long_a_poison_message_goes_round() -> None:
     hour = simulate(Scenario(HOUR, 10.0, policy=RULES))
     text = " ".join(OUTAGES.split())
 
-    assert f"parked after {spell_seconds(round(hour.seconds_to_park))} on average" in text
+    assert f"parked after {duration(round(hour.seconds_to_park))} on average" in text
 
 
 def test_the_public_app_waits_28_seconds_in_all() -> None:

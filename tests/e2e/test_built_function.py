@@ -12,7 +12,7 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import environment, lambda_record
 from tests.needs import needs_build
 
@@ -36,12 +36,12 @@ print(json.dumps([answer, dlq_replay.__file__, aws_lambda_powertools.__file__]))
 
 
 @pytest.fixture
-def world() -> Iterator[ServedWorld]:
+def world() -> Iterator[RunningServer]:
     with serve_in_thread() as served:
         yield served
 
 
-def test_built_function_replays_a_dead_letter(world: ServedWorld, tmp_path: Path) -> None:
+def test_built_function_replays_a_dead_letter(world: RunningServer, tmp_path: Path) -> None:
     client = boto3.client("sqs", endpoint_url=world.url)
     main, dlq, parked = (
         SqsQueue(client, client.create_queue(QueueName=name)["QueueUrl"])

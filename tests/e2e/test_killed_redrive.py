@@ -21,7 +21,7 @@ import pytest
 
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
@@ -105,7 +105,7 @@ def points(count: int) -> list[Point]:
 class Job:
     """A plan over a thousand messages, and what may be known of its runs from outside."""
 
-    world: ServedWorld
+    world: RunningServer
     archive: Archive
     destination: SqsQueue
     plan: Path

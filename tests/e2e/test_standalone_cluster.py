@@ -19,7 +19,7 @@ import pytest
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
@@ -48,13 +48,13 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[ServedWorld]:
+def world() -> Iterator[RunningServer]:
     with serve_in_thread() as served:
         yield served
 
 
 @pytest.fixture(scope="module")
-def environment(world: ServedWorld) -> dict[str, str]:
+def environment(world: RunningServer) -> dict[str, str]:
     mine = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     return {
         **mine,
@@ -124,7 +124,7 @@ def everything(queue: SqsQueue) -> list[str]:
 
 
 def test_second_attempts_beside_slow_ones_send_nothing_twice(
-    world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
+    world: RunningServer, environment: dict[str, str], master: str, tmp_path: Path
 ) -> None:
     """One call takes so long that Spark starts its task again on the other host, and kills it."""
     main = make_queue(boto3.client("sqs", endpoint_url=world.url), "speculation")
@@ -166,7 +166,7 @@ def test_second_attempts_beside_slow_ones_send_nothing_twice(
 
 
 def test_the_packed_job_brings_every_message_back(
-    packed: Path, world: ServedWorld, environment: dict[str, str], master: str, tmp_path: Path
+    packed: Path, world: RunningServer, environment: dict[str, str], master: str, tmp_path: Path
 ) -> None:
     client = boto3.client("sqs", endpoint_url=world.url)
     parked, main = make_queue(client, "cluster-parked"), make_queue(client, "cluster-main")

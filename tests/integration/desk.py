@@ -12,7 +12,7 @@ import boto3
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld
+from local_sqs.server import RunningServer
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
@@ -40,7 +40,7 @@ class Desk:
     """Redrives from here meet what it asks the server for."""
 
     spark: "SparkSession"
-    world: ServedWorld
+    world: RunningServer
     archive: Archive
     plan: str
     destination: SqsQueue
@@ -76,7 +76,7 @@ MakeDesk = Callable[..., Desk]
 
 def set_up(
     spark: "SparkSession",
-    world: ServedWorld,
+    world: RunningServer,
     folder: Path,
     messages: Sequence[Message],
     name: str = "main",

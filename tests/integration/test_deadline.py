@@ -18,7 +18,7 @@ from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import environment, lambda_record
 from tests.served import served
 
@@ -45,7 +45,7 @@ class Function:
     """The replay function between three queues of a served world."""
 
     def __init__(
-        self, world: ServedWorld, suffix: str, monkeypatch: pytest.MonkeyPatch, **variables: str
+        self, world: RunningServer, suffix: str, monkeypatch: pytest.MonkeyPatch, **variables: str
     ) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client: SQSClient = boto3.client("sqs")
@@ -101,7 +101,7 @@ class Function:
 
 
 @pytest.fixture
-def world() -> Iterator[ServedWorld]:
+def world() -> Iterator[RunningServer]:
     with serve_in_thread() as running:
         yield running
     handler.wired_replayer.cache_clear()
@@ -109,7 +109,7 @@ def world() -> Iterator[ServedWorld]:
 
 @pytest.fixture(params=["", ".fifo"], ids=["standard", "fifo"])
 def function(
-    world: ServedWorld, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    world: RunningServer, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Function:
     return Function(world, request.param, monkeypatch)
 
@@ -162,7 +162,7 @@ def test_letters_of_a_spoiled_call_are_not_sent_apart_after_the_deadline(
 
 @pytest.mark.parametrize("effect", [Effect.THROTTLE, Effect.LOSE])
 def test_hold_is_not_repeated_after_the_deadline(
-    world: ServedWorld, monkeypatch: pytest.MonkeyPatch, effect: Effect
+    world: RunningServer, monkeypatch: pytest.MonkeyPatch, effect: Effect
 ) -> None:
     long = {"BACKOFF_RATE": "43200", "BACKOFF_CAP_SECONDS": "1209600"}
     function = Function(world, ".fifo", monkeypatch, **long)

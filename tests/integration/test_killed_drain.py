@@ -21,7 +21,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.queues import Queue
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
@@ -48,7 +48,7 @@ class AdjustableClock(SystemClock):
 
 @dataclass
 class World:
-    served: ServedWorld
+    served: RunningServer
     clock: AdjustableClock
     queue: Queue
     url: str
@@ -67,7 +67,7 @@ class Job:
 
     process: "subprocess.Popen[bytes] | None" = None
 
-    def start(self, world: ServedWorld, url: str, archive: Path) -> int:
+    def start(self, world: RunningServer, url: str, archive: Path) -> int:
         """Run it; return its exit code."""
         argv = ["drain", "--archive", str(archive), "--parked-queue-url", url, "--tasks", "2"]
         self.process = subprocess.Popen(
@@ -144,7 +144,7 @@ def test_killed_job_is_completed_by_the_next(
             world.served.front.faults.add(Fault(Effect.CLOSE, fault.operation, nth=fault.nth))
 
         exit_code = job.start(world.served, world.url, tmp_path)
-        world.served.await_silence()
+        world.served.wait_for_disconnects()
         archived_before = _archived(tmp_path)
         assert exit_code == -signal.SIGKILL
         assert archived_before | world.waiting() == sent

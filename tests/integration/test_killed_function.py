@@ -15,7 +15,7 @@ import pytest
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import environment, lambda_record
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ print(json.dumps(lambda_handler(event, Context())), flush=True)
 
 
 @pytest.fixture
-def world() -> Iterator[ServedWorld]:
+def world() -> Iterator[RunningServer]:
     with serve_in_thread() as served:
         yield served
 
 
 @pytest.fixture
-def client(world: ServedWorld) -> "SQSClient":
+def client(world: RunningServer) -> "SQSClient":
     return boto3.client("sqs", endpoint_url=world.url)
 
 
@@ -58,7 +58,7 @@ def queue(client: "SQSClient", name: str, **attributes: str) -> SqsQueue:
 class Function:
     """The replay function behind its event source, in a process of its own for each batch."""
 
-    def __init__(self, world: ServedWorld, client: "SQSClient", suffix: str = "") -> None:
+    def __init__(self, world: RunningServer, client: "SQSClient", suffix: str = "") -> None:
         fifo = {"FifoQueue": "true"} if suffix else {}
         self.world = world
         self.main = queue(client, f"main{suffix}", **fifo)
@@ -115,7 +115,7 @@ def take(source: SqsQueue, count: int, wait_seconds: int = 4) -> list[Message]:
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("suffix", ["", ".fifo"], ids=["standard", "fifo"])
 def test_killed_function_loses_nothing(
-    *, world: ServedWorld, client: "SQSClient", suffix: str, nth: int, after: bool
+    *, world: RunningServer, client: "SQSClient", suffix: str, nth: int, after: bool
 ) -> None:
     function = Function(world, client, suffix)
     for start in range(0, MESSAGES, 10):

@@ -17,11 +17,11 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from local_sqs.driver import Driver, refusal_code
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 
 
 @pytest.fixture
-def served() -> Iterator[ServedWorld]:
+def served() -> Iterator[RunningServer]:
     with serve_in_thread() as world:
         yield world
 
@@ -32,11 +32,11 @@ def driver_for(url: str, **config: Any) -> Driver:
 
 
 @pytest.fixture
-def sqs(served: ServedWorld) -> Driver:
+def sqs(served: RunningServer) -> Driver:
     return driver_for(served.url, read_timeout=1)
 
 
-def test_lost_answer_is_a_closed_connection(served: ServedWorld, sqs: Driver) -> None:
+def test_lost_answer_is_a_closed_connection(served: RunningServer, sqs: Driver) -> None:
     queue = sqs.queue()
     served.front.faults.add(Fault(Effect.LOSE, "SendMessage", nth=1))
     with pytest.raises(ConnectionClosedError):
@@ -45,7 +45,7 @@ def test_lost_answer_is_a_closed_connection(served: ServedWorld, sqs: Driver) ->
     assert queue.counts() == (1, 0, 0)
 
 
-def test_hanging_answer_times_out(served: ServedWorld, sqs: Driver) -> None:
+def test_hanging_answer_times_out(served: RunningServer, sqs: Driver) -> None:
     queue = sqs.queue()
     served.front.faults.add(Fault(Effect.HANG, "SendMessage"))
     with pytest.raises(ReadTimeoutError):
@@ -54,7 +54,7 @@ def test_hanging_answer_times_out(served: ServedWorld, sqs: Driver) -> None:
     assert queue.counts() == (1, 0, 0)
 
 
-def test_retry_of_a_lost_answer_sends_twice(served: ServedWorld) -> None:
+def test_retry_of_a_lost_answer_sends_twice(served: RunningServer) -> None:
     retrying = boto3.client(
         "sqs", endpoint_url=served.url, config=Config(retries={"mode": "standard"})
     )
@@ -68,7 +68,7 @@ def test_retry_of_a_lost_answer_sends_twice(served: ServedWorld) -> None:
 
 @pytest.mark.parametrize(("after", "arrived"), [(False, 0), (True, 1)])
 def test_sender_can_be_killed_around_its_request(
-    served: ServedWorld, sqs: Driver, *, after: bool, arrived: int
+    served: RunningServer, sqs: Driver, *, after: bool, arrived: int
 ) -> None:
     queue = sqs.queue()
     program = (
@@ -87,7 +87,7 @@ def test_sender_can_be_killed_around_its_request(
     assert queue.counts()[0] == arrived
 
 
-def test_poll_of_a_vanished_client_takes_nothing(served: ServedWorld, sqs: Driver) -> None:
+def test_poll_of_a_vanished_client_takes_nothing(served: RunningServer, sqs: Driver) -> None:
     queue = sqs.queue()
     with pytest.raises(ReadTimeoutError):
         queue.receive(wait=20)
@@ -96,7 +96,7 @@ def test_poll_of_a_vanished_client_takes_nothing(served: ServedWorld, sqs: Drive
     assert len(queue.receive()) == 1
 
 
-def test_many_polls_share_one_message(served: ServedWorld) -> None:
+def test_many_polls_share_one_message(served: RunningServer) -> None:
     sqs = driver_for(served.url, max_pool_connections=20)
     queue = sqs.queue()
     received: list[int] = []
@@ -113,14 +113,14 @@ def test_many_polls_share_one_message(served: ServedWorld) -> None:
     assert sum(received) == 1
 
 
-def test_poll_sees_what_the_test_puts_in(served: ServedWorld, sqs: Driver) -> None:
+def test_poll_sees_what_the_test_puts_in(served: RunningServer, sqs: Driver) -> None:
     queue = sqs.queue()
     threading.Timer(0.2, lambda: Driver(sqs.client).queue(queue.name).send("late")).start()
 
     assert queue.bodies(wait=1) == ["late"]
 
 
-def test_latency_is_added_to_every_answer(served: ServedWorld, sqs: Driver) -> None:
+def test_latency_is_added_to_every_answer(served: RunningServer, sqs: Driver) -> None:
     served.tuning.latency_ms = 50
     started = time.monotonic()
     sqs.queue().send()

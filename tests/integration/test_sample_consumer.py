@@ -17,7 +17,7 @@ from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from local_sqs.driver import Driver, QueueDriver, Received
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import context, lambda_record
 
 _numbers = itertools.count(1)
@@ -82,14 +82,14 @@ class Consumer:
 
 
 @pytest.fixture
-def world() -> Iterator[ServedWorld]:
+def world() -> Iterator[RunningServer]:
     with serve_in_thread() as served:
         yield served
 
 
 @pytest.fixture
 def make_consumer(
-    world: ServedWorld, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+    world: RunningServer, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Consumer]:
     dynamodb: Any = boto3.client(
         "dynamodb", endpoint_url=moto_endpoint, config=table_client_config()
@@ -149,7 +149,7 @@ def test_message_stays_hidden_while_work_lasts_five_times_its_visibility_timeout
 
 
 def test_batch_is_hidden_by_one_call_and_released_by_none_when_all_goes_well(
-    make_consumer: MakeConsumer, world: ServedWorld
+    make_consumer: MakeConsumer, world: RunningServer
 ) -> None:
     consumer = make_consumer()
     for number in range(10):
@@ -289,7 +289,7 @@ def test_consumer_works_without_a_table_of_failures(name: str, make_consumer: Ma
 
 @pytest.mark.parametrize("effect", [Effect.ERROR, Effect.CLOSE])
 def test_queue_that_does_not_extend_changes_no_answer(
-    effect: Effect, make_consumer: MakeConsumer, world: ServedWorld
+    effect: Effect, make_consumer: MakeConsumer, world: RunningServer
 ) -> None:
     consumer = make_consumer()
     consumer.trouble["bad"] = ZeroDivisionError()

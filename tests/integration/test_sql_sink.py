@@ -10,7 +10,7 @@ import pytest
 
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.clients import sqs_client
 from spark_reprocess.sql.options import SendOptions
 from spark_reprocess.sql.writer import SinkError, SqsWriter
@@ -21,14 +21,14 @@ ROWS = [f"body {number}" for number in range(60)]
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedWorld]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningServer]:
     with serve_in_thread() as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         yield world
 
 
 @pytest.fixture
-def queue(world: ServedWorld) -> SqsQueue:
+def queue(world: RunningServer) -> SqsQueue:
     client = boto3.client("sqs", endpoint_url=world.url)
     return SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
 
@@ -41,7 +41,7 @@ def write(url: str, *tasks: list[str]) -> None:
 
 
 def test_throttling_and_partial_failures_delay_and_lose_nothing(
-    world: ServedWorld, queue: SqsQueue
+    world: RunningServer, queue: SqsQueue
 ) -> None:
     world.front.faults.add(
         Fault(Effect.THROTTLE, SEND, every=3),
@@ -54,7 +54,7 @@ def test_throttling_and_partial_failures_delay_and_lose_nothing(
 
 
 def test_lost_answer_may_bring_rows_twice_and_never_loses_one(
-    world: ServedWorld, queue: SqsQueue
+    world: RunningServer, queue: SqsQueue
 ) -> None:
     world.front.faults.add(Fault(Effect.LOSE, SEND, nth=2))
 
@@ -66,7 +66,7 @@ def test_lost_answer_may_bring_rows_twice_and_never_loses_one(
 
 
 def test_rows_that_stay_refused_are_counted_with_the_reason(
-    world: ServedWorld, queue: SqsQueue
+    world: RunningServer, queue: SqsQueue
 ) -> None:
     world.front.faults.add(Fault(Effect.FAIL_ENTRIES, SEND, entries=(0,), code="InvalidThing"))
 
@@ -90,7 +90,7 @@ def test_rows_that_stay_refused_are_counted_with_the_reason(
     ],
 )
 def test_call_that_stays_refused_is_named(
-    world: ServedWorld, queue: SqsQueue, fault: dict[str, Any], name: str
+    world: RunningServer, queue: SqsQueue, fault: dict[str, Any], name: str
 ) -> None:
     world.front.faults.add(Fault(operation=SEND, **fault))
 
@@ -100,7 +100,7 @@ def test_call_that_stays_refused_is_named(
 
 
 def test_rows_without_an_answer_are_said_to_be_in_doubt(
-    world: ServedWorld, queue: SqsQueue
+    world: RunningServer, queue: SqsQueue
 ) -> None:
     world.front.faults.add(Fault(Effect.LOSE, SEND))
 

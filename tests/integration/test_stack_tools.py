@@ -528,7 +528,7 @@ def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
 def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
-    assert "retention goes on" in capsys.readouterr().out
+    assert "until their retention ends" in capsys.readouterr().out
     assert run("resume", "--stack", stack) == 0
     assert mapping_state() == "Enabled"
 

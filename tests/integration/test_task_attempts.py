@@ -21,7 +21,7 @@ import pytest
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
-from local_sqs.server import ServedWorld, serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
@@ -55,7 +55,7 @@ SCHEMA = pa.schema([*(ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS), *PL
 class Stage:
     """One task of a run, and what comes of its attempts."""
 
-    world: ServedWorld
+    world: RunningServer
     archive: Archive
     destination: SqsQueue
     messages: Sequence[Message]

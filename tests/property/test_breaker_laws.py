@@ -213,10 +213,10 @@ def test_on_fifo_nothing_of_a_group_goes_past_one_that_is_held(
     steps = plan_batch(batch, ours, NOW, lambda top: top, {}, {ours.main_queue: view})
     stopped = set()
     for step in steps:
-        if step.lane in stopped:
+        if step.group in stopped:
             assert not isinstance(step.fate, Replay | Hold | Park)
         if not isinstance(step.fate, Replay):
-            stopped.add(step.lane)
+            stopped.add(step.group)
 
 
 @given(states(), st.dictionaries(st.sampled_from(["opened_at", "closed_at"]), st.none() | moments))

@@ -85,8 +85,8 @@ class RepeatsWholeBatches(SqsQueue):
 class ForgetsLanes(Replayer):
     """Sends each message of a group without waiting for the one before it."""
 
-    def _lanes(self, steps: Any) -> list[list[Shipment[str]]]:
-        return [[shipment] for lane in super()._lanes(steps) for shipment in lane]
+    def _groups(self, steps: Any) -> list[list[Shipment[str]]]:
+        return [[shipment] for group in super()._groups(steps) for shipment in group]
 
 
 def forgets_deadlines(**_: object) -> None:

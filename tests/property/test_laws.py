@@ -16,7 +16,7 @@ from dlq_replay.outgoing import held_entry, parked_entry, redriven_entry, replay
 from dlq_replay.plan import Failed
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
-from dlq_replay.sending import InDoubt, NotReached, Refused, SendResult, forever
+from dlq_replay.sending import InDoubt, NotSent, Refused, SendResult, forever
 from tests.builders import ACCOUNT, NOW, FakeQueue, policy, queue_arn, queue_url
 from tests.property.strategies import batches, messages
 
@@ -33,7 +33,7 @@ policies = st.builds(
     main_retention_seconds=st.integers(60, 1_209_600),
     dlq_retention_seconds=st.integers(60, 1_209_600),
 )
-answers = st.sampled_from([None, Refused("Code"), InDoubt("lost"), NotReached()])
+answers = st.sampled_from([None, Refused("Code"), InDoubt("lost"), NotSent()])
 
 
 @given(messages(), policies, st.integers(0, 172_800))

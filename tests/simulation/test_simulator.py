@@ -79,4 +79,4 @@ def test_expectation_and_product_agree(
     assert len(stack.replayed) == pytest.approx(expected.replays, rel=0.05)
     assert outage.failed_tries == pytest.approx(expected.failed_tries, rel=0.05)
     looks = sum(len(one.outcomes) for one in stack.outcomes)
-    assert looks == pytest.approx(expected.looks, rel=0.05)
+    assert looks == pytest.approx(expected.receives, rel=0.05)

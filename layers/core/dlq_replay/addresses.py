@@ -17,10 +17,10 @@ def is_queue_name(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QueueAddress:
-    """What tells two queues of one Region apart.
+    """The account and name of a queue. Together they identify it within a Region.
 
-    The Region is left out on purpose: a DLQ and its sources share it, and a local endpoint's
-    URL does not name it.
+    The Region is not a part: a DLQ and its sources are in the same Region, and the URLs of local
+    endpoints do not name it.
     """
 
     account_id: str
@@ -28,13 +28,13 @@ class QueueAddress:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Read ``https://host/account/name``, whatever the host.
+        """Read ``https://host/account/name``, with any host.
 
-        The path may have a prefix, as LocalStack's ``/queue/us-east-1`` is one: account and name
-        are its last two parts. Behind a prefix the account must be a number.
+        The path may have a prefix, such as LocalStack's ``/queue/us-east-1``: account and name are
+        the last two parts of the path. After a prefix the account must be a number.
 
         Raises:
-            ValueError: the URL has another form; the message says which form is wanted.
+            ValueError: the URL has another form. The text says which form is expected.
         """
         parts = urlsplit(url)
         is_http = parts.scheme in {"http", "https"} and parts.netloc

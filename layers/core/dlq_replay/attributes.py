@@ -1,4 +1,4 @@
-"""One typed SQS message attribute, lossless between Lambda's and the API's spelling. Pure."""
+"""One typed SQS message attribute; converts Lambda's form and the API's without loss. Pure."""
 
 import base64
 import binascii
@@ -15,12 +15,12 @@ MAX_ATTRIBUTES = 10
 
 @dataclass(frozen=True, slots=True)
 class MessageAttribute:
-    """A value and its type, as the producer sent them.
+    """A value and its type, exactly as the producer sent them.
 
     Attributes:
-        data_type: ``String``, ``Number`` or ``Binary``, perhaps with a label (``Number.int``).
-        value: text for String and Number, bytes for Binary. A Number stays text: turning it
-            into a number and back would change ``1.0E2``.
+        data_type: ``String``, ``Number`` or ``Binary``, optionally with a label (``Number.int``).
+        value: text for String and Number, bytes for Binary. A Number stays text: a
+            conversion to a number and back would change ``1.0E2``.
     """
 
     data_type: str
@@ -60,7 +60,7 @@ class MessageAttribute:
         return cls(raw["DataType"], value)
 
     def to_api(self) -> dict[str, str | bytes]:
-        """Spell it as SendMessage wants it."""
+        """Return the form that SendMessage expects."""
         key = "StringValue" if isinstance(self.value, str) else "BinaryValue"
         return {"DataType": self.data_type, key: self.value}
 
@@ -69,7 +69,10 @@ Attributes = Mapping[str, MessageAttribute]
 
 
 def size_bytes(body: str, attributes: Attributes) -> int:
-    """What SQS counts against a message's limit: body, and each name, type and value, in UTF-8."""
+    """Return what SQS counts against a message's limit, in bytes.
+
+    That is the body and each attribute's name, type and value, in UTF-8.
+    """
     total = _bytes(body)
     for name, attribute in attributes.items():
         total += _label_bytes(name, attribute.data_type) + _bytes(attribute.value)
@@ -78,7 +81,7 @@ def size_bytes(body: str, attributes: Attributes) -> int:
 
 @lru_cache
 def _label_bytes(name: str, data_type: str) -> int:
-    """Of a name and a type; all messages of a batch tend to have the same."""
+    """Cached, because the messages of a batch tend to have the same attributes."""
     return _bytes(name) + _bytes(data_type)
 
 

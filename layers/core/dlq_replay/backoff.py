@@ -11,35 +11,34 @@ DrawUpTo = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a replay may wait, by its number.
+    """The longest wait before each replay.
 
     Attributes:
-        rate_seconds: the factor of the ceiling, above 0; fractions are allowed.
-        cap_seconds: what no ceiling exceeds, at least 0.
+        rate_seconds: factor of the ceiling, above 0; fractions are allowed.
+        cap_seconds: upper limit of every ceiling, at least 0.
     """
 
     rate_seconds: float
     cap_seconds: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the numbers describe no backoff."""
+        """Raise ValueError if a number is out of range."""
         if not (math.isfinite(self.rate_seconds) and self.rate_seconds > 0):
             raise ValueError(f"rate_seconds={self.rate_seconds}: must be finite and above 0")
         if self.cap_seconds < 0:
             raise ValueError(f"cap_seconds={self.cap_seconds}: must be at least 0")
 
     def ceiling_seconds(self, replay_number: int) -> int:
-        """The longest delay that replay *replay_number* may draw, in whole seconds.
-
-        ``window_seconds`` without its fraction.
-        """
+        """Return ``window_seconds(replay_number)``, rounded down to whole seconds."""
         return math.floor(self.window_seconds(replay_number))
 
     def window_seconds(self, number: int) -> float:
-        """The longest delay of replay or retry *number*, fractions included.
+        """Return the longest delay of replay or retry *number*, fractions included.
 
-        ``min(cap_seconds, rate_seconds * 2 ** number)``. *number* counts from 1: the first one
-        waits up to twice the rate. Any number is valid, however large.
+        ``min(cap_seconds, rate_seconds * 2 ** number)``.
+
+        Args:
+            number: counts from 1, so the first one waits up to twice the rate. No upper limit.
         """
         try:
             return min(self.cap_seconds, math.ldexp(self.rate_seconds, number))
@@ -48,9 +47,9 @@ class Backoff:
 
 
 def reproducible_draw(message_id: str, replay_number: int) -> DrawUpTo:
-    """A source that draws the same for the same copy and number, on every look and machine.
+    """Return a source that draws the same delay whenever a copy is received, on any machine.
 
-    Uniform as far as SHA-256 is; the remainder of 256 bits favours no delay that anybody could
+    The draw is the SHA-256 of id and number modulo the range: uniform, with a bias far too small to
     measure.
     """
     digest = hashlib.sha256(f"{message_id}:{replay_number}".encode()).digest()
@@ -62,7 +61,7 @@ def draw_delay_seconds(ceiling_seconds: int, draw_up_to: DrawUpTo) -> int:
     """Draw a delay in whole seconds, uniform over ``0..ceiling_seconds``, both included.
 
     "Full Jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-    Clamp the ceiling before the draw, never the result: a clamped draw piles up at the clamp
-    and the jitter is gone where it matters most.
+    Limit the ceiling before the draw, never the drawn delay. Otherwise many delays would be equal
+    to the limit, without any jitter.
     """
     return draw_up_to(ceiling_seconds)

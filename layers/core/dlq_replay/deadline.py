@@ -1,9 +1,9 @@
-"""The deadline of an invocation travels with its calls: no try begins after it.
+"""Checks the deadline of an invocation before each try of its calls.
 
-Lambda freezes an execution environment when the handler has answered. A thread that waits to
-repeat a call sleeps on and wakes in another invocation, minutes later: past the 5 minutes in which
-a FIFO queue removes duplicates. So each try checks the deadline of the invocation that it belongs
-to, botocore's own retries included.
+Lambda freezes an execution environment when the handler has answered. A thread that waits before a
+retry would be frozen too, and would continue in a later invocation: possibly more than 5 minutes
+later, when a FIFO queue no longer removes duplicates. So each try, botocore's own retries included,
+checks the deadline of the invocation that it belongs to.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,17 +24,17 @@ _seconds_left: ContextVar[Callable[[], float]] = ContextVar("seconds_left", defa
 
 
 class DeadlinePassedError(BotoCoreError):
-    """A try was not made. An earlier try of the same call may have been carried out."""
+    """The deadline passed before this try. An earlier try may have been carried out."""
 
     fmt = "the time to answer has come: no further try was made"
 
 
 @contextmanager
 def calls_until(seconds_left: Callable[[], float]) -> Iterator[None]:
-    """Give every call of this thread, and of a ``DeadlineExecutor`` that it uses, a deadline.
+    """Set a deadline for all calls of this thread and of a ``DeadlineExecutor`` that it uses.
 
     Args:
-        seconds_left: seconds until the deadline; it must stay at or below 0 once it is passed.
+        seconds_left: returns the seconds until the deadline; after the deadline always 0 or less.
     """
     token = _seconds_left.set(seconds_left)
     try:
@@ -44,24 +44,24 @@ def calls_until(seconds_left: Callable[[], float]) -> Iterator[None]:
 
 
 def require_time_left(**_: object) -> None:
-    """Stop before a try if the deadline of the call has passed.
+    """Raise before a try if the deadline of the call has passed.
 
     Raises:
-        DeadlinePassedError: it has. botocore does not repeat a call for it.
+        DeadlinePassedError: it has passed. botocore does not retry after this error.
     """
     if _seconds_left.get()() <= 0:
         raise DeadlinePassedError
 
 
 def checking_deadline(client: Any) -> Any:  # noqa: ANN401 - a client of any service
-    """Have *client*, of botocore, check the deadline before each try of each call."""
+    """Make a botocore *client* check the deadline before each try of each call; return it."""
     client.meta.events.register("before-send", require_time_left)
     return client
 
 
 class DeadlineExecutor(ThreadPoolExecutor):
-    """Threads whose calls have the deadline of the call that submitted the work."""
+    """A thread pool. Its threads have the deadline of the thread that submitted the work."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run it with the context of the caller, which holds the deadline."""
+        """Run *fn* in the caller's context, which holds the deadline."""
         return super().submit(copy_context().run, partial(fn, *args, **kwargs))

@@ -1,4 +1,4 @@
-"""Measurements as log lines that CloudWatch turns into metrics: its embedded metric format. Pure.
+"""Formats metrics as log lines in CloudWatch's embedded metric format (EMF). Pure.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dlq_replay.measures import NAMESPACE, Measurement
 
 VALUES_PER_LINE = 100
-"""Of one metric, at most; what is beyond them goes into further lines."""
+"""EMF's limit for one metric in one line. Further values go into further lines."""
 
 
 def metric_lines(
     measurements: Iterable[Measurement], dimensions: Mapping[str, str], now_seconds: float
 ) -> Iterator[str]:
-    """Spell *measurements* as JSON, in one line where no metric has more than 100 values.
+    """Yield *measurements* as lines of JSON; one line if no metric has more than 100 values.
 
     Args:
-        measurements: with distinct names.
-        dimensions: of all of them, by name.
-        now_seconds: the time they are of, epoch seconds.
+        measurements: their names must be distinct.
+        dimensions: name and value of each dimension, the same for all measurements.
+        now_seconds: the time of the measurements, epoch seconds.
     """
     left = [measurement for measurement in measurements if measurement.values]
     start = 0

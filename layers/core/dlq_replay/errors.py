@@ -2,13 +2,13 @@
 
 DlqReplayError
 ├── SettingsError            the configuration is wrong: fail the start, fix what it lists
-├── MalformedEventError      this is no SQS event: fail the invocation, nothing was touched
-├── MalformedMessageError    one record cannot be read: leave it in its queue, go on
-├── QueueError               SQS could not be read or asked: the message is as it was
-└── BreakerTableError        the circuit breaker's state: go on with what is known of it
+├── MalformedEventError      not an SQS event: fail the invocation; nothing was changed
+├── MalformedMessageError    one record cannot be read: leave it in its queue, continue
+├── QueueError               a receive, delete or query failed: the message is unchanged
+└── BreakerTableError        the circuit breaker's state: continue with what is known of it
 
-A refused *send* is not an exception: it is a value (``sending.SendResult``), because one
-call carries ten messages and each has its own fate.
+A refused *send* is not an exception but a value (``sending.SendResult``): one call carries up to
+ten messages, and each has its own result.
 """
 
 from collections.abc import Sequence
@@ -31,20 +31,20 @@ class SettingsError(DlqReplayError):
 
 
 class MalformedEventError(DlqReplayError):
-    """The event did not come from SQS. Raised before any message is touched.
+    """The event did not come from SQS. Raised before any message is sent or deleted.
 
-    Letting it fail the invocation is safe: whatever sent the event keeps it.
+    Let it fail the invocation. Nothing is lost: the sender of the event keeps it.
     """
 
 
 class MalformedMessageError(DlqReplayError):
-    """One message cannot be read. Leave it where it is; the others go on."""
+    """One message cannot be read. Leave it in its queue and continue with the others."""
 
 
 class QueueError(DlqReplayError):
-    """SQS answered a receive, a delete or a question about a queue with an error.
+    """A receive, a delete or a query about a queue failed, or its answer was lost.
 
-    Nothing may be assumed to have happened; repeating the call is safe.
+    SQS may have carried out the call or not. It is safe to repeat it.
     """
 
 

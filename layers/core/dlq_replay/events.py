@@ -1,7 +1,7 @@
-"""A Lambda event, record by record: what can be read, and what cannot. Pure.
+"""Reads the records of a Lambda event. Pure.
 
-Two forms bring SQS messages: an event source mapping sends ``{"Records": [...]}``, an EventBridge
-Pipe a bare array of the same records.
+An event source mapping sends ``{"Records": [...]}``, an EventBridge Pipe a bare array of the same
+records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from dlq_replay.message import Message
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A record that has an id, so that it can be left in the queue, but is no message.
+    """A record with a message id that otherwise cannot be read. It is left in the queue.
 
     Attributes:
-        message_group_id: its FIFO group, where even that can be read; the group must wait with it.
+        message_group_id: its FIFO message group, if it can be read. The group must wait for it.
     """
 
     message_id: str
@@ -29,9 +29,9 @@ def read_event(event: object) -> list[Message | UnreadableRecord]:
     """Read every record of *event*, in order.
 
     Raises:
-        MalformedEventError: the event is not from SQS, or a record has no messageId. Without an
-            id a record cannot be reported as failed by itself, and answering without it would
-            delete it; so the whole event fails, before anything was touched.
+        MalformedEventError: the event is not from SQS, or a record has no messageId. A record
+            without an id cannot be reported as failed, and a record that is not reported is
+            deleted. So the whole event fails, before any message is sent or deleted.
     """
     return list(_read_records(_records(event)))
 

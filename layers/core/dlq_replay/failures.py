@@ -1,9 +1,9 @@
-"""Why a consumer failed on a message, as it was recorded: SQS itself keeps no error. Pure.
+"""The record of why a consumer failed on a message: SQS itself keeps no error. Pure.
 
-Recorded are the exception's type and the start of its text: never a body, no arguments, no locals,
-no causes, no notes and no stack. The text is the consumer's own, though, and some libraries quote
-their input in it: ``redact`` says what of it is kept. The recorder's default are the masks of
-``masks``, which cannot know names, addresses and free text.
+A record has the exception's type and the start of its text; never a body, arguments, locals,
+causes, notes or a stack. Some libraries quote their input in the text of an exception: ``redact``
+decides which part of the text is kept. By default the recorder uses ``masks``, which cannot
+recognise names, postal addresses and free text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,13 +14,13 @@ from typing import Any, Self
 from dlq_replay.context import FailureError
 
 Redact = Callable[[str], str]
-"""Takes an exception's text, its first 10,000 characters, and returns what of it may be kept."""
+"""Takes the first 10,000 characters of an exception's text; returns what may be kept."""
 
 NOT_REDACTED = "<redaction failed>"
-"""Stands for the text where ``redact`` itself failed: then nothing of the text is kept."""
+"""Replaces the text if ``redact`` itself failed: then nothing of the text is kept."""
 
 DEFAULT_TTL_SECONDS = 14 * 24 * 3600
-"""How long a failure is kept: the longest that SQS keeps a message."""
+"""How long a failure is kept: as long as SQS can keep a message."""
 
 ERROR_TYPE_CHARACTERS = 256
 ERROR_MESSAGE_CHARACTERS = 300
@@ -36,10 +36,11 @@ class Failure:
 
     Attributes:
         message_id: of the copy that failed; a replay makes another copy, with an id of its own.
-        error_type: the exception's class with its module, builtins without; 1 to 256 characters.
+        error_type: the exception's class with its module (without it for builtins); 1 to 256
+            characters.
         error_message: the start of its text, at most 300 characters; empty if it has none.
-        failed_at_seconds: epoch seconds; 0 is unknown.
-        expires_at_seconds: epoch seconds from which the table may forget it; 0 is unknown.
+        failed_at_seconds: epoch seconds; 0 if unknown.
+        expires_at_seconds: epoch seconds from which the table may delete it; 0 if unknown.
     """
 
     message_id: str
@@ -57,10 +58,10 @@ class Failure:
         ttl_seconds: int = DEFAULT_TTL_SECONDS,
         redact: Redact | None = None,
     ) -> Self:
-        """Describe *exception*, whatever its class does. Never raises an ``Exception``.
+        """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
 
-        A group of exceptions is described as the group, not by its members. *redact* gets the
-        text before anything of it is kept; if it fails, nothing of the text is kept.
+        An exception group is described as a group, not by its members. *redact* is called before
+        any of the text is kept; if it fails, ``NOT_REDACTED`` replaces the text.
         """
         text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
         if redact is not None and text:
@@ -76,13 +77,13 @@ class Failure:
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
-        """Read an item of the table. Only ``message_id`` and ``error_type`` must be there.
+        """Read an item of the table, which a consumer in any language may have written.
 
-        So a consumer in any language can write the table. Texts are cut as ``of`` cuts them;
-        another attribute that cannot be read counts as absent.
+        Only ``message_id`` and ``error_type`` are required. Texts are cut as in ``of``. Any other
+        attribute that cannot be read counts as absent.
 
         Raises:
-            ValueError: one of those two is absent, empty or not text. The caller goes on as if
+            ValueError: one of those two is absent, empty or not text. The caller continues as if
                 there were no item.
         """
         message_id = _text(item, "message_id")
@@ -98,7 +99,7 @@ class Failure:
         )
 
     def to_item(self) -> dict[str, dict[str, str]]:
-        """Spell it as an item of the table, in DynamoDB's low-level JSON."""
+        """Return an item of the table, in DynamoDB's low-level JSON."""
         return {
             "message_id": {"S": self.message_id},
             "error_type": {"S": self.error_type},
@@ -108,26 +109,26 @@ class Failure:
         }
 
     def to_failure_error(self) -> FailureError:
-        """Spell it for a parked copy's context: the end of its type, in printable ASCII."""
-        spelled = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
-        return FailureError(spelled[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message)
+        """Return the form for a parked copy's context: the end of the type, in printable ASCII."""
+        ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
+        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message)
 
     def matches(self, patterns: str | Iterable[str]) -> bool:
-        """Tell whether one of *patterns* names the error's type, with or without its module.
+        """Return whether one of *patterns* matches the error's type, with or without its module.
 
         Args:
-            patterns: names separated by commas, or the names one by one. ``*``, ``?`` and
-                ``[...]`` are wildcards, case counts, and an empty name matches nothing.
+            patterns: names, or one text of names separated by commas. ``*``, ``?`` and ``[...]``
+                are wildcards. Matching is case-sensitive. An empty name matches nothing.
         """
         names = patterns.split(",") if isinstance(patterns, str) else patterns
-        spellings = (self.error_type, self.error_type.rpartition(".")[2])
-        return any(fnmatchcase(one, name.strip()) for name in names for one in spellings)
+        types = (self.error_type, self.error_type.rpartition(".")[2])
+        return any(fnmatchcase(one, name.strip()) for name in names for one in types)
 
 
 def one_line(text: str) -> str:
-    """Make every run of what is not printable, or is a space, one space; none at the ends.
+    """Replace each run of spaces and unprintable characters with one space; strip the ends.
 
-    A title on a screen then moves neither the cursor nor the reader's eye.
+    So the text cannot move the cursor of a terminal.
     """
     if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
         return text
@@ -135,7 +136,7 @@ def one_line(text: str) -> str:
 
 
 def _attempt(read: Callable[[], str], otherwise: str) -> str:
-    """Read something of an exception whose class may do anything, even raise."""
+    """Call *read* on an exception, whose class may do anything, even raise."""
     try:
         return read()
     except Exception:  # noqa: BLE001 - the consumer's exception must not be replaced by another
@@ -143,7 +144,7 @@ def _attempt(read: Callable[[], str], otherwise: str) -> str:
 
 
 def _type_name(kind: type[BaseException]) -> str:
-    """The class with its module; builtins without."""
+    """Return the class name with its module; without it for builtins."""
     module, name = kind.__module__, kind.__qualname__
     qualified = name if module == "builtins" else f"{module}.{name}"
     return one_line(qualified) or "Exception"
@@ -154,7 +155,7 @@ def _start(text: str, characters: int) -> str:
 
 
 def _end(text: str, characters: int) -> str:
-    """Cut a type from its front: its last segment says most."""
+    """Keep the end of a type name: its last segment says most."""
     return text[-characters:].lstrip()
 
 
@@ -164,7 +165,7 @@ def _text(item: Mapping[str, Any], name: str) -> str:
 
 
 def _seconds(item: Mapping[str, Any], name: str) -> int:
-    """Whole seconds; DynamoDB gives numbers as text, and a fraction is cut off."""
+    """Return whole seconds. DynamoDB gives numbers as text; a fraction is cut off."""
     whole = str(_typed(item, name, "N")).partition(".")[0]
     return int(whole) if _is_seconds(whole) else 0
 

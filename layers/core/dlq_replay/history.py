@@ -1,4 +1,4 @@
-"""What our two attributes say of a copy. Pure."""
+"""Reads our two attributes of a copy: replay counter and context. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from dlq_replay.attributes import Attributes, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 
 REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
-"""Name and meaning of the public app ``amazon-sqs-dlq-replay-backoff``."""
+"""The same name and meaning as in the public app ``amazon-sqs-dlq-replay-backoff``."""
 
 CANARY_REPLAY_COUNT = 1_000_000
-"""The counter of a canary: more than ``MaxAttempts`` can be."""
+"""The counter of a canary: greater than any ``MaxAttempts``, so it is parked at its return."""
 
 _COUNT = re.compile(r"[0-9]{1,38}")
 """SQS keeps 38 digits of a Number."""
@@ -19,13 +19,13 @@ _COUNT = re.compile(r"[0-9]{1,38}")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A dead letter's past, as far as its attributes tell it.
+    """The content of a copy's two attributes.
 
     Attributes:
-        replay_count: what the counter says, 0 before the first replay; None where the attribute
-            is there but is no whole number of at least 0. The rules go by it.
-        context: empty where there is none or it cannot be read.
-        fault: why the context could not be read, for the log; None where all is well.
+        replay_count: the value of the counter, which the rules use; 0 if the attribute is absent,
+            None if it is not a whole number of at least 0.
+        context: empty if it is absent or cannot be read.
+        fault: why the context could not be read, for the log; else None.
     """
 
     replay_count: int | None
@@ -34,7 +34,7 @@ class History:
 
     @classmethod
     def of(cls, attributes: Attributes) -> Self:
-        """Read both attributes. Never raises: a malformed context counts as none."""
+        """Read both attributes. Never raises: a malformed context counts as absent."""
         count = _replay_count(attributes.get(REPLAY_COUNT_ATTRIBUTE))
         attribute = attributes.get(CONTEXT_ATTRIBUTE)
         if attribute is None:
@@ -46,9 +46,10 @@ class History:
 
     @property
     def true_replay_count(self) -> int | None:
-        """How often we replayed it: a canary's own count, which its context keeps.
+        """How often the message was replayed.
 
-        1,000,000 for a canary whose context has none.
+        The context of a canary keeps it, because the counter of a canary is 1,000,000. A canary
+        without it has 1,000,000 here too.
         """
         kept = self.context.replay_count
         is_canary = self.replay_count == CANARY_REPLAY_COUNT

@@ -43,19 +43,19 @@ def settle_groups(
         for message in (dlq.change_visibility(list(heads.values())) if heads else ())
     }
     held = {
-        lane: message.message_id
-        for lane, (message, _) in heads.items()
+        group: message.message_id
+        for group, (message, _) in heads.items()
         if message.message_id not in unconfirmed
     }
-    behind = _waiting_behind(steps, held.keys() | _parked_lanes(steps, results))
+    behind = _waiting_behind(steps, held.keys() | _parked_groups(steps, results))
     if behind:
         dlq.change_visibility([(message, 0) for message in behind])
     return set(held.values())
 
 
-def _parked_lanes(steps: Sequence[Step], results: Mapping[str, SendResult]) -> set[str | None]:
+def _parked_groups(steps: Sequence[Step], results: Mapping[str, SendResult]) -> set[str | None]:
     return {
-        step.lane
+        step.group
         for step in steps
         if isinstance(step.fate, Park)
         and isinstance(results.get(step.record.message_id), Confirmed)
@@ -66,23 +66,23 @@ def _heads(
     steps: Sequence[Step], results: Mapping[str, SendResult]
 ) -> dict[str | None, tuple[Message, int]]:
     broken = {
-        step.lane
+        step.group
         for step in steps
         if not isinstance(results.get(step.record.message_id, Confirmed("")), Confirmed)
     }
     return {
-        step.lane: (step.record, step.fate.wait_seconds)
+        step.group: (step.record, step.fate.wait_seconds)
         for step in steps
         if isinstance(step.fate, Hold)
         and isinstance(step.record, Message)
         and step.entry is None
-        and step.lane not in broken
+        and step.group not in broken
     }
 
 
-def _waiting_behind(steps: Sequence[Step], lanes: AbstractSet[str | None]) -> list[Message]:
+def _waiting_behind(steps: Sequence[Step], groups: AbstractSet[str | None]) -> list[Message]:
     return [
         step.record
         for step in steps
-        if step.lane in lanes and isinstance(step.fate, Wait) and isinstance(step.record, Message)
+        if step.group in groups and isinstance(step.fate, Wait) and isinstance(step.record, Message)
     ]

@@ -1,10 +1,10 @@
-"""What no text that we keep or show may hold: secrets and personal data, known by their look. Pure.
+"""Finds secrets and personal data by patterns, and hides them. Pure.
 
-The recorder of failures and the Spark analysis use this one set of patterns. Names, addresses and
-what people write in free text have no look of their own: no pattern here finds them.
+The failure recorder and the Spark analysis use the same patterns. Names, postal addresses and free
+text follow no pattern and are not found.
 
-Each pattern takes time in proportion to the text, whatever the text holds: a repeat has an upper
-bound, or it is the last part of its pattern, so that what it has read is hidden and not read again.
+Each pattern takes linear time, whatever the text: each repetition either has an upper bound or ends
+its pattern, so that no part of the text is read again.
 ``tests/unit/dlq_replay/test_masks.py`` checks this on the patterns themselves.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 MASKED = "***"
 
 REACH_CHARACTERS = 1024
-"""No pattern has to read more than this to know that a secret begins."""
+"""The most that a pattern must read before it recognises the start of a secret."""
 
 _MARGIN_CHARACTERS = 4096
 
@@ -23,14 +23,14 @@ EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 
 
 def mask_text(text: str) -> str:
-    """Return *text* with ``***`` in place of each secret, e-mail address, number of a person.
+    """Return *text* with ``***`` in place of each secret and each personal detail that is found.
 
     Hidden are: private keys, passwords in URLs, e-mail addresses, tokens (bearer, JWT, AWS,
     GitHub, GitLab, Slack, Stripe), values behind a name such as ``password=``, the input that
-    pydantic prints, US social security
-    numbers, payment cards and IBANs whose check digits are right, phone numbers that are written
-    as such (``+49 30 123456``, ``555-123-4567``) or named as such, numbers of at least 8 digits
-    named as accounts, and dates behind a word for birth. Other dates stay.
+    pydantic prints, US social security numbers, payment cards and IBANs with correct check digits,
+    phone numbers in a usual form (``+49 30 123456``, ``555-123-4567``) or after a word for phone,
+    numbers of at least 8 digits after a word for account, and dates after a word for birth. Other
+    dates stay.
     """
     lowered = text.lower()
     has_digits = _MANY_DIGITS.search(text) is not None
@@ -43,18 +43,18 @@ def mask_text(text: str) -> str:
 def mask_start(
     text: str, characters: int, mask: Callable[[str], str] = mask_text
 ) -> tuple[str, bool]:
-    """Mask the start of a text that may be long, so that its length does not matter.
+    """Mask the start of a text that may be very long.
 
-    The text is cut first, well beyond what is shown. A secret at that cut may be unknown because
-    its end is missing: what it could cover is dropped.
+    The text is cut first, well after the part that is shown. A secret at the cut may not be
+    recognised, because its end is missing. So the last characters of the cut text are dropped.
 
     Args:
         text: of any length.
         characters: how many of the result the caller shows.
-        mask: what masks the cut text.
+        mask: masks the cut text.
 
     Returns:
-        The masked start, and whether anything is missing behind it.
+        The masked start, and whether it is followed by anything that was cut.
     """
     cut = text[: characters + _MARGIN_CHARACTERS]
     masked = mask(cut)
@@ -79,26 +79,26 @@ def _if(is_one: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
 
 
 def _is_card(text: str) -> bool:
-    """Luhn's check (ISO/IEC 7812-1, annex B), and a first digit that cards begin with."""
+    """Check the Luhn digit (ISO/IEC 7812-1, annex B) and the first digit, 2 to 6."""
     digits = [int(c) for c in text if c.isdigit()]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     return digits[0] in (2, 3, 4, 5, 6) and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _is_iban(text: str) -> bool:
-    """The check of ISO 13616: the number with its head at the end, letters as 10 to 35, mod 97."""
+    """Check ISO 13616: first four characters moved to the end, letters as 10 to 35, mod 97."""
     plain = text.replace(" ", "")
     return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """How one kind of secret looks.
+    """The pattern of one kind of secret.
 
     Attributes:
-        hints: in lower case; a text without one of them holds no such secret.
-        hide: what stands in place of a match.
-        in_digits: whether to look in each text with a long number, whatever the hints.
+        hints: in lower case; a text without any of them has no such secret.
+        hide: replaces a match.
+        in_digits: whether to search each text that has a long number, and ignore the hints.
     """
 
     hints: tuple[str, ...]
@@ -108,11 +108,11 @@ class Pattern:
 
 
 _START = r"(?:\b|_|(?<=[a-z])(?=[A-Z]))"
-"""Where a word begins in ``client_secret`` and in ``clientSecret``."""
+"""The start of a word, also inside ``client_secret`` and ``clientSecret``."""
 
 _NAMED = r"(?:\\{0,31}+[\"'])?+\s{0,16}+[:=]\s{0,16}+"
 _VALUE = r"(?:(?P<quote>\\{0,31}+[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?P=quote)?+|[^\s\"'\\&,;}]++)"
-"""Up to the quote that it began with, or to the end of a text that was cut."""
+"""Up to the closing quote, or to the end of a text that was cut."""
 
 _NUMBER_WORD = r"(?i:[ _-]?(?:number|num|no|nr))?+[\s\"'\\:=.#(]{0,12}+"
 
@@ -124,7 +124,7 @@ PATTERNS = (
             r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END [A-Z ]{1,48}+-----)?+"
         ),
     ),
-    # What pydantic was given.
+    # The input in pydantic's error texts.
     Pattern(
         ("input_value=",),
         re.compile(r"(?P<name>input_value=)(?:(?!, input_type=).)++", re.DOTALL),
@@ -133,7 +133,7 @@ PATTERNS = (
     Pattern(("://",), re.compile(r"(?<=://)[^/\s:@]{0,256}+:[^/\s@]{1,256}+(?=@)")),
     Pattern(("@",), EMAIL),
     Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s{1,16}+[\w.~+/=-]{8,}+")),
-    # A JWT, and any other JSON in base64: nobody sees what is in it.
+    # A JWT, or any other JSON in base64, whose content cannot be judged.
     Pattern(("eyj",), re.compile(r"\beyJ[\w.+/=-]{17,}+")),
     Pattern(("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     Pattern(
@@ -203,6 +203,6 @@ PATTERNS = (
         _hide_in_quotes,
     ),
 )
-"""In this order: what one has hidden the next does not see."""
+"""Applied in this order, each on the result of the one before."""
 
 _MANY_DIGITS = re.compile(r"\d(?:[ ()./-]{0,2}\d){7}")

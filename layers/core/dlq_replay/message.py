@@ -1,4 +1,4 @@
-"""A received copy, and an entry to send: frozen values, converted without loss. Pure."""
+"""A received copy and an entry to send; both convert without loss. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ class Message:
     """One SQS message as it was received.
 
     Attributes:
-        message_id: what SQS calls this copy; each re-send gets another.
+        message_id: SQS's id of this copy; each re-send gets another.
         body: the producer's text.
         attributes: the message attributes by name, ours included.
         system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
-        receipt_handle: what deletes this receive; empty where nobody needs it.
-        history: what our own attributes say of it.
+        receipt_handle: needed to delete this receive; empty where it is not needed.
+        history: the content of our own attributes.
     """
 
     message_id: str
@@ -30,12 +30,12 @@ class Message:
     history: History = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Read our own attributes, once for all who ask."""
+        """Read our own attributes once."""
         object.__setattr__(self, "history", History.of(self.attributes))
 
     @classmethod
     def from_lambda_record(cls, record: Mapping[str, Any]) -> Self:
-        """Read one record of a Lambda event. Fields this class does not know are ignored.
+        """Read one record of a Lambda event. Unknown fields are ignored.
 
         Raises:
             MalformedMessageError: messageId or body is missing, or an attribute is unreadable.
@@ -67,31 +67,31 @@ class Message:
 
     @property
     def first_id(self) -> str:
-        """The id of the first copy; this copy's own where none is recorded."""
+        """The id of the first copy; this copy's own id if the context has none."""
         return self.history.context.first_id or self.message_id
 
     @property
     def message_group_id(self) -> str | None:
-        """The FIFO group, or the tenant of a fair queue."""
+        """The FIFO message group, or the tenant of a fair queue."""
         return self.system.get("MessageGroupId")
 
     @property
     def source_arn(self) -> str | None:
-        """The queue whose redrive policy moved it here; None where it was sent here."""
+        """ARN of the queue whose redrive policy moved it here; None if it was sent here."""
         return self.system.get("DeadLetterQueueSourceArn")
 
     @property
     def sent_seconds(self) -> float | None:
-        """When this copy was sent, or, in a FIFO DLQ, moved there; epoch seconds."""
+        """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
         text = self.system.get("SentTimestamp", "")
         return int(text) / 1000 if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004
 
     @property
     def trace_header(self) -> str | None:
-        """The X-Ray header without its ``Lineage``, or None where nothing else is left.
+        """The X-Ray header without its ``Lineage`` part; None if nothing else is left.
 
-        Lambda counts loops in Lineage. The loop that we are part of is bounded by its own rule,
-        and a header shared by a batch would charge one message with another's laps.
+        Lambda counts loops in Lineage and stops messages after about 16. Our replay loop has its
+        own limit, and one header for a batch would add the loops of one message to another.
         """
         header = self.system.get("AWSTraceHeader")
         if not header:
@@ -103,7 +103,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SendEntry:
-    """One message to send, before it has a place in a batch.
+    """One message to send; it has no entry id yet.
 
     Attributes:
         delay_seconds: message timer, 0 to 900; None sends no timer, which FIFO queues require.
@@ -119,11 +119,11 @@ class SendEntry:
 
     @property
     def size_bytes(self) -> int:
-        """What SQS counts against the limits of a message and of a batch; the header is free."""
+        """What SQS counts against the limits of message and batch; the trace header is free."""
         return size_bytes(self.body, self.attributes)
 
     def to_api(self, entry_id: str) -> dict[str, Any]:
-        """Spell it as an entry of SendMessageBatch, without the fields that are not set."""
+        """Return an entry of SendMessageBatch, without the fields that are not set."""
         entry: dict[str, Any] = {"Id": entry_id, "MessageBody": self.body}
         if self.attributes:
             entry["MessageAttributes"] = {n: a.to_api() for n, a in self.attributes.items()}

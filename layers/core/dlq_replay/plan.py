@@ -71,7 +71,7 @@ class Step:
     """One record and what is meant to happen to it.
 
     Attributes:
-        lane: what must keep its order: the FIFO group, else the message alone; None where a group
+        group: what must keep its order: the FIFO group, else the message alone; None where a group
             is needed and missing.
         main_queue: its source queue; the policy's main queue where its source is not configured.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO.
@@ -80,7 +80,7 @@ class Step:
     """
 
     record: Message | UnreadableRecord
-    lane: str | None
+    group: str | None
     main_queue: QueueAddress
     fate: Fate
     destination: Destination | None = None
@@ -109,23 +109,23 @@ def plan_batch(
     stopped: set[str | None] = set()
     planners: dict[QueueAddress, _Planner] = {}
     for record in records:
-        lane = record.message_group_id if policy.main_queue.is_fifo else record.message_id
+        group = record.message_group_id if policy.main_queue.is_fifo else record.message_id
         own = policy.of(source_queue(record, policy)) if isinstance(record, Message) else policy
-        if lane in stopped:
-            step = Step(record, lane, own.main_queue, Wait())
+        if group in stopped:
+            step = Step(record, group, own.main_queue, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, lane, own.main_queue, Failed("unreadable", record.fault))
-        elif lane is None:
+            step = Step(record, group, own.main_queue, Failed("unreadable", record.fault))
+        elif group is None:
             fate = Failed("no_group", "a FIFO queue needs MessageGroupId")
-            step = Step(record, lane, own.main_queue, fate)
+            step = Step(record, group, own.main_queue, fate)
         else:
             queue = own.main_queue
             if queue not in planners:
                 view = (breakers or {}).get(queue)
                 planners[queue] = _Planner(own, now_seconds, draw_up_to, failures, view)
-            step = planners[queue].step(record, lane)
-        if lane is not None and not isinstance(step.fate, Replay):
-            stopped.add(lane)
+            step = planners[queue].step(record, group)
+        if group is not None and not isinstance(step.fate, Replay):
+            stopped.add(group)
         steps.append(step)
     return steps
 
@@ -145,7 +145,7 @@ class _Planner:
         self._failures, self._breakers = failures, breakers
         self._grants = dict(breakers.grants) if breakers else {}
 
-    def step(self, message: Message, lane: str) -> Step:
+    def step(self, message: Message, group: str) -> Step:
         failure = self._failures.get(message.message_id)
         now_seconds, draw = self._now_seconds, self._draw_up_to
         decision = decide(message, self._policy, now_seconds, draw, failure)
@@ -154,7 +154,7 @@ class _Planner:
             decision, passage = self._pass_breaker(message, decision, self._breakers)
         destination, entry = self._copy(message, decision, passage)
         queue, fault = self._policy.main_queue, message.history.fault
-        return Step(message, lane, queue, decision, destination, entry, fault, passage)
+        return Step(message, group, queue, decision, destination, entry, fault, passage)
 
     def _pass_breaker(
         self, message: Message, replay: Replay, breakers: BreakerView

@@ -30,7 +30,7 @@ from dlq_replay.sending import (
     Refused,
     SendResult,
     Shipment,
-    send_lanes,
+    send_groups,
 )
 
 
@@ -116,7 +116,7 @@ class Replayer:
         looked = self._look(distinct.values(), failures, now_seconds) if seconds_left() > 0 else {}
         views = {queue: view for queue, view in looked.items() if view is not None}
         steps = self._plan(distinct.values(), now_seconds, failures, views)
-        results = send_lanes(self._lanes(steps), self.executor, seconds_left)
+        results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
         if seconds_left() <= 0:
@@ -193,14 +193,14 @@ class Replayer:
             # It may still take effect; either way the messages stay in the DLQ and come again.
             return set()
 
-    def _lanes(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
-        lanes: dict[str | None, list[Shipment[str]]] = {}
+    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment[str]]]:
+        groups: dict[str | None, list[Shipment[str]]] = {}
         for step in steps:
             if step.destination is not None and step.entry is not None:
                 queue = self._queue(step.destination, step.main_queue)
                 shipment = Shipment(step.record.message_id, queue, step.entry)
-                lanes.setdefault(step.lane, []).append(shipment)
-        return list(lanes.values())
+                groups.setdefault(step.group, []).append(shipment)
+        return list(groups.values())
 
     def _queue(self, destination: Destination, main_queue: QueueAddress) -> Queue:
         match destination:

@@ -1,7 +1,7 @@
 """Retries with full jitter and a deadline. Standard library only.
 
-``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop in the caller, in
-which each attempt has less to do than the one before::
+``Retry.call`` repeats a function that raises. ``Retry.attempts`` is for a loop of the caller, such
+as one that retries only what is left::
 
     for _ in retry.attempts():
         left = send(left)
@@ -32,11 +32,11 @@ class Retry:
     """How often a call is tried, and how long to wait before each further attempt.
 
     Attributes:
-        max_attempts: calls in all, at least 1.
-        backoff: the longest wait, by the number of the retry.
-        sleep: waits so many seconds.
-        draw: a number from 0 to 1, uniformly; the share of the longest wait that is waited.
-        seconds_left: seconds until the deadline. The first attempt does not check it.
+        max_attempts: calls including the first, at least 1.
+        backoff: the longest wait before each retry.
+        sleep: waits for a number of seconds.
+        draw: returns a uniform number from 0 to 1: the share of the longest wait to wait.
+        seconds_left: returns the seconds until the deadline. The first attempt does not check it.
     """
 
     max_attempts: int
@@ -46,14 +46,14 @@ class Retry:
     seconds_left: Callable[[], float] = _no_deadline
 
     def __post_init__(self) -> None:
-        """Raise ValueError where no attempt would be made."""
+        """Raise ValueError if no attempt would be made."""
         if self.max_attempts < 1:
             raise ValueError(f"max_attempts={self.max_attempts}: must be at least 1")
 
     def attempts(self) -> Iterator[int]:
-        """Yield the number of each attempt, from 1; wait before each but the first.
+        """Yield the number of each attempt, from 1; wait before each one after the first.
 
-        Ends after ``max_attempts``, and without waiting where the wait would pass the deadline.
+        Ends after ``max_attempts``, or without a wait if the wait would last beyond the deadline.
         """
         yield 1
         for number in range(1, self.max_attempts):
@@ -67,11 +67,11 @@ class Retry:
         """Return what *function* returns.
 
         Args:
-            function: is called until it returns.
-            is_transient: whether another attempt may succeed after this exception.
+            function: called until it returns.
+            is_transient: returns whether another attempt may succeed after this exception.
 
         Raises:
-            Exception: what the last attempt raised, or the first one that is not transient.
+            Exception: of the last attempt, or the first exception that is not transient.
         """
         attempts = self.attempts()
         next(attempts)

@@ -1,8 +1,8 @@
-"""Confirmed sends: batches of at most 10 entries and 1 MiB, several calls at once, in order.
+"""Sends batches of at most 10 entries and 1 MiB, several calls at once, in the order of each group.
 
-A *lane* is a sequence of shipments that must arrive in their order: a FIFO message group. Its next
-entry goes only after the one before it is confirmed, so no call carries two of one lane, and the
-first that is not confirmed stops the lane. A message of a standard queue is a lane of its own.
+The entries of a message group are sent one after the other: each only after SQS confirmed the one
+before it. So no call carries two entries of one group, and the first entry that is not confirmed
+stops its group. On a standard queue, which has no order, each message is a group of its own.
 """
 
 import math
@@ -20,14 +20,14 @@ MAX_BATCH_BYTES = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """SQS answered that it has the message. Only this is called sent."""
+    """SQS answered that it has the message. Only such a message counts as sent."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """SQS answered that it does not have the message, and why. Sending it again is safe."""
+    """SQS answered that it did not take the message, and why. It is safe to send it again."""
 
     code: str
     text: str = ""
@@ -35,30 +35,30 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """The answer was lost, or had not come in time: SQS may have the message, or may not."""
+    """No answer, or none in time: SQS may have the message or not."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotReached:
-    """No call was made: time was up, or an earlier entry of the lane was not confirmed."""
+class NotSent:
+    """No call was made: no time was left, or an earlier entry of the group was not confirmed."""
 
 
-SendResult = Confirmed | Refused | InDoubt | NotReached
+SendResult = Confirmed | Refused | InDoubt | NotSent
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
-    """SQS refused a call of several entries for what one of them contains; nothing was sent."""
+class BatchRejected:
+    """SQS refused a call of several entries because of one of them. No entry was sent."""
 
 
 class Queue(Protocol):
-    """What a send needs of a queue. ``sqs.SqsQueue`` is one."""
+    """A queue to send to. ``sqs.SqsQueue`` is one."""
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The queue's URL."""
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send at most 10 entries of at most 1 MiB together; one result each, in order.
@@ -67,22 +67,22 @@ class Queue(Protocol):
         """
 
 
-CallResult = Sequence[SendResult] | Spoiled
-"""What one call came to: a result for each entry, in order, or that one entry spoiled it all."""
+CallResult = Sequence[SendResult] | BatchRejected
+"""The result of one call: one per entry, in order, or the refusal of the batch as a whole."""
 
 Call = Callable[[Sequence[SendEntry]], CallResult]
-"""One SendMessageBatch. A call of one entry is never spoiled: it is refused."""
+"""One SendMessageBatch. A call of one entry returns ``Refused`` rather than ``BatchRejected``."""
 
 
-def send_apart_if_spoiled(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-    """Send with one *call*; if one entry spoils it, each with a call of its own.
+def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+    """Send with one *call*; if SQS refuses the batch because of one entry, send each by itself.
 
-    So only the bad one is refused. One result each, in order.
+    So only the bad entry is refused. Returns one result each, in order.
     """
     answer = call(entries)
-    if not isinstance(answer, Spoiled):
+    if not isinstance(answer, BatchRejected):
         return answer
-    return [result for entry in entries for result in send_apart_if_spoiled(call, [entry])]
+    return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -90,7 +90,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Shipment(Generic[Key]):
-    """An entry, where it goes, and the caller's own key for its result."""
+    """An entry, its queue, and the caller's key for its result."""
 
     key: Key
     queue: Queue
@@ -98,9 +98,9 @@ class Shipment(Generic[Key]):
 
 
 def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
-    """Cut into runs that one SendMessageBatch takes: one queue, 10 entries, 1 MiB.
+    """Split into runs for one SendMessageBatch each: one queue, at most 10 entries and 1 MiB.
 
-    Keeps the order within each queue. An entry above 1 MiB travels alone, for SQS to refuse.
+    Keeps the order within each queue. An entry above 1 MiB gets a run of its own; SQS refuses it.
     """
     open_runs: dict[str, tuple[list[Shipment[Key]], int]] = {}
     for shipment in shipments:
@@ -114,33 +114,34 @@ def pack(shipments: Iterable[Shipment[Key]]) -> Iterator[list[Shipment[Key]]]:
     yield from (run for run, _ in open_runs.values())
 
 
-def send_lanes(
-    lanes: Iterable[Sequence[Shipment[Key]]],
+def send_groups(
+    groups: Iterable[Sequence[Shipment[Key]]],
     executor: Executor,
     seconds_left: Callable[[], float],
 ) -> Mapping[Key, SendResult]:
-    """Send every lane in its order; lanes share calls and calls run side by side.
+    """Send each message group in its order. Groups share calls, and calls run concurrently.
 
-    The first of every lane goes first, then the next of those confirmed, and so on.
+    First the first entry of each group is sent, then the next entry of each group whose first was
+    confirmed, and so on.
 
     Args:
-        lanes: keys must be distinct over all of them.
-        executor: runs the calls; its size bounds how many are open at once.
-        seconds_left: how long the caller can still wait for answers. At 0, calls that have not
-            begun never will (``NotReached``), and those that are open are ``InDoubt``.
+        groups: the message groups. Keys must be distinct over all groups.
+        executor: runs the calls; its size limits how many are open at once.
+        seconds_left: returns how long the caller can still wait for answers. At 0, calls that have
+            not started are not made (``NotSent``), and open calls are ``InDoubt``.
 
     Returns:
         A result for every key.
     """
-    waiting = [list(lane) for lane in lanes if lane]
-    results: dict[Key, SendResult] = {s.key: NotReached() for lane in waiting for s in lane}
+    waiting = [list(group) for group in groups if group]
+    results: dict[Key, SendResult] = {s.key: NotSent() for group in waiting for s in group}
     while waiting and seconds_left() > 0:
-        heads = [lane.pop(0) for lane in waiting]
+        heads = [group.pop(0) for group in waiting]
         results.update(_send_round(heads, executor, seconds_left))
         waiting = [
-            lane
-            for lane, head in zip(waiting, heads, strict=True)
-            if lane and isinstance(results[head.key], Confirmed)
+            group
+            for group, head in zip(waiting, heads, strict=True)
+            if group and isinstance(results[head.key], Confirmed)
         ]
     return results
 
@@ -164,15 +165,15 @@ def _send_run(run: Sequence[Shipment[Key]]) -> Sequence[SendResult]:
 
 def _results_of(call: Future[Sequence[SendResult]], count: int) -> Sequence[SendResult]:
     if call.cancel():
-        return [NotReached()] * count
+        return [NotSent()] * count
     if not call.done():
         return [InDoubt("no answer in time")] * count
     try:
         return call.result()
-    except Exception as error:  # noqa: BLE001 - a bug in one call must not take the others along
+    except Exception as error:  # noqa: BLE001 - a bug in one call must not affect the others
         return [InDoubt(f"{type(error).__name__} in the call")] * count
 
 
 def forever() -> float:
-    """``seconds_left`` of a caller without a deadline."""
+    """``seconds_left`` for a caller without a deadline."""
     return math.inf

@@ -1,6 +1,6 @@
-"""The one adapter: SQS as boto3 speaks it, turned into the core's values and errors.
+"""Adapter for SQS: converts boto3's answers and exceptions to the core's values and errors.
 
-Satisfies ``sending.Queue``. The only module of the core that names botocore.
+``SqsQueue`` satisfies ``sending.Queue``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ from dlq_replay import __version__
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import (
+    BatchRejected,
     CallResult,
     Confirmed,
     InDoubt,
     Refused,
     SendResult,
-    Spoiled,
-    send_apart_if_spoiled,
+    send_each_if_rejected,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ MAX_RECEIVE = 10
 MAX_WAIT_SECONDS = 20
 """The longest long poll."""
 
-# Raised before a byte leaves. Every other error of botocore may hide an answer that was lost, if
-# not of the last try then of one before it.
+# Raised before anything is sent. After any other error of botocore the message may have been sent:
+# by this try, or by an earlier try of the same call.
 _NOT_SENT = (NoCredentialsError, ParamValidationError)
 _NOT_CONNECTED = (ConnectTimeoutError, EndpointConnectionError)
 _NOT_SIGNED = (
@@ -57,13 +57,14 @@ _NOT_SIGNED = (
     SSOError,
     TokenRetrievalError,
 )
-"""Credentials that ran out and could not be renewed: each try signs anew."""
+"""Credentials expired and could not be renewed. Each try signs anew, so an earlier one may have
+been sent."""
 
 _EXPIRED_AGAIN = "Credentials were refreshed, but the refreshed credentials are still expired"
 
-# SQS names one of these when a single entry spoils a whole call; nothing of the call was sent, so
-# the entries are sent one by one and only the bad one is refused.
-_SPOILED_BY_AN_ENTRY = frozenset(
+# With these codes SQS refuses a whole call because of one entry. Nothing of the call was sent, so
+# the entries are then sent one by one, and only the bad one is refused.
+_REJECTED_FOR_AN_ENTRY = frozenset(
     {
         "BatchRequestTooLong",
         "AWS.SimpleQueueService.BatchRequestTooLong",
@@ -76,22 +77,22 @@ _SPOILED_BY_AN_ENTRY = frozenset(
 
 
 class Received(Protocol):
-    """What can be deleted: a message, or what is kept of one until then."""
+    """Anything with a receipt handle, which a delete needs."""
 
     @property
     def receipt_handle(self) -> str:
-        """What deletes this receive."""
+        """The handle of this receive."""
 
 
 _Received = TypeVar("_Received", bound=Received)
 
 
 def client_config(max_connections: int) -> Config:
-    """Timeouts and retries for a client that *max_connections* threads share.
+    """Return the configuration of a client that *max_connections* threads share.
 
-    Retries stay few and short: every message that is not confirmed comes back by itself. Left out
-    are two things that botocore does for each call and that took a third of its time: it checks
-    the types of what ``to_api`` returns, and formats its own name and surroundings.
+    Retries are few and short, because every message that is not confirmed comes back by itself. Two
+    things that took a third of the time of each call are switched off: the validation of the types
+    that ``to_api`` returns, and botocore's own user agent.
     """
     return Config(
         parameter_validation=False,
@@ -104,11 +105,12 @@ def client_config(max_connections: int) -> Config:
 
 
 def without_recursion_header(client: "SQSClient") -> "SQSClient":
-    """Stop *client* from marking its calls with the invocation's own trace.
+    """Remove botocore's recursion header from the calls of *client*; return it.
 
-    botocore copies the trace of the current Lambda invocation into every call, and Lambda ends
-    loops of about 16 laps by it. Our loop ends by its own rule, and a batch mixes messages: one
-    would be charged with another's laps. Each entry carries its own header instead.
+    botocore copies the trace header of the current Lambda invocation into every call, and Lambda
+    uses it to stop loops after about 16 turns. Our replay loop has its own limit, and one header
+    for a batch would add the turns of one message to another. Each entry has its own header
+    instead.
     """
     client.meta.events.unregister("before-call", add_recursion_detection_header)
     return client
@@ -121,8 +123,8 @@ class SqsQueue:
     Attributes:
         client: a boto3 SQS client.
         url: the queue's URL.
-        tries_once: the client repeats no call by itself, so that where there was no connection
-            nothing was sent.
+        tries_once: whether the client makes no retries. Then nothing was sent if there was no
+            connection.
     """
 
     client: "SQSClient"
@@ -132,25 +134,25 @@ class SqsQueue:
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
         """Send at most 10 entries of at most 1 MiB together; one result each, in order.
 
-        Never raises for an error of SQS or of the network. Where SQS refuses the whole call for
-        what one entry contains, each entry is sent by itself, so that only that one is refused.
+        Never raises for an error of SQS or of the network. If SQS refuses the whole call because of
+        one entry, each entry is sent by itself, so that only that one is refused.
         """
-        return send_apart_if_spoiled(self.send_once, entries)
+        return send_each_if_rejected(self.send_once, entries)
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:
-        """Send with exactly one call, for callers who count calls; otherwise as ``send``."""
+        """Send with exactly one call, for callers that count calls; else the same as ``send``."""
         count = len(entries)
         try:
             answer = _ask(
                 self.client.send_message_batch, QueueUrl=self.url, Entries=_to_api(entries)
             )
         except ClientError as error:
-            if count > 1 and _code(error) in _SPOILED_BY_AN_ENTRY:
-                return Spoiled()
+            if count > 1 and _code(error) in _REJECTED_FOR_AN_ENTRY:
+                return BatchRejected()
             return [_result_of_failed_call(error)] * count
         except BotoCoreError as error:
             if count > 1 and isinstance(error, ParamValidationError):
-                return Spoiled()
+                return BatchRejected()
             return [self._result_without_answer(error)] * count
         return _results(answer, count)
 
@@ -170,12 +172,12 @@ class SqsQueue:
     ) -> list[Message | MalformedMessageError]:
         """Receive up to *max_messages* (1 to 10), waiting 0 to 20 s for the first.
 
-        An empty answer does not mean an empty queue. A message that cannot be read stands as the
-        error that says why; it stays in the queue.
+        An empty answer does not mean an empty queue. For a message that cannot be read the list
+        has the error; the message stays in the queue.
 
-        On a FIFO queue a receive whose answer was lost blocks its groups until the visibility
-        timeout ends; one that repeats it with the same *attempt_id* within 5 minutes gets the same
-        messages (SQS API, ReceiveMessage).
+        On a FIFO queue, a receive whose answer was lost blocks its message groups until the
+        visibility timeout ends. A second receive with the same *attempt_id* within 5 minutes
+        returns the same messages (SQS API, ReceiveMessage).
 
         Raises:
             QueueError: SQS refused or could not be reached.
@@ -201,8 +203,8 @@ class SqsQueue:
         """Delete received messages, any number of them.
 
         Returns:
-            Those that SQS did not confirm as deleted; they will be received again. A lost answer
-            counts as not confirmed.
+            Those that SQS did not confirm as deleted; a lost answer counts as not confirmed. A
+            message that was not deleted is received again.
         """
         left: list[_Received] = []
         for start in range(0, len(messages), MAX_RECEIVE):
@@ -221,14 +223,14 @@ class SqsQueue:
         return _not_named(answer, messages)
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        """Hide each received message for so many seconds from now, any number of them.
+        """Change the visibility timeout of received messages, any number of them.
 
         Args:
-            changes: message and seconds, 0 to 43,200; SQS refuses what would end more than
-                12 hours after the receive.
+            changes: message and its new timeout, 0 to 43,200 seconds from now. SQS refuses one
+                that would end more than 12 hours after the receive.
 
         Returns:
-            Those that SQS did not confirm; they reappear when their former timeout ends.
+            Those that SQS did not confirm. They are visible again when their earlier timeout ends.
         """
         left: list[Message] = []
         for start in range(0, len(changes), MAX_RECEIVE):
@@ -254,10 +256,10 @@ class SqsQueue:
         return _not_named(answer, messages)
 
     def describe(self) -> Mapping[str, str]:
-        """The queue's attributes by name, counts included.
+        """Return the queue's attributes by name, message counts included.
 
         Raises:
-            QueueError: the queue does not exist, or may not be asked, or cannot be reached.
+            QueueError: the queue does not exist, access is denied, or SQS cannot be reached.
         """
         try:
             answer = _ask(
@@ -269,9 +271,9 @@ class SqsQueue:
 
 
 def describe(error: Exception) -> str:
-    """Say what went wrong in one line that never holds a part of a message.
+    """Describe *error* in one line without any part of a message.
 
-    A ParamValidationError prints the values it found wrong, so only its name is given.
+    Of a ParamValidationError only the name is used, because its text quotes invalid values.
     """
     if isinstance(error, ClientError):
         return f"{_code(error)}: {error.response['Error'].get('Message', '')}"
@@ -293,8 +295,8 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
 
 
 def _unquoted(error: ClientError) -> str:
-    """The text of a refusal, unless SQS may quote in it what it refuses: a part of a message."""
-    return "" if _code(error) in _SPOILED_BY_AN_ENTRY else describe(error)
+    """Return the text of a refusal; empty if SQS may quote a part of the message in it."""
+    return "" if _code(error) in _REJECTED_FOR_AN_ENTRY else describe(error)
 
 
 def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
@@ -317,7 +319,7 @@ def _to_api(entries: Sequence[SendEntry]) -> list[Any]:
 
 
 def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
-    """What became of entries 0 to *count* - 1."""
+    """Return the result of each entry, 0 to *count* - 1."""
     named: dict[str, SendResult] = {}
     for entry in answer.get("Failed", ()):
         named[entry["Id"]] = Refused(entry["Code"])

@@ -76,5 +76,5 @@ def test_a_part_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_part_ends_where_a_file_ends(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no whole files"):
+    with pytest.raises(ValueError, match="not a multiple"):
         beginning_of(tmp_path, tmp_path / "part", 1)

@@ -85,7 +85,7 @@ def test_the_readme_s_rows_are_figures_of_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"is_short": True}, "a short run"), ({"broken": ["drain"]}, "broke off (drain)")],
+    [({"is_short": True}, "a short run"), ({"broken": ["drain"]}, "failed (drain)")],
 )
 def test_only_a_whole_run_is_published(
     change: dict[str, Any],

@@ -16,7 +16,7 @@ def test_parking_is_told_of_followed_messages_without_replays_left() -> None:
     assert handler(event(BROKEN, replay_count=MAX_ATTEMPTS - 1), None) == {}
     assert told == []
     handler(event(PLAIN, BROKEN, replay_count=MAX_ATTEMPTS), None)
-    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked for a human"]
+    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked"]
 
 
 def test_parking_of_a_canary_is_told() -> None:
@@ -58,7 +58,7 @@ def test_message_behind_a_parked_one_is_not_called_parked() -> None:
 
     function(fifo_event(BROKEN, PLAIN, groups="gg", replay_count=MAX_ATTEMPTS), None)
 
-    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked for a human"]
+    assert told == [f"message 3 has failed after {MAX_ATTEMPTS} replays: it is parked"]
 
 
 def test_message_that_stays_in_a_standard_dlq_is_no_story() -> None:

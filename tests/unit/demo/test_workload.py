@@ -232,7 +232,7 @@ def test_default_folder_is_wiped_and_held_by_one_run(
     monkeypatch.setattr(arguments, "DEFAULT_FOLDER", tmp_path / ".demo")
     with work_folder(None) as first:
         (first / "old").touch()
-        with pytest.raises(InputError, match="Another demo works"), work_folder(None):
+        with pytest.raises(InputError, match="Another demo uses"), work_folder(None):
             pass
 
     with work_folder(None) as second:

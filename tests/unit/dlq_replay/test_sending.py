@@ -8,13 +8,13 @@ from dlq_replay.message import SendEntry
 from dlq_replay.sending import (
     Confirmed,
     InDoubt,
-    NotReached,
+    NotSent,
     Refused,
     SendResult,
     Shipment,
     forever,
     pack,
-    send_lanes,
+    send_groups,
 )
 from tests.builders import FakeQueue, queue_url
 
@@ -60,7 +60,7 @@ def test_batches_do_not_mix_queues() -> None:
 
 def test_every_key_has_its_own_result(executor: Executor) -> None:
     queue = FakeQueue(refuses={"bad": Refused("TooLarge")})
-    results = send_lanes(
+    results = send_groups(
         [[shipment(key, queue)] for key in ("good", "bad", "fine")], executor, forever
     )
 
@@ -69,10 +69,10 @@ def test_every_key_has_its_own_result(executor: Executor) -> None:
     assert isinstance(results["fine"], Confirmed)
 
 
-def test_call_carries_one_entry_of_a_lane_and_keeps_its_order(executor: Executor) -> None:
+def test_call_carries_one_entry_of_a_group_and_keeps_its_order(executor: Executor) -> None:
     queue = FakeQueue()
-    lanes = [[shipment(f"{lane}{n}", queue) for n in range(3)] for lane in "ab"]
-    send_lanes(lanes, executor, forever)
+    groups = [[shipment(f"{group}{n}", queue) for n in range(3)] for group in "ab"]
+    send_groups(groups, executor, forever)
 
     assert [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]] == [
         [entry.body for entry in call] for call in queue.calls
@@ -80,21 +80,21 @@ def test_call_carries_one_entry_of_a_lane_and_keeps_its_order(executor: Executor
 
 
 @pytest.mark.parametrize("failure", [Refused("no"), InDoubt("lost")])
-def test_unconfirmed_entry_stops_its_lane_only(executor: Executor, failure: SendResult) -> None:
+def test_unconfirmed_entry_stops_its_group_only(executor: Executor, failure: SendResult) -> None:
     queue = FakeQueue(refuses={"a1": failure})
-    lanes = [[shipment(f"{lane}{n}", queue) for n in range(3)] for lane in "ab"]
-    results = send_lanes(lanes, executor, forever)
+    groups = [[shipment(f"{group}{n}", queue) for n in range(3)] for group in "ab"]
+    results = send_groups(groups, executor, forever)
 
     assert results["a1"] == failure
-    assert results["a2"] == NotReached()
+    assert results["a2"] == NotSent()
     assert {"a0", "b0", "b1", "b2"} == {entry.body for entry in queue.sent}
 
 
 def test_nothing_is_called_when_time_is_up(executor: Executor) -> None:
     queue = FakeQueue()
-    results = send_lanes([[shipment("a", queue)]], executor, lambda: 0.0)
+    results = send_groups([[shipment("a", queue)]], executor, lambda: 0.0)
 
-    assert results == {"a": NotReached()}
+    assert results == {"a": NotSent()}
     assert queue.calls == []
 
 
@@ -114,17 +114,17 @@ class StuckQueue(FakeQueue):
 
 def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:
     queue = StuckQueue()
-    lanes = [[shipment(str(n), queue)] for n in range(20)]
+    groups = [[shipment(str(n), queue)] for n in range(20)]
 
     def seconds_left() -> float:
         return 0.0 if queue.entered.wait(0) else 0.05
 
     with ThreadPoolExecutor(1) as pool:
-        results = send_lanes(lanes, pool, seconds_left)
+        results = send_groups(groups, pool, seconds_left)
         queue.released.set()
 
     assert [InDoubt("no answer in time")] * 10 == [results[str(n)] for n in range(10)]
-    assert [NotReached()] * 10 == [results[str(n)] for n in range(10, 20)]
+    assert [NotSent()] * 10 == [results[str(n)] for n in range(10, 20)]
     assert len(queue.sent) == 10
 
 
@@ -135,7 +135,7 @@ class BrokenQueue(FakeQueue):
 
 def test_bug_in_one_call_leaves_the_others_alone(executor: Executor) -> None:
     good = FakeQueue()
-    results = send_lanes(
+    results = send_groups(
         [[shipment("a", BrokenQueue(queue_url("broken")))], [shipment("b", good)]],
         executor,
         forever,

@@ -20,7 +20,7 @@ from botocore.stub import ANY, Stubber
 
 from dlq_replay.errors import QueueError
 from dlq_replay.message import SendEntry
-from dlq_replay.sending import Confirmed, InDoubt, Refused, Spoiled
+from dlq_replay.sending import BatchRejected, Confirmed, InDoubt, Refused
 from dlq_replay.sqs import SqsQueue, describe, without_recursion_header
 from tests.builders import message, queue_url
 
@@ -261,4 +261,4 @@ def test_client_that_tries_once_and_gets_no_answer_is_in_doubt() -> None:
 def test_call_that_one_entry_spoils_is_told_as_such(stub: Stubber, queue: SqsQueue) -> None:
     stub.add_client_error("send_message_batch", "InvalidParameterValue", "a body is too long", 400)
 
-    assert queue.send_once(TWO) == Spoiled()
+    assert queue.send_once(TWO) == BatchRejected()

@@ -86,7 +86,7 @@ def test_only_a_delete_stops_it(
 ) -> None:
     application = Application("STARTED")
     monkeypatch.setattr(handler, "_client", lambda: application)
-    monkeypatch.setattr(handler, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(handler, "CHECK_SECONDS", 0)
     sent: list[bytes] = []
 
     answer_to(

@@ -71,7 +71,7 @@ def test_forbidden_character_fails_its_entry_alone(sqs: Driver) -> None:
 
 
 def test_one_entry_spoils_the_batch_if_told_to() -> None:
-    sqs = Driver(client_for(SqsModel(switches=Switches(spoils_whole_batch=True))))
+    sqs = Driver(client_for(SqsModel(switches=Switches(rejects_whole_batch=True))))
     queue = sqs.queue()
     entries = ({"MessageBody": "\x01"}, {"MessageBody": "ok"})
 

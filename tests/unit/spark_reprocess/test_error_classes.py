@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.sending import Confirmed, InDoubt, NotReached, Refused, SendResult
+from dlq_replay.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 from spark_reprocess.redrive.error_classes import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
@@ -66,7 +66,7 @@ def test_any_answer_breaks_the_silence() -> None:
 
 
 def test_what_was_not_tried_says_nothing() -> None:
-    assert GlobalErrorDetector().reason_to_stop([NotReached()] * 1000) == ""
+    assert GlobalErrorDetector().reason_to_stop([NotSent()] * 1000) == ""
 
 
 def test_sends_go_side_by_side_while_sqs_answers() -> None:
@@ -97,11 +97,11 @@ def test_after_silence_they_go_one_at_a_time() -> None:
     [
         ([GOOD], True),
         ([Refused("InvalidMessageContents")], True),
-        ([GOOD, NotReached()], True),
+        ([GOOD, NotSent()], True),
         ([GOOD, LOST], False),
         ([LOST], False),
         ([Refused("RequestThrottled")], False),
-        ([NotReached()], False),
+        ([NotSent()], False),
     ],
 )
 def test_an_answer_to_a_later_send_ends_that(results: list[SendResult], is_over: bool) -> None:

@@ -12,7 +12,7 @@ from spark_reprocess.figures import (
     minute,
     moment,
     percent,
-    rate,
+    quantity,
     second,
     size,
     spoken,
@@ -87,11 +87,19 @@ def test_a_size_in_the_unit_that_fits(count: float | None, expected: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("per_second", "expected"),
-    [(0.5, "0.5"), (5.0, "5"), (9.94, "9.9"), (12.4, "12"), (1234.5, "1,234")],
+    ("number", "expected"),
+    [
+        (0, "0"),
+        (0.01, "<0.1"),
+        (0.5, "0.5"),
+        (5.0, "5"),
+        (9.94, "9.9"),
+        (12.4, "12"),
+        (1234.5, "1,234"),
+    ],
 )
-def test_a_rate_has_the_digits_that_matter(per_second: float, expected: str) -> None:
-    assert rate(per_second) == expected
+def test_a_quantity_has_the_digits_that_matter(number: float, expected: str) -> None:
+    assert quantity(number) == expected
 
 
 def test_times_are_utc_whatever_zone_they_come_in() -> None:

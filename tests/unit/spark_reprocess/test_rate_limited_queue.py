@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dlq_replay.message import SendEntry
-from dlq_replay.sending import CallResult, Confirmed, InDoubt, NotReached, Refused, SendResult
+from dlq_replay.sending import CallResult, Confirmed, InDoubt, NotSent, Refused, SendResult
 from spark_reprocess.redrive.error_classes import UNANSWERED_MESSAGES
 from spark_reprocess.redrive.rate_limited_queue import REPEATS
 from tests.answering_queues import (
@@ -75,7 +75,7 @@ def test_calls_for_one_entry_each_count_too() -> None:
 def test_stopped_task_sends_nothing() -> None:
     answers = Answers()
 
-    assert limited(answers, FakeSignals("x")).send(entries(2)) == [NotReached()] * 2
+    assert limited(answers, FakeSignals("x")).send(entries(2)) == [NotSent()] * 2
     assert answers.calls == []
 
 
@@ -84,7 +84,7 @@ def test_stop_between_calls_lets_no_more_begin() -> None:
 
     results = limited(Answers(), limiter=limiter).send(entries(4))
 
-    assert [type(one) for one in results] == [Confirmed, Confirmed, NotReached, NotReached]
+    assert [type(one) for one in results] == [Confirmed, Confirmed, NotSent, NotSent]
 
 
 def test_no_call_begins_once_the_claim_has_aged() -> None:
@@ -93,7 +93,7 @@ def test_no_call_begins_once_the_claim_has_aged() -> None:
     limiter, answers = FakeLimiter(), Answers()
     queue = limited(answers, limiter=limiter, now=lambda: next(times))
 
-    assert queue.send(entries(1)) == [NotReached()]
+    assert queue.send(entries(1)) == [NotSent()]
     assert (answers.calls, limiter.in_flight) == ([], 0)
 
 
@@ -155,7 +155,7 @@ def test_standard_queue_takes_its_time() -> None:
     assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [Confirmed("copy of 0")]
 
 
-@pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotReached()])
+@pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotSent()])
 def test_message_in_doubt_stays_so_unless_it_is_confirmed(second: SendResult) -> None:
     answers = Answers(of={"0": [LOST, *[second] * 9]})
 
@@ -183,7 +183,7 @@ def test_queue_that_is_gone_stops_the_run_at_once() -> None:
 
     assert queue.send(entries(1)) == [gone]
     assert signals.stopped_by == "there is no such queue"
-    assert queue.send(entries(1)) == [NotReached()]
+    assert queue.send(entries(1)) == [NotSent()]
     assert len(answers.calls) == 1
 
 
@@ -207,7 +207,7 @@ def test_nobody_waits_for_an_answer_to_others_beyond_the_claims_age() -> None:
     queue.errors.reason_to_stop([LOST])
 
     with queue.errors.one_at_a_time(0):
-        assert queue.send(entries(1)) == [NotReached()]
+        assert queue.send(entries(1)) == [NotSent()]
     assert (answers.calls, limiter.calls) == ([], [])
 
 
@@ -218,7 +218,7 @@ def test_bug_in_each_call_stops_the_run() -> None:
     results = [one for _ in range(10) for one in breaking.send(entries(10))]
 
     assert results.count(InDoubt("RuntimeError in the call")) == 50
-    assert results.count(NotReached()) == 50
+    assert results.count(NotSent()) == 50
     assert limiter.in_flight == 0
 
 

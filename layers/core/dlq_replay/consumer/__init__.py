@@ -1,13 +1,13 @@
-"""The consumer kit: what a queue's consumer may add to get along with replay. Optional.
+"""The consumer kit: optional helpers for consumers of the main queue.
 
-Nothing in the core imports it, and importing this package loads nothing. Bottom-up:
+No module of the core imports it, and importing this package loads nothing. Bottom-up:
 
 ====================  ==============================================================
-``errors``            what a consumer is told, and what it then does
+``errors``            what the kit raises, and what the consumer then does
 ``identity``          the id that a message keeps through replay and redrive
 ``record_handlers``   runs the handler of one record inside a context manager
-``heartbeat``         keeps received messages invisible while work goes on
-``idempotency``       a message that comes twice is processed once (needs Powertools, boto3)
-``failures``          why a message failed, recorded for the replay and the analysis
+``heartbeat``         keeps received messages invisible during the work
+``idempotency``       processes a message once that arrives twice (needs Powertools, boto3)
+``failures``          records why a message failed, for the replay and the analysis
 ====================  ==============================================================
 """

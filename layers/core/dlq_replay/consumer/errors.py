@@ -1,9 +1,9 @@
 """What the consumer kit raises on purpose.
 
 DlqReplayError
-├── VisibilityLostError       another consumer may have the message: stop, keep nothing
-│   └── VisibilityLimitError  12 hours are over: stop, and cut the work into smaller messages
-├── InProgressError           another worker has the message in hand: leave it in its queue
+├── VisibilityLostError       another consumer may have the message: stop, do not delete it
+│   └── VisibilityLimitError  12 hours have passed: stop, and split the work
+├── InProgressError           another worker is processing the message: leave it in its queue
 └── BehindFailureError        recorded, never raised: the message itself did not fail
 """
 
@@ -11,14 +11,14 @@ from dlq_replay.errors import DlqReplayError
 
 
 class VisibilityLostError(DlqReplayError):
-    """A message is not certainly hidden any more: another consumer may have received it.
+    """The message may be visible again: another consumer may have received it.
 
-    Stop before the next effect that must not happen twice, and do not delete the message. Let
-    the error out of the block, or go on with the other messages.
+    Stop before the next effect that must not happen twice, and do not delete the message. Let the
+    error leave the block, or continue with the other messages.
 
     Attributes:
-        message_id: whose visibility was lost.
-        detail: why, in one line without anything of the message.
+        message_id: of the message.
+        detail: the cause, in one line without any part of the message.
     """
 
     def __init__(self, message_id: str, detail: str) -> None:
@@ -28,18 +28,18 @@ class VisibilityLostError(DlqReplayError):
 
 
 class VisibilityLimitError(VisibilityLostError):
-    """SQS hides no message for more than 12 hours after its receive, and they are over.
+    """The 12 hours have passed for which SQS can hide a message after its receive.
 
-    Stop as for the base class. The next receive would end the same way: save the progress, cut
-    the work into smaller messages, or hand it to something that runs longer.
+    Stop as for the base class. The next receive would end the same way: save the progress, split
+    the work into smaller messages, or run it elsewhere.
     """
 
 
 class InProgressError(DlqReplayError):
-    """Another worker has this message in hand, or crashed over it not long ago.
+    """Another worker is processing this message, or crashed during it a short time ago.
 
-    Report the message as failed and do not delete it. It comes back; by then it is done, or its
-    worker counts as crashed and the message is processed.
+    Report the message as failed and do not delete it. SQS delivers it again. By then the work is
+    done, or the other worker counts as crashed and the message is processed.
 
     Attributes:
         first_id: of the message.
@@ -47,14 +47,14 @@ class InProgressError(DlqReplayError):
 
     def __init__(self, first_id: str) -> None:
         self.first_id = first_id
-        super().__init__(f"message {first_id}: another worker has it in hand, or crashed")
+        super().__init__(f"message {first_id}: another worker is processing it, or crashed")
 
 
 class BehindFailureError(DlqReplayError):
-    """A message of a FIFO queue was not tried, because one before it had failed.
+    """A message of a FIFO queue was not processed, because an earlier one failed.
 
-    What the failure table says of it, in place of the batch processor's own word for it: a human
-    who reads why messages failed must see which did not. Nothing raises it.
+    Never raised. It is recorded in the failure table instead of the batch processor's exception, so
+    that a reader of the table can tell which messages did not fail themselves.
     """
 
     def __init__(self) -> None:

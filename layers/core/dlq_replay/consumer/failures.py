@@ -1,7 +1,7 @@
-"""Record why a consumer failed on a message, so that the replay Lambda and the analysis know it.
+"""Records why a consumer failed on a message, for the replay Lambda and the analysis.
 
-Every use here leaves the consumer as it was: its exceptions go on unchanged, and where nothing can
-be recorded, that is one line in the log.
+The recorder never changes the consumer's behaviour: exceptions pass through unchanged, and if a
+failure cannot be recorded, the recorder only logs a warning.
 
 Example:
     Two lines around a Powertools batch::
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 TABLE_VARIABLE = "FAILURE_TABLE"
 
 _SKIPPED = ("SQSFifoCircuitBreakerError", "SQSFifoMessageGroupCircuitBreakerError")
-"""Powertools' exceptions for records behind a failed one, by name: it need not be installed."""
+"""Powertools' exceptions for records that were skipped after a failed one. By name, because
+Powertools need not be installed."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ _Processor = TypeVar("_Processor", bound="BasePartialProcessor")
 
 
 def masked(text: str) -> str:
-    """Mask secrets and personal data in an exception's text, as ``dlq_replay.masks`` knows them."""
+    """Mask secrets and personal data in an exception's text with ``dlq_replay.masks``."""
     # Not at import: compiling the patterns takes time, and most starts see no failure.
     from dlq_replay.masks import mask_text  # noqa: PLC0415
 
@@ -53,15 +54,15 @@ def masked(text: str) -> str:
 
 
 class Table(Protocol):
-    """Where failures go; ``failure_table.FailureTable`` is one."""
+    """A table of failures. ``failure_table.FailureTable`` is one."""
 
     def record(self, failures: Sequence[Failure]) -> "Recorded":
-        """Write them; say which were missed, and why."""
+        """Write *failures*; return which could not be written, and why."""
 
 
-# The recorder of the outermost ``with``, and what failed since, by message id. It belongs to the
-# running thread and its asyncio tasks, so two batches at a time do not mix. A thread that the
-# consumer starts inside a batch records by itself, at once.
+# The recorder of the outermost ``with`` and its failures by message id. Each thread, with its
+# asyncio tasks, has its own value, so concurrent batches do not mix. A thread that the consumer
+# starts inside a batch is not a part of it: its failures are written at once.
 _current: ContextVar[tuple["FailureRecorder", dict[str, Failure]] | None] = ContextVar(
     "dlq_replay_failures", default=None
 )
@@ -69,12 +70,12 @@ _current: ContextVar[tuple["FailureRecorder", dict[str, Failure]] | None] = Cont
 
 @dataclass(eq=False)
 class FailureRecorder:
-    """Records failures in *table*; with None it does nothing. Safe to share between threads.
+    """Records failures in *table*; does nothing if *table* is None. Thread-safe.
 
     Attributes:
-        table: a test of the consumer may put a fake in its place.
-        redact: gets each exception's text and returns what of it may be kept: by default all but
-            what ``masked`` hides; None keeps all of it.
+        table: a test of the consumer may pass a fake.
+        redact: takes the text of an exception and returns what may be kept. The default hides what
+            ``masked`` finds; None keeps the full text.
         ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
     """
@@ -88,17 +89,18 @@ class FailureRecorder:
     def from_environment(
         cls, environment: Mapping[str, str] = os.environ, redact: Redact | None = masked
     ) -> Self:
-        """Record in the table that ``FAILURE_TABLE`` names; without it, do nothing.
+        """Record in the table that ``FAILURE_TABLE`` names; without the variable, do nothing.
 
-        The client is made for the first failure: a consumer that does not fail never pays for it.
+        The client is made at the first failure, so a consumer without failures never creates it.
         """
         name = environment.get(TABLE_VARIABLE, "").strip()
         return cls(_LazyTable(name) if name else None, redact)
 
     def record(self, message_id: str, exception: BaseException) -> None:
-        """Record that the message failed with *exception*; inside a ``batch``, at its end.
+        """Record that the message failed with *exception*. Never raises.
 
-        A later failure of the same message replaces an earlier one. Never raises.
+        Inside a ``batch`` the record is written at the end of the batch. A later failure of the
+        same message replaces an earlier one.
         """
         if self.table is None:
             return
@@ -113,10 +115,10 @@ class FailureRecorder:
 
     @contextmanager
     def recording(self, record: object) -> Iterator[None]:
-        """Record the exception that leaves the block, and let it go on.
+        """Record the exception that leaves the block, and raise it again.
 
-        A ``VisibilityLostError`` is not recorded: what becomes of the message is for its new
-        owner to tell.
+        A ``VisibilityLostError`` is not recorded: the consumer that received the message next
+        records its result.
 
         Args:
             record: a record of a Lambda event, a Powertools ``SQSRecord`` or parsed model, a
@@ -137,11 +139,11 @@ class FailureRecorder:
         return within(handler, self.recording)
 
     def records_failures_of(self, processor: _Processor) -> _Processor:
-        """Record whatever a processor of Powertools' batch utility counts as failed; return it.
+        """Record all failures of a Powertools batch *processor*; return the processor.
 
-        Besides a handler's exceptions that is what no handler sees: a record that the parser's
-        model refuses, and on FIFO one that is skipped because its group has failed; the latter as
-        a ``BehindFailureError``. Do not decorate the handler as well.
+        Recorded are exceptions of the handler, records that the parser's model refuses, and on FIFO
+        records that are skipped because their message group failed (as a
+        ``BehindFailureError``). Do not decorate the handler as well.
         """
         handle_failure = processor.failure_handler
 
@@ -159,8 +161,8 @@ class FailureRecorder:
     def batch(self) -> Iterator[None]:
         """Collect the block's failures and write them at its end, each message once.
 
-        As a decorator of a plain ``lambda_handler`` it does so for each invocation. A batch in a
-        batch is a part of it. What a time-out kills before the end is not recorded.
+        As a decorator of a synchronous ``lambda_handler`` it does so for each invocation. A batch
+        inside a batch is a part of it. If a time-out ends the function first, nothing is recorded.
         """
         if self.table is None:
             yield

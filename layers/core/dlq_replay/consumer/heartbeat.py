@@ -1,8 +1,8 @@
-"""Keeps received messages invisible while work goes on. Needs a client like boto3's SQS client.
+"""Keeps received messages invisible during the work. Needs a client like boto3's SQS client.
 
-SQS answers an extension that came too late on a standard queue with success and does nothing
-(https://github.com/localstack/localstack/pull/9632, recorded from AWS). So success proves nothing
-by itself: an extension counts only if its answer came before the time that was confirmed before it.
+On a standard queue SQS answers an extension that comes too late with success, and does nothing
+(https://github.com/localstack/localstack/pull/9632, recorded from AWS). So a success alone proves
+nothing: an extension counts only if its answer came before the end of the last confirmed timeout.
 """
 
 import logging
@@ -25,60 +25,60 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 LIMIT_SECONDS = 43_200
-"""SQS hides a message for at most 12 hours after its receive; extending does not move that end.
+"""SQS hides a message for at most 12 hours after its receive, extensions included.
 
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
 _LIMIT_RESERVE_SECONDS = 5
-"""Kept from the 12 hours: they began when SQS sent the message, not when it arrived here."""
+"""Subtracted from the 12 hours, which start when SQS sends the message, not when it arrives."""
 
 _LIMIT_NOTICE_SECONDS = 5
-"""The end of the 12 hours is reported so much earlier, while the message is still hidden."""
+"""How much earlier the end of the 12 hours is reported, while the message is still hidden."""
 
 _MAX_CHANGES = 10
-"""Entries in one call."""
+"""The most entries in one call."""
 
 _MAX_INTERVAL_SHARE = 0.5
 _RETRY_SHARE_OF_TIME_LEFT = 0.25
 _RETRIES_PER_INTERVAL = 60
 
 _EARLY_SHARE_OF_INTERVAL = 0.1
-"""What is due this soon is extended too, so that the messages of a batch stay together."""
+"""Messages that are due this soon are extended too, so that a batch stays in one call."""
 
 _TICKS_PER_INTERVAL = 4
-"""A tick detects that the machine slept; it costs no request."""
+"""Ticks between extensions detect that the machine was suspended. They send no request."""
 
 _AFTER_BUG_SECONDS = 1.0
 
 _LATE = "its visibility timeout may have ended before it was extended"
 _REFUSED = "SQS refused to extend it: deleted, or received again by another consumer"
-_LIMIT = "SQS hides it no longer: 12 hours since its receive are over"
+_LIMIT = "SQS does not hide it any longer: 12 hours since its receive have passed"
 
-# SQS says by these that the receipt handle does not hold the message any more. Whatever else goes
-# wrong (throttling, a denied call, a broken connection) may go right at the next try.
+# With these codes the receipt handle is no longer valid for the message. After any other error
+# (throttling, a denied call, a broken connection) the next try may succeed.
 _GONE = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotInflight"})
 
 _logger = logging.getLogger(__name__)
 
 OnLost = Callable[[VisibilityLostError], None]
-"""Called once for each message that is lost, in the heartbeat's thread; it should not take long."""
+"""Called once for each lost message, in the heartbeat's thread. It must return quickly."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatConfig:
-    """The numbers of a heartbeat.
+    """The settings of a heartbeat.
 
     Attributes:
-        timeout_seconds: each extension hides a message for so long from then on, 1 to 43,200.
-            It is also how long a message stays hidden after its worker crashed.
+        timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200. A message
+            stays hidden for this time after its worker crashed.
         interval_seconds: between two extensions of a message, at most half of the timeout, so
             that the other half is left for retries.
-        received_timeout_seconds: for how long the receive itself hid the message: the queue's
-            visibility timeout, unless the receive asked for another.
+        received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
+            unless the receive requested another.
 
     Raises:
-        SettingsError: a number is out of range; all faults together.
+        SettingsError: numbers are out of range. It lists all of them.
     """
 
     timeout_seconds: int = 120
@@ -101,16 +101,16 @@ class HeartbeatConfig:
 
 
 class AwakeClock:
-    """A monotonic clock that counts a suspended machine, a paused container and a frozen VM.
+    """A monotonic clock that includes the time in which the machine was suspended.
 
-    ``time.monotonic`` stands still while a Linux machine sleeps; SQS's timeouts do not. This clock
-    follows it and is put ahead whenever the time of day ran further. A time of day that is set
-    forward counts as time that passed, which at worst declares a message lost that was not; one
-    that is set back changes nothing.
+    ``time.monotonic`` stops while a Linux machine is suspended; SQS's timeouts do not stop. This
+    clock follows ``time.monotonic`` and advances whenever the time of day advanced further. If the
+    time of day is set forward, that counts as passed time: at worst a message is reported as lost
+    that was not. If it is set back, nothing changes.
 
     Args:
-        monotonic: seconds from any origin, never going back.
-        time_of_day: seconds since the epoch.
+        monotonic: returns seconds since any origin; never decreases.
+        time_of_day: returns seconds since the epoch.
     """
 
     def __init__(
@@ -124,16 +124,16 @@ class AwakeClock:
         self._ahead = 0.0
 
     def __call__(self) -> float:
-        """Seconds from any origin; safe to ask from several threads."""
+        """Return seconds since any origin. Thread-safe."""
         monotonic = self._monotonic()
         self._ahead = max(self._ahead, self._time_of_day() - monotonic - self._offset)
         return monotonic + self._ahead
 
 
 class Ticker:
-    """Calls a function again and again in a daemon thread, after the seconds that it returned.
+    """Calls a function repeatedly in a daemon thread. The function returns the next pause.
 
-    The thread ends at ``stop``, and when the thread ends that called ``start``.
+    The thread ends at ``stop``, or when the thread that called ``start`` ends.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Ticker:
         self._thread: threading.Thread | None = None
 
     def start(self, tick: Callable[[], float]) -> None:
-        """Start the thread. The first call comes at once."""
+        """Start the thread. The first call follows at once."""
         arguments = (tick, threading.current_thread())
         thread = threading.Thread(
             target=self._run, args=arguments, name="sqs-heartbeat", daemon=True
@@ -152,13 +152,13 @@ class Ticker:
         self._thread = thread
 
     def wake(self) -> None:
-        """Call the function now; something changed."""
+        """End the current pause, so that the function is called now."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Stop, and wait for a call in progress, unless this is the thread of that call."""
+        """Stop. Wait for a call in progress, unless this is the thread of that call."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -170,8 +170,8 @@ class Ticker:
             try:
                 pause_seconds = tick()
             except Exception:
-                # A dead thread would let every timeout run out, and nobody would see it.
-                _logger.exception("the heartbeat failed; it goes on")
+                # If the thread ended, every timeout would end too, without any notice.
+                _logger.exception("the heartbeat failed; it continues")
                 pause_seconds = _AFTER_BUG_SECONDS
             with self._changed:
                 self._changed.wait_for(lambda: self._is_woken or self._is_stopped, pause_seconds)
@@ -183,12 +183,12 @@ class _Receive:
     """One receive of one message. Times are seconds on the heartbeat's clock. No I/O.
 
     Attributes:
-        hidden_until: until then no other consumer receives the message: counted from the last
-            confirmed extension, from the moment when it was sent; at the limit a little less.
-        extend_at: when to extend it next; infinite once the limit is reached.
+        hidden_until: until then no other consumer receives the message. Counted from the moment
+            when the last confirmed extension was sent; at the 12-hour limit a little less.
+        extend_at: when to extend it next; infinite when the limit is reached.
         limit_at: SQS's 12 hours, less a reserve.
-        is_done: the work is finished. The message stays hidden, and its loss is not reported.
-        loss: why the message is lost; empty before. Final.
+        is_done: the work is finished. The message is still extended, but its loss is not reported.
+        loss: why the message is lost; empty if it is not lost. Never reset.
         code: SQS's last error code; may be empty.
     """
 
@@ -203,13 +203,13 @@ class _Receive:
     code: str = ""
 
     def loss_at(self, now: float) -> str:
-        """Why the message is not certainly hidden any more; empty while it is."""
+        """Return why the message may be visible again; empty while it is certainly hidden."""
         if self.loss or now < self.hidden_until:
             return self.loss
         return _LIMIT if self.extend_at == inf else _LATE
 
     def error_at(self, now: float) -> VisibilityLostError | None:
-        """What ``check`` raises; None while the message is certainly hidden."""
+        """Return the error that ``check`` raises; None while the message is certainly hidden."""
         loss = self.loss_at(now)
         if not loss:
             return None
@@ -217,12 +217,12 @@ class _Receive:
         return kind(self.message_id, f"{loss} ({self.code})" if self.code else loss)
 
     def timeout_to_ask(self, now: float) -> int:
-        """The timeout to ask SQS for, in seconds; 0 where it is too late or nothing is gained."""
+        """Return the timeout to request, in seconds; 0 if it is too late or would not help."""
         seconds = min(self.config.timeout_seconds, int(self.limit_at - now))
         return 0 if self.loss_at(now) else max(seconds, 0)
 
     def confirm(self, sent_at: float, timeout_seconds: int, answered_at: float) -> None:
-        """SQS answered that it hid the message. An answer that came too late is no proof."""
+        """Note that SQS confirmed an extension. An answer that came too late does not count."""
         self.loss = self.loss_at(answered_at)
         if self.loss:
             return
@@ -234,12 +234,12 @@ class _Receive:
             self.extend_at = inf
 
     def fail(self, sent_at: float, timeout_seconds: int, answered_at: float, code: str) -> None:
-        """No confirmation came: SQS may have hidden the message anew, or not.
+        """Note an extension without confirmation: SQS may have carried it out or not.
 
-        The worse of the two counts: where the receive hid it for longer than an extension does,
-        the end may have come nearer. The next try comes after a quarter of the time left: with
-        the defaults first after 15 s, then sooner and sooner, at least a second apart, some 14
-        tries in all.
+        The earlier of the two possible ends counts: if the timeout of the receive is longer than
+        that of an extension, the extension may have moved the end forward. The next try follows
+        after a quarter of the time left. With the defaults that is after 15 s, then after shorter
+        and shorter waits of at least 1 s, about 14 tries in all.
         """
         self.code = code
         self.hidden_until = min(self.hidden_until, sent_at + timeout_seconds)
@@ -249,17 +249,17 @@ class _Receive:
         self.loss = self.loss_at(answered_at)
 
     def refuse(self, code: str) -> None:
-        """SQS does not know this receive any more."""
+        """Note that SQS rejected the receipt handle."""
         self.loss, self.code = _REFUSED, code
 
 
 class _Answer(NamedTuple):
-    """SQS's answer on one message.
+    """The result of an extension for one message.
 
     Attributes:
         code: SQS's error code, or the name of the exception; empty if SQS confirmed. Never the
-            error's text, which quotes receipt handles.
-        is_refused: the handle does not hold the message; trying again is of no use.
+            text of the error, which quotes receipt handles.
+        is_refused: the receipt handle is no longer valid; a retry cannot succeed.
     """
 
     code: str = ""
@@ -267,7 +267,7 @@ class _Answer(NamedTuple):
 
 
 class HeartbeatOptions(TypedDict, total=False):
-    """The keyword arguments of a Heartbeat, documented there."""
+    """The keyword arguments of ``Heartbeat``; see there."""
 
     config: HeartbeatConfig | None
     received_seconds_ago: float
@@ -277,33 +277,34 @@ class HeartbeatOptions(TypedDict, total=False):
 
 
 class Heartbeat:
-    """While its block runs, messages stay hidden; each for as long as nobody says otherwise.
+    """A context manager that keeps messages hidden while its block runs.
 
-    On entry every message's visibility timeout is set anew, even where the queue's own is longer:
-    that is how soon it comes back after a crash. Then it is extended again and again, ten
-    messages to a call. When the block ends well the messages are left as they are, for the
-    caller to delete; when an exception leaves it, those that are not ``done`` are visible again
-    at once. Either way nothing is extended after the block. Leaving waits for a call in
-    progress, so give the client short timeouts (``dlq_replay.sqs.client_config``).
+    On entry the visibility timeout of every message is set to ``timeout_seconds``, even if the
+    queue's is longer, so that a message comes back soon after a crash. Then the timeouts are
+    extended regularly, ten messages in a call. After the block nothing is extended. If the block
+    ends without an exception, the messages are left as they are, for the caller to delete. If an
+    exception leaves the block, those that are not ``done`` become visible at once. The exit waits
+    for a call in progress, so give the client short timeouts (``dlq_replay.sqs.client_config``).
 
-    A message is *lost* once it is not certain that no other consumer has it: no extension was
-    confirmed in time, SQS refused one (the message was deleted, or received again), or its 12
-    hours are over. A loss is final for that receive, concerns that message alone, raises nothing
-    by itself, and is reported by ``check``, ``is_safe`` and *on_lost*.
+    A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
+    refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
+    final for that receive and does not affect other messages. It raises nothing by itself;
+    ``check``, ``is_safe`` and *on_lost* report it.
 
-    A redrive's canary has to know how long a message may stay hidden: ``--consumer-max-seconds``.
+    Give a redrive's canary the longest time that a message may stay hidden:
+    ``--consumer-max-seconds``.
 
-    Safe to use from several threads, by the thread that entered it and by those it started.
+    May be used by the thread that entered it and by the threads that it started.
 
     Args:
         client: a boto3 SQS client.
-        queue_url: where the messages came from.
+        queue_url: the queue of the messages.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
         config: timeout and interval, and the queue's visibility timeout.
         received_seconds_ago: how long before this call the messages were received.
         on_lost: called once for each lost message.
-        now: seconds on a clock that never goes back.
-        ticker: what calls the heartbeat when it is time; for one block only.
+        now: returns seconds on a clock that never goes back.
+        ticker: calls the heartbeat at the right times; for one block only.
 
     Raises:
         MalformedMessageError: a message has no id or no receipt handle.
@@ -328,10 +329,11 @@ class Heartbeat:
         self._now = now or AwakeClock()
         self._ticker = ticker or Ticker()
         self._is_over = False
-        self._lock = threading.Lock()  # guards the next two; never held during a call
-        self._receives: dict[str, _Receive] = {}  # by message id: the latest receive alone counts
+        self._lock = threading.Lock()  # guards the next two; not held during a call
+        self._receives: dict[str, _Receive] = {}  # by message id: only the latest receive counts
         self._unreported: list[VisibilityLostError] = []
-        # Calls follow one another, so an extension on its way never hides what was given up.
+        # One call at a time, so that an extension in progress cannot hide a message again that was
+        # given up.
         self._calling = threading.Lock()
         received_at = self._now() - received_seconds_ago
         for received in messages:
@@ -349,7 +351,7 @@ class Heartbeat:
         messages: Sequence[Received],
         **options: Unpack[HeartbeatOptions],
     ) -> Self:
-        """For a poller: messages as ``receive_message`` or ``SqsQueue.receive`` gave them."""
+        """For a poller: the messages that ``receive_message`` or ``SqsQueue.receive`` returned."""
         return cls(client, queue_url, messages, **options)
 
     @classmethod
@@ -360,14 +362,14 @@ class Heartbeat:
         queue_url: str | None = None,
         **options: Unpack[HeartbeatOptions],
     ) -> Self:
-        """For a Lambda handler: records of an event, plain or Powertools'.
+        """For a Lambda handler: the records of an event, plain or Powertools'.
 
-        Without *queue_url* SQS is asked for it by the records' ``eventSourceARN``, once per
-        heartbeat; that needs ``sqs:GetQueueUrl``.
+        Without *queue_url*, one GetQueueUrl call per heartbeat finds it by the records'
+        ``eventSourceARN``; that needs ``sqs:GetQueueUrl``.
 
         Raises:
             MalformedMessageError: the records name no queue, or several.
-            QueueError: SQS does not name the queue's URL.
+            QueueError: GetQueueUrl failed.
         """
         if queue_url is None:
             queue_url = _queue_url_of(client, records) if records else ""
@@ -375,7 +377,7 @@ class Heartbeat:
 
     def __enter__(self) -> Self:
         if self._is_over:
-            raise RuntimeError("a heartbeat serves one block; make another for the next")
+            raise RuntimeError("a heartbeat is for one block; make another for the next block")
         if self._receives:
             self._tick()
             self._ticker.start(self._tick)
@@ -393,16 +395,16 @@ class Heartbeat:
             self.give_up()
 
     def is_safe(self, message_id: str) -> bool:
-        """Whether the message is certainly still hidden.
+        """Return whether the message is certainly still hidden.
 
-        False too for one that is not watched: unknown, done or given up.
+        Also False for one that is not watched: unknown, done or given up.
         """
         return self.seconds_left(message_id) > 0
 
     def seconds_left(self, message_id: str) -> float:
-        """For how long the message would certainly stay hidden without another extension.
+        """Return how long the message would certainly stay hidden without another extension.
 
-        0 if it is lost or not watched. Shrinks below the interval only while extensions fail.
+        0 if it is lost or not watched. Less than the interval only while extensions fail.
         """
         with self._lock:
             now = self._now()
@@ -412,14 +414,14 @@ class Heartbeat:
             return receive.hidden_until - now
 
     def check(self, message_id: str | None = None) -> None:
-        """Raise if the message is lost; without an id, if any watched message is.
+        """Raise if the message is lost; without an id, if any watched message is lost.
 
-        To be called before each effect that must not happen twice.
+        Call this before each effect that must not happen twice.
 
         Raises:
-            VisibilityLostError: stop working on the message, and do not delete it.
-            VisibilityLimitError: the same; its 12 hours are over.
-            KeyError: that message is not watched: unknown, done or given up.
+            VisibilityLostError: stop the work on the message, and do not delete it.
+            VisibilityLimitError: the same; its 12 hours have passed.
+            KeyError: the message is not watched: unknown, done or given up.
         """
         with self._lock:
             now = self._now()
@@ -431,20 +433,20 @@ class Heartbeat:
                     raise error
 
     def done(self, message_id: str) -> None:
-        """The work on this message is finished; the caller, or Lambda, deletes it.
+        """Note that the work on this message is finished; the caller, or Lambda, deletes it.
 
-        Until then, or until the block ends, it stays hidden, and nothing shows it early.
+        The message stays hidden until it is deleted or the block ends.
         """
         with self._lock:
             if receive := self._watched(message_id):
                 receive.is_done = True
 
     def guarded(self, handler: Handler) -> Handler:
-        """Wrap the handler of one record, plain or async, for a processor of batches.
+        """Wrap the handler of one record, synchronous or async, for a batch processor.
 
-        It begins only while its message is certainly hidden, else ``check`` raises in its place,
-        and when it returns the message is ``done``. What it raises goes on; the message stays
-        hidden until ``give_up``.
+        Before the handler starts, ``check`` raises if the message is lost. When the handler
+        returns, the message is ``done``. An exception of the handler passes through; the message
+        stays hidden until ``give_up``.
         """
         return within(handler, self._guarding)
 
@@ -456,14 +458,16 @@ class Heartbeat:
         self.done(message_id)
 
     def give_up(self, *message_ids: str) -> bool:
-        """Make these messages visible at once, ten to a call, and hide them no more.
+        """Make messages visible at once, ten in a call, and stop extending them.
 
-        Without an id: all that are not done. Waits for a call in progress, which would hide them
-        again.
+        Waits for a call in progress, which would hide them again. Lost messages are not changed.
+
+        Args:
+            message_ids: none means all that are not done.
 
         Returns:
-            Whether SQS confirmed it of all. What it did not comes back when its timeout ends; a
-            lost message is left alone.
+            Whether SQS confirmed it for all of them; False also if one is lost or not watched. A
+            message that SQS did not confirm is visible again when its timeout ends.
         """
         with self._calling:
             with self._lock:
@@ -485,13 +489,13 @@ class Heartbeat:
     def replace_receipt(
         self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
     ) -> bool:
-        """Go on with a later receive of the same message: only the latest handle counts.
+        """Continue with a later receive of the same message: only the latest handle is valid.
 
-        What was lost is watched again, with 12 hours of its own, and extended at once.
+        The message is extended at once and has a new limit of 12 hours, even if it was lost before.
 
         Returns:
-            Whether the message is watched. If not (done or given up by now), the receive is a
-            new message to the caller.
+            Whether the message is watched. If not (it is done or given up), the caller has to treat
+            the receive as a new message.
         """
         with self._lock:
             if self._watched(message_id) is None:
@@ -501,7 +505,7 @@ class Heartbeat:
         return True
 
     def _tick(self) -> float:
-        """Do what is due; return the seconds until the next call."""
+        """Extend what is due and report losses; return the seconds until the next call."""
         with self._lock:
             horizon = self._now() + self._config.interval_seconds * _EARLY_SHARE_OF_INTERVAL
             due = [one for one in self._hidden() if one.extend_at <= horizon]
@@ -542,16 +546,16 @@ class Heartbeat:
                     else:
                         receive.confirm(sent_at, seconds, answered_at)
                     self._note_loss(receive, answered_at)
-                    # A refusal is how the extensions of a finished message end: it was deleted.
+                    # Not logged: a finished message is deleted, so SQS refuses its next extension.
                     is_watched = self._watched(receive.message_id) is not None
                     if answer.code and (is_watched or not answer.is_refused):
                         unconfirmed.append((receive.message_id, answer.code))
         _log_unconfirmed("not extended", unconfirmed)
 
     def _change(self, changes: Sequence[tuple[str, int]]) -> list[_Answer]:
-        """Hide up to 10 messages, given by receipt handle, for so many seconds from now.
+        """Change the visibility timeouts of up to 10 messages: pairs of receipt handle and seconds.
 
-        Never raises for anything that a client raises. One answer each, in order.
+        Returns one answer each, in order. Never raises an ``Exception`` of the client.
         """
         entries: list[Any] = [
             {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
@@ -561,7 +565,7 @@ class Heartbeat:
             answer: Mapping[str, Any] = self._client.change_message_visibility_batch(
                 QueueUrl=self._queue_url, Entries=entries
             )
-        except Exception as error:  # noqa: BLE001 - the next try is the answer to all of them
+        except Exception as error:  # noqa: BLE001 - after any error a later try follows
             return [_Answer(_error_code(error))] * len(entries)
         answers = {entry["Id"]: _Answer() for entry in answer.get("Successful", [])}
         for entry in answer.get("Failed", []):
@@ -589,11 +593,11 @@ class Heartbeat:
         return [one.message_id for one in self._receives.values() if not one.is_done]
 
     def _is_current(self, receive: _Receive) -> bool:
-        """Whether it was neither given up nor replaced by a later receive."""
+        """Return whether it was neither given up nor replaced by a later receive."""
         return self._receives.get(receive.message_id) is receive
 
     def _hidden(self) -> list[_Receive]:
-        """All that are not lost, done or not."""
+        """Return all receives that are not lost, done or not."""
         return [one for one in self._receives.values() if not one.loss]
 
     def _note_loss(self, receive: _Receive, now: float) -> None:
@@ -624,7 +628,7 @@ def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
 
 
 def _log_unconfirmed(text: str, codes: Sequence[tuple[str, str]]) -> None:
-    """Warn of messages, by id, that SQS did not confirm: one line per error code."""
+    """Log the ids of messages that SQS did not confirm: one warning per error code."""
     by_code: dict[str, list[str]] = {}
     for message_id, code in codes:
         by_code.setdefault(code, []).append(message_id)
@@ -633,7 +637,7 @@ def _log_unconfirmed(text: str, codes: Sequence[tuple[str, str]]) -> None:
 
 
 def _error_code(error: Exception) -> str:
-    """SQS's code where the exception carries one, as botocore's ClientError does; else its name."""
+    """Return the error code of a ClientError, or the name of any other exception."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         return _plain(str(response.get("Error", {}).get("Code", "Unknown")))
@@ -641,12 +645,12 @@ def _error_code(error: Exception) -> str:
 
 
 def _plain(code: str) -> str:
-    """The code alone, without ``AWS.SimpleQueueService.``."""
+    """Return the code without the prefix ``AWS.SimpleQueueService.``."""
     return code.rpartition(".")[2]
 
 
 def _queue_url_of(client: "SQSClient", records: Sequence[Mapping[str, Any]]) -> str:
-    """Ask SQS for the URL of the queue that a Lambda event's records came from."""
+    """Return the URL of the queue that a Lambda event's records came from."""
     arns = {str(record.get("eventSourceARN")) for record in records}
     try:
         (address,) = {QueueAddress.from_arn(arn) for arn in arns}

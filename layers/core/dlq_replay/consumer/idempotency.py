@@ -1,8 +1,7 @@
-"""Process a message once that comes twice.
+"""Processes a message once, even if it is delivered twice.
 
-Powertools Idempotency does the work. The key is the message's first id, or one that the consumer
-reads from the message. Needs aws_lambda_powertools and boto3, which the layer and the Lambda
-runtime bring.
+Uses Powertools Idempotency. The key is the message's first id, or one that the consumer reads from
+the message. Needs aws_lambda_powertools (in the layer) and boto3 (in the Lambda runtime).
 """
 
 import functools
@@ -40,46 +39,46 @@ def idempotent_by_first_id(
     crashed_after_seconds: int = CRASHED_AFTER_SECONDS,
     client: object = None,
 ) -> Callable[[Callable[[R], object]], Callable[[R], None]]:
-    """Let a record handler process each message once, however often it comes and as what copy.
+    """Make a record handler process each message once, for any number of deliveries and copies.
 
-    The handler is a plain function of one argument, ``record``, in any shape that ``first_id``
-    takes; what it returns is dropped, so that the table holds a hash of the id and nothing of
-    the message. A message that was processed before is skipped without an error: the caller
-    deletes it. When the handler raises, the message counts as not processed.
+    The handler is a synchronous function of one argument, ``record``, in any form that ``first_id``
+    takes. Its return value is dropped, so that the table has a hash of the key and nothing of the
+    message. A message that was processed before is skipped without an error: the caller deletes it.
+    When the handler raises, the message counts as not processed.
 
-    Once means: once to its end. After a crash in the middle the handler runs again, from its
-    beginning; a crash between its last line and the note in the table repeats it too.
+    "Once" means: completed once. After a crash in the middle the handler runs again from its start;
+    also after a crash between its last line and the write to the table.
 
     Args:
         table_name: a DynamoDB table with the partition key ``id`` (String), and ``expiration`` as
-            its time-to-live attribute. Read and written with GetItem, PutItem, UpdateItem and
-            DeleteItem.
-        consumer: the name of this consumer in the table, so that several may share one. A change
-            forgets what was processed.
-        key: a function of the record. Messages with the same key count as one message: the first
-            is processed, the others are skipped. It returns text that is not blank, such as the
-            request id in the body; the table holds a hash of it. Without it the first id is the
-            key. A change forgets what was processed.
-        remember_seconds: for how long a processed message is known, from 1; 30 days by default.
-        crashed_after_seconds: a message in hand for longer than that counts as crashed over and
-            may be processed anew, from 1. It must exceed the handler's longest run: in a Lambda
-            the function's timeout will do.
-        client: a boto3 DynamoDB client; without one, boto3's default session makes it at the
-            first message.
+            its time-to-live attribute. Needs GetItem, PutItem, UpdateItem and DeleteItem.
+        consumer: the name of this consumer in the table, so that several can share the table. After
+            a change of the name, messages that were processed before are not recognised.
+        key: a function of the record that returns text, not blank, such as the request id in the
+            body. Messages with the same key count as one message: the first is processed, the
+            others are skipped. The table has a hash of the key. Without *key*, the first id is
+            used. After a change, messages that were processed before are not recognised.
+        remember_seconds: how long a processed message is recognised, at least 1; default 30 days.
+        crashed_after_seconds: at least 1. After this time a message that was started but not
+            completed may be processed again. It must exceed the handler's longest run; in a Lambda
+            the function's timeout is enough.
+        client: a boto3 DynamoDB client. Without one, boto3's default session makes it at the first
+            message.
 
     Raises:
         SettingsError: an argument is out of range.
 
-        TypeError: the handler is async. Noted as done before it ran, its message would be lost.
+        TypeError: the handler is async. It would be marked as done before it ran, and its message
+            would be lost.
 
     The decorated handler raises:
-        InProgressError: another worker has the message, or crashed over it just now. Report it as
-            failed.
+        InProgressError: another worker is processing the message, or crashed a short time ago.
+            Report it as failed.
         MalformedMessageError: the record has no message id, or *key* returned no text or blank
-            text. Report it as failed. The handler did not run.
-        Whatever *key* raises: the same.
-        IdempotencyPersistenceLayerError: of Powertools: the table could not be read or written.
-            Report it as failed; should the handler have ended by then, it will run again.
+            text. The handler did not run. Report it as failed.
+        Any exception of *key*: the handler did not run. Report it as failed.
+        IdempotencyPersistenceLayerError: from Powertools; the table could not be read or written.
+            Report it as failed. If the handler has ended by then, it will run again.
     """
     _require(table_name, consumer, key, remember_seconds, crashed_after_seconds)
     config = IdempotencyConfig(
@@ -105,7 +104,7 @@ def idempotent_by_first_id(
             try:
                 run_once()(key=record_key, record=record)
             except IdempotencyAlreadyInProgressError as error:
-                # Not the key, which may be a part of the body: this text is logged and recorded.
+                # The text is logged and recorded, so not the key: it may be a part of the body.
                 raise InProgressError(first_id(record)) from error
 
         return handle_once
@@ -143,10 +142,10 @@ def _noted_in(
 
 @dataclass(frozen=True, slots=True)
 class _Deadline:
-    """Stands in for Lambda's context, of which Powertools asks only the time left.
+    """Replaces Lambda's context: Powertools only reads the remaining time.
 
-    Without it a crash would leave a record that never counts as crashed, and the message would be
-    refused until ``remember_seconds`` are over.
+    Without it, a record that a crash left would never count as crashed, and the message would be
+    refused for ``remember_seconds``.
     """
 
     seconds: int

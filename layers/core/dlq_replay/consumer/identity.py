@@ -1,4 +1,4 @@
-"""Who a message is: its id, and the id that it keeps through replay and redrive."""
+"""Reads a message's id, and the first id, which it keeps through replay and redrive."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,28 +10,28 @@ from dlq_replay.message import Message
 
 
 class ParsedRecord(Protocol):
-    """A record of which Powertools' parser made a pydantic model."""
+    """A pydantic model that Powertools' parser made of a record."""
 
     def model_dump(self, *, include: frozenset[str]) -> Mapping[str, Any]:
-        """Some of its fields, as they stood in the event."""
+        """Return some of its fields, as in the event."""
 
 
 Received = Message | Mapping[str, Any] | ParsedRecord
 """A core Message, a message of a ReceiveMessage answer, or a record of a Lambda event.
 
-The record may be plain, Powertools' SQSRecord, which is a mapping too, or a parsed model.
+A record is a plain mapping, Powertools' SQSRecord (also a mapping), or a parsed model.
 """
 
 
 def first_id(received: Received) -> str:
-    """The SQS message id of the first copy of a message: what to recognise it by.
+    """Return the SQS message id of the first copy of a message. It identifies the message.
 
-    Each replay and each redrive makes a new copy with an id of its own, and carries the first
-    one along in ``sqs-dlq-context``. A copy without a context that can be read (the first one,
-    or one with no room for it) has its own id.
+    Each replay and each redrive makes a new copy with a new id, and stores the first one in
+    ``sqs-dlq-context``. For a copy without a readable context (the first copy, or one with no room
+    for the context) this is its own id.
 
-    A poller sees the context only if its ReceiveMessage asks for it:
-    ``MessageAttributeNames=["All"]``, or ``["sqs-dlq-context"]`` at least.
+    A poller receives the context only if its ReceiveMessage requests it:
+    ``MessageAttributeNames=["All"]``, or at least ``["sqs-dlq-context"]``.
 
     Args:
         received: a Lambda record (plain, Powertools' or its parser's model), a ReceiveMessage
@@ -49,15 +49,15 @@ def first_id(received: Received) -> str:
 
 
 def message_id_of(record: object) -> str | None:
-    """Read the message id of anything that may be a message; None where there is none.
+    """Return the message id of any form of message, None if there is none. Never raises.
 
-    Takes a message of a boto3 resource, too. Never raises.
+    Also takes a message of a boto3 resource.
     """
     return _text_of(record, "messageId", "MessageId", "message_id")
 
 
 def receipt_handle_of(record: object) -> str | None:
-    """Read the receipt handle in the same way."""
+    """Return the receipt handle, None if there is none. Never raises."""
     return _text_of(record, "receiptHandle", "ReceiptHandle", "receipt_handle")
 
 
@@ -73,7 +73,7 @@ def _text_of(record: object, *names: str) -> str | None:
 
 
 def _context_of(received: Mapping[str, Any] | ParsedRecord) -> dict[str, MessageAttribute]:
-    """Read the context alone: a fault in another attribute must not hide it."""
+    """Read the context alone, so that a fault in another attribute does not matter."""
     if not isinstance(received, Mapping):
         received = received.model_dump(include=frozenset({"messageAttributes"}))
     attributes = received.get("MessageAttributes", received.get("messageAttributes"))

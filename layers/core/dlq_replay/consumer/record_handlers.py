@@ -1,4 +1,4 @@
-"""The handler of one record, in a block of its own. Standard library only."""
+"""Runs the handler of one record inside a context manager. Standard library only."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def within(handler: Handler, block_of: Callable[[Any], AbstractContextManager[object]]) -> Handler:
-    """Wrap *handler*, plain or async: each call of it runs inside ``block_of(record)``.
+    """Wrap *handler*, synchronous or async, so that each call runs inside ``block_of(record)``.
 
     The record is the argument named ``record``, as Powertools passes it, or else the first.
     """

@@ -121,4 +121,4 @@ def test_help_teaches_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
 
     assert "examples:" in text
-    assert "what is assumed:" in text
+    assert "assumptions:" in text

@@ -4,6 +4,7 @@ import pytest
 
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS, Bill, bill_of
 from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.prices import format_dollars
 from dlq_cli.simulate.scenario import Scenario, policy_of
 
 
@@ -54,3 +55,7 @@ def test_dollars_follow_requests_and_time() -> None:
 
 def test_the_bill_grows_with_the_messages_and_no_faster() -> None:
     assert math.isclose(bill(10_000).billed_requests, 100 * bill(100).billed_requests)
+
+
+def test_dollars_are_formatted_to_the_cent() -> None:
+    assert ["$1,234.50", "$0.01", "<$0.01"] == [format_dollars(n) for n in (1234.5, 0.01, 0.0099)]

@@ -45,7 +45,7 @@ def test_what_outlasts_every_replay_is_parked() -> None:
     assert recovery.parked == pytest.approx(7)
     assert recovery.replays == pytest.approx(3 * 7)
     assert recovery.failed_tries == pytest.approx(4 * 2 * 7)
-    assert recovery.looks == pytest.approx(4 * 7)
+    assert recovery.receives == pytest.approx(4 * 7)
     # Four times two tries 10 s apart, and half of each ceiling.
     assert recovery.seconds_to_park == pytest.approx(4 * 20 + (4 + 8 + 16) / 2)
 
@@ -96,7 +96,7 @@ def test_every_message_of_the_outage_recovers_or_is_parked(one: Scenario, jitter
     recovery = simulate(one, jitter)
 
     assert recovery.recovered + recovery.parked == pytest.approx(one.arrived_count)
-    assert recovery.failed_tries <= recovery.looks * one.max_receive_count * (1 + 1e-9) + sum(
+    assert recovery.failed_tries <= recovery.receives * one.max_receive_count * (1 + 1e-9) + sum(
         recovery.through_by_replay_count
     ) * (one.max_receive_count)
 

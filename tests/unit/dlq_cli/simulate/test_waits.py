@@ -35,23 +35,23 @@ def test_every_delay_up_to_the_ceiling_has_the_same_share() -> None:
 def test_a_wait_within_the_message_timer_takes_one_look() -> None:
     table = waits_by_replay_count(policy_of(9, 10, 900), Jitter.FULL)
 
-    assert all(waits.looks == {0: 1} for waits in table)
+    assert all(waits.receives == {0: 1} for waits in table)
 
 
 def test_a_longer_wait_is_looked_at_every_900_seconds() -> None:
     table = waits_by_replay_count(policy_of(1, 43_200, DAY), Jitter.NONE)
 
     assert table[0].delays == {DAY: 1}
-    assert table[0].looks == {900 * hop: 1 for hop in range(96)}
+    assert table[0].receives == {900 * hop: 1 for hop in range(96)}
 
 
-def test_looks_of_a_long_wait_are_as_many_as_asking_about_every_delay_gives() -> None:
+def test_receives_of_a_long_wait_are_as_many_as_with_every_delay_computed() -> None:
     ceiling = 4000
     waits = waits_by_replay_count(policy_of(1, 2000, ceiling), Jitter.FULL)[0]
     hops_of_each = [max(0, -(-(delay - 900) // 900)) for delay in range(ceiling + 1)]
     expected = 1 + sum(hops_of_each) / (ceiling + 1)
 
-    assert sum(waits.looks.values()) == pytest.approx(expected, rel=0.01)
+    assert sum(waits.receives.values()) == pytest.approx(expected, rel=0.01)
     assert sum(waits.delays.values()) == pytest.approx(1)
 
 
@@ -60,7 +60,7 @@ def test_no_replays_parks_everything_at_once() -> None:
 
     assert waits.parked == 1
     assert not waits.delays
-    assert waits.looks == {0: 1}
+    assert waits.receives == {0: 1}
 
 
 @pytest.mark.parametrize("draw", [0, 3, 20])

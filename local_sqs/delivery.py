@@ -1,4 +1,4 @@
-"""Which message comes next: the order of a standard queue, and that of a FIFO queue."""
+"""The order in which a standard queue and a FIFO queue deliver messages."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,27 +9,27 @@ from typing import Protocol
 from local_sqs.values import State, StoredMessage
 
 
-class Line(Protocol):
-    """Hears of every change of a message's state, and offers those that may be received."""
+class Delivery(Protocol):
+    """Follows the states of the messages of a queue, and yields those that may be received."""
 
     def became_ready(self, message: StoredMessage) -> None:
-        """It was sent, or its delay or its invisibility ended."""
+        """Note that a message became visible: it was sent, or its delay or timeout ended."""
 
     def was_handed_out(self, message: StoredMessage) -> None:
-        """It is in flight."""
+        """Note that a message is in flight."""
 
     def came_back(self, message: StoredMessage) -> None:
-        """It is no longer in flight: ready again or gone."""
+        """Note that a message is not in flight any longer: visible again, or deleted."""
 
     def offers(self) -> Iterator[StoredMessage]:
-        """Take out ready messages one by one; the taker changes the state of each at once."""
+        """Remove and yield ready messages. The caller must change the state of each at once."""
 
     def has_offers(self) -> bool:
-        """Whether ``offers`` would yield anything."""
+        """Return whether ``offers`` would yield a message."""
 
 
-class StandardLine:
-    """Oldest first among those that are ready; one that comes back goes to the end.
+class StandardDelivery:
+    """Yields the oldest ready message first; a message that is visible again goes to the end.
 
     SQS promises no order on a standard queue. Every operation is amortised constant.
     """
@@ -71,13 +71,13 @@ class _Group:
         return self.in_flight_count == 0 and self.has_head()
 
 
-class FifoLine:
-    """Order within each message group; a group with a message in flight offers nothing.
+class FifoDelivery:
+    """Keeps the order in each message group; a group with a message in flight is blocked.
 
-    One receive takes as many as it can of a group before it goes to the next, as
+    One receive takes as many messages as possible of one group before the next group, as
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html
-    says. Groups take turns. Every operation is O(log n). Not modelled: that SQS looks for open
-    groups among the first 120,000 messages only.
+    describes. Groups take turns. Every operation is O(log n). Not modelled: SQS searches only the
+    first 120,000 messages for groups that are not blocked.
     """
 
     def __init__(self) -> None:
