@@ -251,13 +251,20 @@ def metric_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> 
     return Update(put={"read_at": now_seconds}, expect={"read_at": last})
 
 
-def opening(state: BreakerState, now_seconds: int) -> Update:
-    """Open a breaker; done once, whoever of the workers comes first."""
+def opening(state: BreakerState, window: Window, now_seconds: int) -> Update:
+    """Open a breaker for *window*; done once, whoever of the workers comes first.
+
+    What the window had is kept for people, under ``judged_sent`` and ``judged_returned``.
+    """
     closed_at = state.numbers.get("closed_at")
     gone = {"ramp", "ramp_max", "ramp_at", "turned_away_at"}
     judged = {name for name in state.numbers if name[0] in "sbg" and name[1:].isdigit()}
     return Update(
-        put={"opened_at": now_seconds},
+        put={
+            "opened_at": now_seconds,
+            "judged_sent": window.sent,
+            "judged_returned": min(window.returned, window.sent),
+        },
         remove=frozenset(gone | judged),
         expect={"opened_at": None, "closed_at": closed_at},
     )

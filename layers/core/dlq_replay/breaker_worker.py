@@ -313,7 +313,7 @@ class BreakerWorker:
         if step and self._update(name, step) and not step.put:
             yield f"circuit breaker for {name}: all that was held may go"
         window = self._tripping_window(name, now_seconds)
-        if window and self._update(name, opening(self._state(name), now_seconds)):
+        if window and self._update(name, opening(self._state(name), window, now_seconds)):
             yield (
                 f"circuit breaker opened for {name}: {min(100, window.percent)} % of "
                 f"{window.sent} first replays returned"

@@ -1,7 +1,7 @@
 """The table of failures, as boto3 speaks DynamoDB. An adapter; it never raises.
 
-A failure is help, not truth: without the table messages are replayed as if no error were known. So
-every call here gives what it could do, and one line that says why it could not do the rest.
+Failure records are advisory: without the table messages are replayed as if no error were known. So
+each call returns what it could do, and one line that says why it could not do the rest.
 
 The table's key is ``message_id`` (S), alone; its TTL attribute is ``expires_at``.
 """
@@ -119,7 +119,7 @@ class FailureTable:
 
         try:
             self._in_batches(list(writable), MAX_WRITES, write)
-        except Exception as error:  # noqa: BLE001 - help, not truth: see the module
+        except Exception as error:  # noqa: BLE001 - records are advisory: see the module
             fault = describe_fault(error)
         return Recorded(tuple(left.values()), fault)
 
@@ -148,7 +148,7 @@ class FailureTable:
             self._in_batches(
                 [i for i in dict.fromkeys(message_ids) if _can_be_key(i)], MAX_READS, read
             )
-        except Exception as error:  # noqa: BLE001 - help, not truth: see the module
+        except Exception as error:  # noqa: BLE001 - records are advisory: see the module
             return Found(found, describe_fault(error))
         return Found(found, f"items without an error_type: {unreadable}" if unreadable else None)
 

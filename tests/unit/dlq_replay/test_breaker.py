@@ -92,10 +92,11 @@ def test_what_was_sent_before_the_last_closing_does_not_open_it() -> None:
 
 def test_only_one_worker_opens_it() -> None:
     state = closed(ramp=60, ramp_at=NOW - 5, closed_at=NOW - 5, **counted("s", 20))
-    change = opening(state, NOW)
+    change = opening(state, Window(range(1), 20, 21, 3), NOW)
 
     opened = done(state, change)
-    assert opened == BreakerState({"opened_at": NOW, "closed_at": NOW - 5})
+    judged = {"judged_sent": 20, "judged_returned": 20}
+    assert opened == BreakerState({"opened_at": NOW, "closed_at": NOW - 5, **judged})
     assert apply(opened, change) is None
 
 
