@@ -57,15 +57,17 @@ def assert_promises_of_an_outage(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "records_errors"),
-    [(None, False), (3 * RATE, True)],
-    ids=["unbounded", "three times normal, errors recorded"],
+    ("capacity", "records_errors", "traffic_after_seconds"),
+    [(None, False, 1800), (3 * RATE, True, 1800), (None, False, 0)],
+    ids=["unbounded", "three times normal, errors recorded", "producers stop"],
 )
-def test_an_hour_of_outage(capacity: int | None, *, records_errors: bool) -> None:
+def test_an_hour_of_outage(
+    capacity: int | None, traffic_after_seconds: int, *, records_errors: bool
+) -> None:
     outage = Scenario(
         rate=RATE,
         outage_seconds=HOUR,
-        traffic_seconds=HOUR + 1800,
+        traffic_seconds=HOUR + traffic_after_seconds,
         capacity=capacity,
         records_errors=records_errors,
     )

@@ -37,7 +37,7 @@ from dlq_replay.breaker import (
     stale_names,
     tripping_windows,
 )
-from dlq_replay.decision import Replay
+from dlq_replay.decision import Hold, Replay
 from dlq_replay.errors import BreakerTableError
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
@@ -259,17 +259,19 @@ class BreakerWorker:
     ) -> None:
         for step in steps:
             message_id = step.record.message_id
-            if step.passage is Passage.HELD:
-                if view.state_of(message_id).phase is Phase.RAMP:
-                    self._turned_away[view.names[message_id]] = view.now_seconds
+            if not isinstance(step.fate, Replay | Hold):
                 continue
+            name, phase = view.names[message_id], view.state_of(message_id).phase
+            if step.passage is Passage.HELD and phase is Phase.RAMP:
+                # With no counts, so that it is written where nothing but held copies come.
+                self._counts[name].update()
+                self._turned_away[name] = view.now_seconds
             result = results.get(message_id)
             if not (isinstance(step.fate, Replay) and isinstance(result, Confirmed)):
                 continue
-            name = view.names[message_id]
             if step.fate.number == 1 and step.entry is not None and is_counted_return(step.entry):
                 self._counts[name][f"{SENT}{self._rules.slot(view.now_seconds)}"] += 1
-            if step.passage is Passage.GRANTED and view.state_of(message_id).phase is Phase.OPEN:
+            if step.passage is Passage.GRANTED and phase is Phase.OPEN:
                 visible_at = view.now_seconds + step.fate.delay_seconds
                 self._update(name, probe_sent(self._state(name), result.message_id, visible_at))
 

@@ -437,6 +437,16 @@ def test_ramp_limits_replays_and_holds_the_others() -> None:
     assert worker.table.states["unknown"].numbers["turned_away_at"] == NOW
 
 
+def test_ramp_goes_on_while_nothing_but_held_copies_come() -> None:
+    worker = Worker(ramp_of(60))
+    held = context(due_seconds=NOW - 1, held_seconds=NOW - 900)
+    for _ in range(40):
+        worker.later(60).replay(*(message(f"m-{index}", attributes=held) for index in range(5)))
+
+    assert worker.table.states["unknown"].phase is Phase.RAMP
+    assert worker.table.states["unknown"].numbers["turned_away_at"] == worker.clock.seconds
+
+
 def test_a_table_that_cannot_be_used_changes_nothing() -> None:
     batch = [
         *letters(3),
