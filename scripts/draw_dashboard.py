@@ -27,7 +27,7 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     measure_batch,
-    measure_expiry,
+    measure_dlq,
 )
 from dlq_replay.message import Message, SendEntry
 from tests.contract.cloudformation import Stack as Template
@@ -93,7 +93,7 @@ class Day:
         report = next(iter(outcome.breakers.values()), None)
         measured = [
             *measure_batch(batch, outcome, report),
-            *measure_expiry(batch, now, FOURTEEN_DAYS),
+            *measure_dlq(batch, outcome, now, FOURTEEN_DAYS),
         ]
         for one in measured:
             self._publish("DlqReplay", one.name, dimensions, *one.values)

@@ -44,6 +44,7 @@ DECIDED_BY_THE_STACK = (
     "--parked-queue-url",
     "--to-queue-url",
     "--main-queue-url",
+    "--failure-table",
     "--policy",
     "--policy-sha256",
     "--execute",

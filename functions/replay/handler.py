@@ -35,7 +35,7 @@ from dlq_replay.measures import (
     SERVICE,
     SERVICE_DIMENSION,
     measure_batch,
-    measure_expiry,
+    measure_dlq,
 )
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed
@@ -309,8 +309,7 @@ def _count(
         of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
         measurements = [*measure_batch(own, of_own, outcome.breakers.get(queue))]
         if queue == policy.main_queue:
-            # The expiry is one of the DLQ, and its alarm watches the metric of the main queue.
-            measurements += measure_expiry(records, now_seconds, retention_seconds)
+            measurements += measure_dlq(records, outcome, now_seconds, retention_seconds)
         dimensions = {MAIN_QUEUE_DIMENSION: queue.name, SERVICE_DIMENSION: SERVICE}
         for line in metric_lines(measurements, dimensions, now_seconds):
             print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch

@@ -102,9 +102,9 @@ def test_the_readme_adds_up_what_the_guide_says_of_a_month_at_rest() -> None:
     [alarms] = re.findall(r"metrics \N{MULTIPLICATION SIGN} \$0\.10 = \$([\d.]+)", rest)
     total = f"${float(polling) + float(alarms) + 3:.2f}"
 
-    assert rest.startswith(f"{total}**, or $0.10")
+    assert rest.startswith(f"{total}**, or $0.60")
     row = (
-        f"**{total}**: polling ${polling}, alarms ${alarms} (11 metrics), dashboard $3.00; or $0.10"
+        f"**{total}**: polling ${polling}, alarms ${alarms} (16 metrics), dashboard $3.00; or $0.60"
     )
     assert row in README
 

@@ -1,8 +1,10 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
+from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
     KEYS,
@@ -16,6 +18,7 @@ from tests.contract.template import (
     function_of,
     grants_of,
     pins_of,
+    statements_of,
 )
 
 BUCKET_ARN = "arn:aws:s3:::archivebucket"
@@ -154,6 +157,7 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
     assert wide == {
         ("*", "cloudwatch:PutMetricData"),
         ("*", "cloudwatch:GetMetricData"),
+        ("*", "cloudwatch:GetMetricStatistics"),
         ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
         ("arn:aws:s3:::archivebucket/archive/probes/*", "s3:DeleteObject"),
         ("arn:aws:s3:::archivebucket/code/*", "s3:GetObject"),
@@ -180,7 +184,8 @@ def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> N
             "sqs:SendMessage",
         },
         f"{queue}orders-parked": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
-        FAILURE_TABLE_ARN: {"dynamodb:BatchGetItem"},
+        FAILURE_TABLE_ARN: {"dynamodb:BatchGetItem", "dynamodb:UpdateItem"},
+        "*": {"cloudwatch:GetMetricStatistics"},
         "ReplayLogGroup.Arn": {"logs:CreateLogStream", "logs:PutLogEvents"},
     }
 
@@ -193,6 +198,34 @@ def test_other_main_queues_are_sent_to_and_nothing_else(role: str) -> None:
     arns = OTHER_MAIN_QUEUES["OtherMainQueueArns"].split(",")
 
     assert shared == alone | {arn: {"sqs:SendMessage", "sqs:GetQueueAttributes"} for arn in arns}
+
+
+def test_in_the_table_the_function_changes_breakers_and_consumers_change_the_rest() -> None:
+    stack = Stack.of(TEMPLATE)
+    [update] = [
+        s for s in statements_of(stack, "ReplayRole") if s["Sid"] == "ChangeCircuitBreakers"
+    ]
+    [policy] = stack.of_type("AWS::IAM::ManagedPolicy").values()
+    [record] = policy["PolicyDocument"]["Statement"]
+
+    def may(statement: Any, action: str, *keys: str) -> bool:
+        call = Call(action, FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
+        return is_allowed(call, [statement])
+
+    assert may(update, "dynamodb:UpdateItem", "breaker#orders", "breaker#orders#unknown")
+    assert not may(update, "dynamodb:UpdateItem", "m-1")
+    assert may(record, "dynamodb:PutItem", "m-1")
+    assert not may(record, "dynamodb:BatchWriteItem", "breaker#orders#unknown", "m-1")
+
+
+def test_without_a_breaker_the_function_changes_nothing_in_the_table() -> None:
+    stack = Stack.of(TEMPLATE, {"CircuitBreaker": "false"})
+
+    assert grants_of(stack)[FAILURE_TABLE_ARN] == {"dynamodb:BatchGetItem"}
+    assert "*" not in grants_of(stack)
+    assert environment_of(stack)["BREAKER"] == "off"
+    assert "CircuitBreakerAlarm" not in stack.resources
+    assert environment_of(Stack.of(TEMPLATE, {"CreateFailureTable": "false"}))["BREAKER"] == "off"
 
 
 def test_the_failure_table_can_be_left_out() -> None:

@@ -120,6 +120,7 @@ def test_by_default_the_job_archives_and_reports() -> None:
         *("--archive", "s3://archivebucket/archive"),
         *("--parked-queue-url", f"{queue}/ParkedQueue"),
         *("--main-queue-url", f"{queue}/MainQueue"),
+        *("--failure-table", "FailureTable"),
         "--no-samples",
     ]
 
@@ -133,6 +134,10 @@ def test_the_job_works_between_queues_of_yours_too() -> None:
     command = command_line_of(stack_of(**OWN_QUEUES, **OWN_PARKED_QUEUE))
 
     assert f"--parked-queue-url {OWN}-parked --main-queue-url {OWN}" in shlex.join(command)
+
+
+def test_without_a_breaker_the_job_looks_at_none() -> None:
+    assert "--failure-table" not in command_line_of(stack_of(CircuitBreaker="false"))
 
 
 def test_with_a_policy_the_job_reads_it_and_acts_when_it_is_told_to() -> None:

@@ -113,4 +113,4 @@ def test_breaker_opens_in_the_table_and_holds_what_comes_next(
     (probe,) = [name for name in world.item(f"#{ERROR}") if name[0] == "p" and name[1:].isdigit()]
     assert int(probe[1:]) <= time.time() + 1
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (emf["CircuitBreakerOpen"], emf["HeldByBreaker"]) == ([1.0], [1.0])
+    assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [1.0])

@@ -36,11 +36,14 @@ class Metric(StrEnum):
     PARKED = "Parked"
     HELD = "Held"
     FAILED = "Failed"
+    ARRIVED = "Arrived"
     REPLAY_COUNT = "ReplayCount"
     DELAY_SECONDS = "DelaySeconds"
     NEAREST_EXPIRY_SECONDS = "NearestExpirySeconds"
-    CIRCUIT_BREAKER_OPEN = "CircuitBreakerOpen"
     HELD_BY_BREAKER = "HeldByBreaker"
+    ARRIVED_TOTAL = "ArrivedTotal"
+    FAILED_TOTAL = "FailedTotal"
+    CIRCUIT_BREAKERS_OPEN = "CircuitBreakersOpen"
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
@@ -75,7 +78,7 @@ def measure_batch(
     """Yield what a batch tells of one main queue: how often each fate, and each message's values.
 
     Counts have one value, 0 included; other metrics have one per message, and are left out where
-    they have none. CircuitBreakerOpen is 1 or 0; it and HeldByBreaker are there only with breakers.
+    they have none. HeldByBreaker is there only with breakers.
 
     Args:
         records: of that queue.
@@ -90,6 +93,7 @@ def measure_batch(
     yield _of(Metric.PARKED, reasons.total())
     yield _of(Metric.HELD, held)
     yield _of(Metric.FAILED, len(outcome.failed))
+    yield _of(Metric.ARRIVED, _arrived(records, outcome))
     for reason, count in reasons.items():
         yield Measurement(parked_metric(reason), Unit.COUNT, (count,))
     messages = [record for record in records if isinstance(record, Message)]
@@ -98,20 +102,49 @@ def measure_batch(
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
     )
     if breakers:
-        yield _of(Metric.CIRCUIT_BREAKER_OPEN, int(breakers.is_open))
         yield _of(Metric.HELD_BY_BREAKER, breakers.held)
     yield from (measurement for measurement in per_message if measurement.values)
 
 
-def measure_expiry(
-    records: Sequence[Message | UnreadableRecord], now_seconds: int, dlq_retention_seconds: int
+def measure_dlq(
+    records: Sequence[Message | UnreadableRecord],
+    outcome: BatchOutcome,
+    now_seconds: int,
+    dlq_retention_seconds: int,
 ) -> Iterator[Measurement]:
-    """Yield how long the message that SQS would delete first had left when it was received."""
+    """Yield what a batch tells of the DLQ, whichever main queues its messages are of.
+
+    Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
+    is how long the message that SQS would delete first had left when it was received.
+    """
+    yield _of(Metric.ARRIVED_TOTAL, _arrived(records, outcome))
+    yield _of(Metric.FAILED_TOTAL, len(outcome.failed))
+    if outcome.breakers:
+        are_open = sum(report.is_open for report in outcome.breakers.values())
+        yield _of(Metric.CIRCUIT_BREAKERS_OPEN, are_open)
     messages = [record for record in records if isinstance(record, Message)]
     sent = [int(m.sent_seconds) for m in messages if m.sent_seconds is not None]
     if sent:
         left = max(0, min(sent) + dlq_retention_seconds - now_seconds)
         yield _of(Metric.NEAREST_EXPIRY_SECONDS, left)
+
+
+def _arrived(records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome) -> int:
+    """Count new dead letters: moved by SQS, and never replayed, held or redriven before.
+
+    One that stays in the DLQ is counted when it leaves.
+    """
+    left = {one.message_id for one in outcome.outcomes if one.is_left}
+    new = {
+        one.message_id
+        for one in records
+        if isinstance(one, Message)
+        and one.source_arn is not None
+        and one.history.replay_count == 0
+        and one.history.context.due_seconds is None
+        and one.history.context.plan_id is None
+    }
+    return len(new - left)
 
 
 def _of(metric: Metric, *values: int) -> Measurement:

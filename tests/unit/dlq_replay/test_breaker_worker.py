@@ -608,4 +608,4 @@ def test_contexts_carry_nothing_of_the_breaker_without_one() -> None:
     worker = Worker(is_without=True)
     worker.replay(message())
 
-    assert "r" not in str(worker.main.sent[0].attributes[CONTEXT_ATTRIBUTE].value)
+    assert '"r":' not in str(worker.main.sent[0].attributes[CONTEXT_ATTRIBUTE].value)

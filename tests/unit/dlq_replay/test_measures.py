@@ -1,11 +1,15 @@
+from typing import Any
+
 import pytest
 
+from dlq_replay.addresses import QueueAddress
+from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.measures import Metric, Unit, measure_batch, measure_expiry, parked_metric
+from dlq_replay.measures import Metric, Unit, measure_batch, measure_dlq, parked_metric
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate, Wait
 from dlq_replay.replay import BatchOutcome, Outcome
-from tests.builders import NOW, context, counter, message, policy
+from tests.builders import NOW, context, counter, message, policy, queue_arn
 
 DAY = 86_400
 
@@ -21,11 +25,12 @@ def measured(*pairs: tuple[Message, Fate]) -> dict[str, tuple[int, ...]]:
 
 
 def nearest_expiry(*letters: Message) -> list[tuple[str, tuple[int, ...]]]:
-    return [(one.name, one.values) for one in measure_expiry(letters, NOW, 14 * DAY)]
+    measured = measure_dlq(letters, BatchOutcome(()), NOW, 14 * DAY)
+    return [(one.name, one.values) for one in measured if one.name == "NearestExpirySeconds"]
 
 
 def test_an_empty_batch_counts_nothing_and_measures_nothing() -> None:
-    assert measured() == {"Replayed": (0,), "Parked": (0,), "Held": (0,), "Failed": (0,)}
+    assert measured() == dict.fromkeys(("Replayed", "Parked", "Held", "Failed", "Arrived"), (0,))
 
 
 def test_each_fate_is_counted_and_parks_also_by_reason() -> None:
@@ -105,3 +110,52 @@ def test_the_unit_is_in_the_name(metric: Metric) -> None:
 
 def test_parked_metrics_are_named_by_reason() -> None:
     assert parked_metric(ParkReason.NO_ROOM) == "Parked_no_room"
+
+
+MOVED: dict[str, Any] = {"DeadLetterQueueSourceArn": queue_arn("main")}
+
+
+@pytest.mark.parametrize(
+    ("letter", "is_new"),
+    [
+        (message("a", **MOVED), True),
+        (message("a", attributes=context(first_id="a"), **MOVED), True),
+        # Sent to the DLQ: a hold, a person, a tool.
+        (message("a"), False),
+        (message("a", attributes=counter("1"), **MOVED), False),
+        (message("a", attributes=context(due_seconds=NOW), **MOVED), False),
+        (message("a", attributes=context(plan_id="p-1"), **MOVED), False),
+        (message("a", attributes=counter("1000000"), **MOVED), False),
+    ],
+)
+def test_a_new_dead_letter_is_one_that_sqs_moved_for_the_first_time(
+    letter: Message, is_new: bool
+) -> None:
+    assert measured((letter, Replay(1, 0)))["Arrived"] == (int(is_new),)
+
+
+def test_a_new_dead_letter_is_counted_once_when_it_leaves_the_dlq() -> None:
+    letter = message("a", **MOVED)
+
+    assert measured((letter, Failed("refused")))["Arrived"] == (0,)
+    assert measured((letter, Wait()))["Arrived"] == (0,)
+    assert measured((letter, Hold(1, NOW + 1000, 900)))["Arrived"] == (1,)
+
+
+def test_totals_are_of_all_main_queues() -> None:
+    main, invoices = policy().main_queue, QueueAddress.from_arn(queue_arn("invoices"))
+    letters = [message("a", **MOVED), message("b", DeadLetterQueueSourceArn=queue_arn("invoices"))]
+    outcomes = (
+        Outcome("a", Replay(1, 0), is_left=False, main_queue=main),
+        Outcome("b", Replay(1, 0), is_left=False, main_queue=invoices),
+        Outcome("c", Failed("refused"), is_left=True, main_queue=invoices),
+    )
+    reports = {
+        main: BreakerReport(is_open=True, held=1),
+        invoices: BreakerReport(is_open=True, held=2),
+    }
+
+    found = measure_dlq(letters, BatchOutcome(outcomes, reports), NOW, DAY)
+
+    values = {one.name: one.values for one in found}
+    assert values == {"ArrivedTotal": (2,), "FailedTotal": (1,), "CircuitBreakersOpen": (2,)}

@@ -149,7 +149,7 @@ def test_room_for_the_context_counts_what_it_carries() -> None:
     size = held_entry(bare, 10**11 - 1, 900, 10**11 - 1, policy()).size_bytes + len(
         "sqs-dlq-replay-nbNumber1"
     )
-    more = message("m-1", attributes=context(first_id="m-0", unknown={"r": 1}))
+    more = message("m-1", attributes=context(first_id="m-0", unknown={"z": 1}))
     elsewhere = replace(bare, system={"DeadLetterQueueSourceArn": queue_arn("longer")})
 
     assert has_room_for_context(bare, 1, policy(max_message_bytes=size))

@@ -239,7 +239,7 @@ def test_open_breaker_is_counted(
     handler.lambda_handler(event(message("a"), message("b")), Context())
 
     emf = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (emf["CircuitBreakerOpen"], emf["HeldByBreaker"]) == ([1.0], [2.0])
+    assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [2.0])
     assert lines(log)[-1]["hold"] == 2
 
 
@@ -270,7 +270,7 @@ def test_breaker_without_its_table_is_logged_once(
         "batch done",
     ]
     assert lines(log)[0]["reason"] == "AccessDeniedException: not authorized"
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakerOpen"] == [0.0]
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakersOpen"] == [0.0]
 
 
 def test_metrics_of_the_breaker_are_absent_without_one(
