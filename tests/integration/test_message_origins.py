@@ -211,7 +211,9 @@ class Stack:
 
 
 @pytest.fixture
-def stack(spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path) -> Stack:
+def stack(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+) -> Stack:
     return Stack(spark, make_queue, tmp_path)
 
 

@@ -158,7 +158,7 @@ def test_status_names_the_message_that_others_wait_for(
 
 
 def test_a_run_writes_down_who_waits_for_whom(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
 ) -> None:
     queue = make_queue("parked.fifo")
     archive = archive_of(tmp_path, [parked(1), parked(2), parked(3)], drained_from=queue.url)
