@@ -14,7 +14,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.server import serve_in_thread
 from tests.e2e.approved_plan import write_plan
 from tests.integration.spark_world import archive_of, parked
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -31,7 +31,7 @@ def test_interrupt_while_spark_works_ends_in_a_sentence(tmp_path: Path) -> None:
             **os.environ,
             "AWS_ENDPOINT_URL": world.url,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
-            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+            **QUICK_SPARK,
         }
         command = [
             *(sys.executable, "-m", "spark_reprocess", "redrive", "--archive", archive.root),

@@ -34,7 +34,7 @@ from tests.e2e.approved_plan import write_plan
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.needs import needs_proc
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -134,10 +134,10 @@ class Job:
             **self.family.environment,
             "AWS_ENDPOINT_URL": self.world.url,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+            **QUICK_SPARK,
             # A task that fails is tried three times more, as on a cluster.
             "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS},4] "
-            "--conf spark.sql.codegen.wholeStage=false pyspark-shell",
-            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+            + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
         }
         return subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.redrive_process", json.dumps(given), str(runs)],
