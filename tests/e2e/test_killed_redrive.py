@@ -30,7 +30,7 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.spark.interrupts import INTERRUPTED
-from tests.e2e.approved_plan import write_plan
+from tests.approved_plan import planned
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.needs import needs_proc
@@ -108,7 +108,7 @@ class Job:
     world: ServedWorld
     archive: Archive
     destination: SqsQueue
-    plan: Path
+    plan: str
     ids: dict[str, str]
     family: Family = field(default_factory=Family)
 
@@ -121,7 +121,7 @@ class Job:
         """
         given = {
             "archive": self.archive.root,
-            "plan": str(self.plan),
+            "plan": self.plan,
             "to_queue_url": self.destination.url,
             "claim_ttl_seconds": TTL_SECONDS,
             "execute": True,
@@ -193,13 +193,13 @@ class Job:
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
-    path = tmp_path / "plan.yaml"
-    write_plan(path, archive, messages)
     with serve_in_thread(latency_ms=5) as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
-        job = Job(world, archive, destination, path, {m.body: m.message_id for m in messages})
+        job = Job(
+            world, archive, destination, planned(archive), {m.body: m.message_id for m in messages}
+        )
         yield job
         job.strike(everybody)
 
