@@ -25,7 +25,7 @@ from tests.e2e.watched_browser import launched, opened
 from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import archive_of
 from tests.needs import WEBHOOKS
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 768, 1280)
@@ -101,7 +101,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finished = subprocess.run(
         [sys.executable, "-m", "spark_reprocess", *argv],
         cwd=ROOT,
-        env={**os.environ, "SPARK_SUBMIT_OPTS": QUICK_JVM},
+        env={**os.environ, **QUICK_SPARK},
         capture_output=True,
         text=True,
         check=False,

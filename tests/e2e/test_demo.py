@@ -16,6 +16,7 @@ import pytest
 
 from demo.workload import broken_count
 from tests.needs import WEBHOOKS, needs_proc, needs_webhooks
+from tests.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 WEBHOOK_LINES = 60
@@ -47,7 +48,7 @@ def start(
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=ROOT,
-        env={**os.environ, TAG: tag},
+        env={**os.environ, **QUICK_SPARK, TAG: tag},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

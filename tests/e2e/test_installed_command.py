@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.installation import STACK, client, make_installation, served_moto
+from tests.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PARKED = 12
@@ -56,7 +57,8 @@ def endpoint() -> Iterator[str]:
 
 
 def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK}
+    given = {"AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK}
+    environment = {**os.environ, **QUICK_SPARK, **given}
     return subprocess.run(
         words, check=False, capture_output=True, text=True, timeout=200, env=environment, cwd=ROOT
     )

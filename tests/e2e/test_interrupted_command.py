@@ -12,9 +12,9 @@ import pytest
 
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import serve_in_thread
-from tests.e2e.approved_plan import write_plan
+from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of, parked
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -23,19 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_interrupt_while_spark_works_ends_in_a_sentence(tmp_path: Path) -> None:
     messages = [parked(2 * n) for n in range(200)]
-    archive, plan = archive_of(tmp_path / "archive", messages), tmp_path / "plan.yaml"
-    write_plan(plan, archive, messages)
+    archive = archive_of(tmp_path / "archive", messages)
     with serve_in_thread() as world:
         url = boto3.client("sqs", endpoint_url=world.url).create_queue(QueueName="main")["QueueUrl"]
         environment = {
             **os.environ,
             "AWS_ENDPOINT_URL": world.url,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
-            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+            **QUICK_SPARK,
         }
         command = [
             *(sys.executable, "-m", "spark_reprocess", "redrive", "--archive", archive.root),
-            *("--plan", str(plan), "--to-queue-url", url, "--where", "message_id > ''"),
+            *("--plan", planned(archive), "--to-queue-url", url, "--where", "message_id > ''"),
             *("--max-rate", "5", "--execute", "--reason", "it is fixed"),
         ]
         process = subprocess.Popen(

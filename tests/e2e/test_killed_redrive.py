@@ -30,11 +30,11 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.spark.interrupts import INTERRUPTED
-from tests.e2e.approved_plan import write_plan
+from tests.approved_plan import planned
 from tests.e2e.processes import Family, Process, send_signal
 from tests.integration.spark_world import archive_of, parked, receive_all
 from tests.needs import needs_proc
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -108,7 +108,7 @@ class Job:
     world: RunningServer
     archive: Archive
     destination: SqsQueue
-    plan: Path
+    plan: str
     ids: dict[str, str]
     family: Family = field(default_factory=Family)
 
@@ -121,7 +121,7 @@ class Job:
         """
         given = {
             "archive": self.archive.root,
-            "plan": str(self.plan),
+            "plan": self.plan,
             "to_queue_url": self.destination.url,
             "claim_ttl_seconds": TTL_SECONDS,
             "execute": True,
@@ -134,10 +134,10 @@ class Job:
             **self.family.environment,
             "AWS_ENDPOINT_URL": self.world.url,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+            **QUICK_SPARK,
             # A task that fails is tried three times more, as on a cluster.
             "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS},4] "
-            "--conf spark.sql.codegen.wholeStage=false pyspark-shell",
-            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+            + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
         }
         return subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.redrive_process", json.dumps(given), str(runs)],
@@ -193,13 +193,13 @@ class Job:
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
-    path = tmp_path / "plan.yaml"
-    write_plan(path, archive, messages)
     with serve_in_thread(latency_ms=5) as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
-        job = Job(world, archive, destination, path, {m.body: m.message_id for m in messages})
+        job = Job(
+            world, archive, destination, planned(archive), {m.body: m.message_id for m in messages}
+        )
         yield job
         job.strike(everybody)
 

@@ -23,7 +23,7 @@ from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
-from tests.e2e.approved_plan import write_plan
+from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of
 from tests.integration.spark_world import parked as parked_copy
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
@@ -130,12 +130,11 @@ def test_second_attempts_beside_slow_ones_send_nothing_twice(
     main = make_queue(boto3.client("sqs", endpoint_url=world.url), "speculation")
     messages = [parked_copy(2 * n) for n in range(SPECULATED)]
     archive = archive_of(tmp_path / "archive", messages)
-    plan, events = tmp_path / "plan.yaml", tmp_path / "events"
+    events = tmp_path / "events"
     events.mkdir()
-    write_plan(plan, archive, messages)
     options = {
         "archive": archive.root,
-        "plan": str(plan),
+        "plan": planned(archive),
         "to_queue_url": main.url,
         "execute": True,
         "reason": "it is fixed",

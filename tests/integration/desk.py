@@ -20,14 +20,8 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from tests.integration.spark_world import (
-    archive_of,
-    executed,
-    parked,
-    planned,
-    receive_all,
-    sender_at,
-)
+from tests.approved_plan import planned
+from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +80,7 @@ def set_up(
     fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith(".fifo") else {}
     queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
     archive = archive_of(folder, messages)
-    return Desk(spark, world, archive, planned(spark, archive), queue, messages)
+    return Desk(spark, world, archive, planned(archive), queue, messages)
 
 
 def standard(count: int) -> list[Message]:

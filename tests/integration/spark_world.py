@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
-import yaml
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
@@ -26,6 +25,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from tests.approved_plan import approve
 from tests.builders import NOW, context, counter, message, queue_url, text
 
 if TYPE_CHECKING:
@@ -174,19 +174,12 @@ def entry_of(source: Message, **fields: Any) -> SendEntry:
     return SendEntry(source.body, source.attributes, **fields)
 
 
-def approve(plan: Path, action: str = "redrive") -> Path:
-    content = yaml.safe_load(plan.read_text())
-    for group in content["groups"]:
-        group["action"] = action
-    plan.write_text(yaml.safe_dump(content))
-    return plan
-
-
 def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> Findings:
     return analyze(spark, AnalyzeOptions(archive.root, **options))
 
 
-def planned(spark: "SparkSession", archive: Archive, action: str = "redrive") -> str:
+def reported(spark: "SparkSession", archive: Archive, action: str = "redrive") -> str:
+    """Analyze; set the action of each group in the plan of the report; return its path."""
     return str(approve(Path(analyzed(spark, archive).plan_path), action))
 
 

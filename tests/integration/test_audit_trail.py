@@ -13,8 +13,9 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.command_line.cli import main
+from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked, planned, uncompact
+from tests.integration.spark_world import archive_of, executed, parked, uncompact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
     capsys: Capture,
 ) -> None:
     queue = make_queue("main")
-    plan = planned(spark, archive)
+    plan = planned(archive)
     monkeypatch.setenv("LOGNAME", "somebody-else")
     monkeypatch.setenv("JOB_RUN_ID", "")
     place = f"--archive {archive.root} --plan {plan} --to-queue-url {queue.url}"
@@ -92,7 +93,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
 
-    sent = executed(spark, archive, planned(spark, archive), make_queue("main").url)
+    sent = executed(spark, archive, planned(archive), make_queue("main").url)
 
     assert sent.count("sent") == 3
     (record,) = records(archive)
@@ -105,7 +106,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
 def test_dry_runs_are_not_recorded(
     spark: "SparkSession", make_queue: MakeQueue, archive: Archive
 ) -> None:
-    executed(spark, archive, planned(spark, archive), make_queue("main").url, execute=False)
+    executed(spark, archive, planned(archive), make_queue("main").url, execute=False)
 
     assert records(archive) == []
 
@@ -126,7 +127,7 @@ def test_a_restore_is_recorded(
 def test_an_erasure_records_whose_credentials_it_had(
     spark: "SparkSession", make_queue: MakeQueue, archive: Archive
 ) -> None:
-    plan = planned(spark, archive)
+    plan = planned(archive)
     erase = ["erase", "--archive", archive.root, "--id", "m-000"]
 
     assert main([*erase, "--execute", "--reason", "request 17"]) == 0
@@ -141,7 +142,7 @@ def test_records_that_a_newer_version_wrote_are_read_as_far_as_they_are_known(
     spark: "SparkSession", make_queue: MakeQueue, archive: Archive, capsys: Capture
 ) -> None:
     queue = make_queue("main")
-    plan = planned(spark, archive)
+    plan = planned(archive)
     executed(spark, archive, plan, queue.url)
     uncompact(archive)
     for path in archive.list(""):

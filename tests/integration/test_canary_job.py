@@ -25,10 +25,11 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
+from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message
 from tests.integration.canary_world import CanaryWorld, canary_world, client_at, repeated
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, planned, receive_all
+from tests.integration.spark_world import archive_of, receive_all, reported
 from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.fails = lambda one: number(one) % 2 == 0
 
     summary = run(spark, archive, plan, world)
@@ -128,7 +129,7 @@ def test_canary_that_comes_back_keeps_its_replay_count(
     archive = two_groups(tmp_path)
     world.fails = lambda _: True
 
-    summary = run(spark, archive, planned(spark, archive), world)
+    summary = run(spark, archive, planned(archive), world)
 
     assert set(verdicts(summary).values()) == {Verdict.FAILED}
     rows = read_archive(spark, archive).select("plan_id", "replay_count").collect()
@@ -136,7 +137,7 @@ def test_canary_that_comes_back_keeps_its_replay_count(
     assert {row["replay_count"] for row in rows} == {5}
 
     world.fails = lambda _: False
-    plan = planned(spark, archive)
+    plan = reported(spark, archive)
     options = RedriveOptions(
         archive.root, plan, world.main.url, reason="fixed", execute=True, keep_counter=True
     )
@@ -157,7 +158,7 @@ def test_backlog_that_nobody_takes_is_unknown_and_stops(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.is_consuming = False
     world.main.send([SendEntry("an older message")])
 
@@ -173,7 +174,7 @@ def test_canary_that_nobody_received_does_not_pass_while_counts_lag(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     with canary_world(counts_lag_seconds=3.0) as world:
         world.is_consuming = False
 
@@ -187,7 +188,7 @@ def test_canary_of_a_consumer_that_hid_it_and_died_does_not_pass(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     received = set[int]()
 
     def dies_after_receiving_all(one: Message) -> bool:
@@ -211,7 +212,7 @@ def test_canary_passes_among_ten_healthy_messages_a_second(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.wait_seconds = 1
     is_over = threading.Event()
 
@@ -239,7 +240,7 @@ def test_canary_that_fails_is_seen_whatever_the_clock_of_the_driver_says(
     ahead_seconds: int,
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.fails = lambda one: number(one) % 2 == 0
     right = time.time
     monkeypatch.setattr(time, "time", lambda: right() + ahead_seconds)
@@ -254,7 +255,7 @@ def test_canary_that_another_operator_drained_is_seen_whatever_the_clock_there_s
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.parks_in = world.add_queue("drained-by-another")
     world.fails = lambda one: number(one) % 2 == 0
 
@@ -274,7 +275,7 @@ def test_earlier_returns_of_the_same_plan_are_not_this_canarys(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     plan_id = yaml.safe_load(Path(plan).read_text())["plan_id"]
     returned = [
         message(
@@ -302,7 +303,7 @@ def test_dead_letters_without_a_replay_function_are_unknown(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     world.fails = lambda _: True
     world.is_replaying = False
 
@@ -317,7 +318,7 @@ def test_other_parked_messages_are_kept_and_not_counted(
     spark: "SparkSession", world: CanaryWorld, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     other = parked(99).attributes
     world.parked.send([SendEntry("parked by another way", other)])
 
@@ -337,7 +338,7 @@ def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path:
             for n in range(18)
         ],
     )
-    plan = planned(spark, archive)
+    plan = planned(archive)
     with canary_world(".fifo") as world:
         world.fails = lambda one: number(one) == 16
 
@@ -361,7 +362,7 @@ def test_group_without_room_for_a_canary_is_unknown(
     archive = archive_of(
         tmp_path, [parked(1), message("m-full", "x", filler(9)), message("m-room", "y", filler(8))]
     )
-    plan = planned(spark, archive)
+    plan = planned(archive)
 
     summary = run(spark, archive, plan, world, wait_seconds=2.0)
 
@@ -379,7 +380,7 @@ def test_wait_that_is_too_short_is_refused(
 ) -> None:
     dlq, parked_queue = make_queue("dlq"), make_queue("parked")
     archive = two_groups(tmp_path, drained_from=parked_queue.url)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     policy = {"deadLetterTargetArn": dlq.describe()["QueueArn"], "maxReceiveCount": 3}
     destination = make_queue("main", RedrivePolicy=json.dumps(policy), VisibilityTimeout="30")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
@@ -403,7 +404,7 @@ def test_queue_without_redrive_policy_shows_no_failure(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     canary = CanaryOptions(Share.of("4"), make_queue("parked").url)
     options = RedriveOptions(archive.root, plan, make_queue("main").url, canary=canary)
 

@@ -10,17 +10,10 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
+from tests.approved_plan import planned
 from tests.builders import context, filler, message, text
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    OWN,
-    archive_of,
-    bodies,
-    executed,
-    parked,
-    planned,
-    receive_all,
-)
+from tests.integration.spark_world import OWN, archive_of, bodies, executed, parked, receive_all
 from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
@@ -54,7 +47,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(0), parked(2)])
-    plan = with_edit(planned(spark, archive), RAISE_ID + SET)
+    plan = with_edit(planned(archive), RAISE_ID + SET)
 
     summary = executed(spark, archive, plan, destination.url)
 
@@ -74,7 +67,7 @@ def test_ledger_names_the_edit_of_each_claim(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0)])
-    plan = with_edit(planned(spark, archive), SET)
+    plan = with_edit(planned(archive), SET)
 
     summary = executed(spark, archive, plan, make_queue("main").url)
 
@@ -104,7 +97,7 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
             message("m-large", json.dumps({"type": "Order", "id": 3, "x": "y" * 900}), origin),
         ],
     )
-    plan = with_edit(planned(spark, archive), RAISE_ID)
+    plan = with_edit(planned(archive), RAISE_ID)
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
     assert main([*argv, "--execute", "--reason", "fixed"]) == 4
@@ -130,7 +123,7 @@ def test_dry_run_shows_some_messages_before_and_after(
 ) -> None:
     body = '{"type":"Order","id":1,"mail":"jane@example.org","card":"4111 1111 1111 1111"}'
     archive = archive_of(tmp_path, [message(f"m-{n}", body, OWN) for n in range(5)])
-    plan = with_edit(planned(spark, archive), RAISE_ID + SET)
+    plan = with_edit(planned(archive), RAISE_ID + SET)
     destination = make_queue("main")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
@@ -155,7 +148,7 @@ def test_expressions_are_checked_with_the_whole_plan(
         "set_attributes:\n  a: nothing + 1\n  b: sum(body_bytes)\n  c: parked_reason is null\n"
         "  d: attributes\n  e: rand()\n  f: explode(array(1))\n  g: ')'\n"
     )
-    plan = with_edit(planned(spark, archive), keys)
+    plan = with_edit(planned(archive), keys)
     lines = Path(plan).read_text().splitlines()
 
     with pytest.raises(InputError) as caught:
@@ -185,7 +178,7 @@ def test_expression_that_fails_on_a_message_stops_before_anything_is_sent(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(0)])
-    plan = with_edit(planned(spark, archive), "set_attributes: {n: cast(body as int)}\n")
+    plan = with_edit(planned(archive), "set_attributes: {n: cast(body as int)}\n")
 
     with pytest.raises(InputError, match=r"set_attributes of group .*CAST_INVALID_INPUT.*try_cast"):
         executed(spark, archive, plan, destination.url)
@@ -198,7 +191,7 @@ def test_rest_of_a_group_that_goes_with_another_edit_is_told(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     plain = Path(plan).read_text()
     first = executed(spark, archive, plan, destination.url, limit=1)
     second = executed(spark, archive, with_edit(plan, SET), destination.url, limit=1)
@@ -225,7 +218,7 @@ def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(
             message("m-3", '{"type":"Order","id":3}', MessageGroupId="h", SequenceNumber="3"),
         ],
     )
-    plan = with_edit(planned(spark, archive), RAISE_ID)
+    plan = with_edit(planned(archive), RAISE_ID)
 
     summary = executed(spark, archive, plan, destination.url)
 

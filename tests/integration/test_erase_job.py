@@ -22,17 +22,17 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError, InputError
+from tests.approved_plan import approve, planned
 from tests.builders import NOW, context, message, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
-    approve,
     archive_of,
     bodies,
     executed,
     parked,
-    planned,
     receive_all,
+    reported,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
     archive_of(tmp_path, [parked(2), jane, parked(4)])
-    plan = planned(spark, archive)
+    plan = reported(spark, archive)
     narrow = analyzed(spark, archive, where="body_bytes > 0").plan_path
     approve(Path(narrow))
     again = message("m-jane-2", '{"name":"Jane"}', context(first_id="f-jane", plan_id="p-0"))
@@ -264,7 +264,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
     destination = make_queue("main")
     jane = message("m-jane", "Jane", context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     executed(spark, archive, plan, destination.url, where="message_id = 'm-jane'")
     (again,) = receive_all(destination)
     record_failure(again.message_id)

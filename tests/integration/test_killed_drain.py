@@ -26,6 +26,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
+from tests.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +74,7 @@ class Job:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "spark_reprocess", *argv],
             cwd=ROOT,
-            env={**os.environ, "AWS_ENDPOINT_URL": world.url},
+            env={**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": world.url},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -125,7 +125,7 @@ def test_killed_function_loses_nothing(
     again = take(function.dlq, MESSAGES)
     finished = function.invoke(again)
 
-    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES, wait_seconds=1))
+    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES, wait_seconds=0))
     assert (killed, finished) == (-9, 0)
     assert len(again) == MESSAGES
     assert set(arrived) == {str(n) for n in range(MESSAGES)}

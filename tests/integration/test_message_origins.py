@@ -25,6 +25,7 @@ from spark_reprocess.redrive.queues import (
 )
 from spark_reprocess.restore.restore import RestoreOptions, restore
 from spark_reprocess.run.run import RunOptions, RunSummary, run
+from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
@@ -33,7 +34,6 @@ from tests.integration.spark_world import (
     entry_of,
     executed,
     parked,
-    planned,
     receive_all,
 )
 from tests.small_jobs import REDRIVE_ALL
@@ -211,7 +211,9 @@ class Stack:
 
 
 @pytest.fixture
-def stack(spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path) -> Stack:
+def stack(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+) -> Stack:
     return Stack(spark, make_queue, tmp_path)
 
 
@@ -258,7 +260,7 @@ def test_a_redrive_asks_whose_messages_are_meant(
     stack: Stack, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
-    plan = planned(stack.spark, archive)
+    plan = planned(archive)
 
     with pytest.raises(InputError, match=r"messages of 2 parked queues: .*--parked-queue-url"):
         executed(stack.spark, archive, plan, stack.main.url)
@@ -374,7 +376,7 @@ def test_a_named_destination_takes_what_it_is_told_to(stack: Stack) -> None:
     assert counts(stack.run(), "foreign_source") == [1]
 
     archive = open_archive(stack.archive)
-    plan = planned(stack.spark, archive)
+    plan = planned(archive)
     theirs = executed(stack.spark, archive, plan, invoices.url, include_foreign=True)
     assert theirs.count("sent") == 1
     assert bodies(receive_all(invoices)) == ["no-such-queue 1"]

@@ -1,8 +1,7 @@
 """``messages.parquet``: which group and chunk each message of a plan is in, decided once."""
 
 import random
-from binascii import crc32
-from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,8 @@ from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
-from tests.builders import NOW, queue_url
+from tests.approved_plan import numbered_by_the_rule, planned
+from tests.builders import NOW, context, message, queue_url
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
 
@@ -64,26 +64,8 @@ def rows_of(messages: int, seed: int) -> list[Row]:
 
 
 def as_the_rule_says(rows: list[Row], messages: int) -> dict[str, tuple[str, str, int]]:
-    """The rule of the docstrings, without Spark. Claims of earlier plans depend on each part."""
-    units: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        unit = row["group_id"]
-        if row["message_group_id"] is not None and row["queue_url"].endswith(".fifo"):
-            share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
-            unit = f"in-order-{share:02d}"
-        units[unit].append(row)
-    found = {}
-    for unit, members in units.items():
-        members.sort(key=_order)
-        for position, row in enumerate(members):
-            found[row["message_id"]] = (row["group_id"], unit, position)
-    return found
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    number = row["sequence_number"]
-    has_number = (1, len(number), number) if number else (0, 0, "")
-    return (*has_number, row["sent_at"], row["message_id"])
+    numbered_rows = numbered_by_the_rule(rows, messages)
+    return {r["message_id"]: (r["group_id"], r["unit"], r["position"]) for r in numbered_rows}
 
 
 @pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
@@ -153,6 +135,30 @@ def test_analysis_saves_where_each_frozen_message_is(spark: "SparkSession", tmp_
     assert [row[FILE] for row in found] == first_file * 5
     assert plan.version == 2
     assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
+
+
+def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """So the tests that start from it start from where an analysis ends."""
+    fifo = {"MessageGroupId": "g-1", "SequenceNumber": "7"}
+    messages = [
+        *(parked(n) for n in range(5)),
+        message("m-shape", '[1, "a"]', context(first_id="f", reason="foreign_source")),
+        message("m-bare", "by SQS itself: 10.0.0.1"),
+    ]
+    archive_of(tmp_path, messages)
+    archive_of(tmp_path, [*messages[:2], parked(7)], "20261121T021502Z-ab12cd")
+    archive = archive_of(tmp_path, [parked(8, **fifo), parked(9)], "d-2", queue_url("parked.fifo"))
+
+    written, analysis = read(planned(archive, "leave")), read(analyzed(spark, archive).plan_path)
+
+    assert table_of(spark, archive, written) == table_of(spark, archive, analysis)
+    assert [replace(g, line=0) for g in written.groups] == [
+        replace(g, line=0) for g in analysis.groups
+    ]
+    assert replace(written.snapshot, table_sha256="") == replace(analysis.snapshot, table_sha256="")
+    assert (written.archive, written.version) == (analysis.archive, analysis.version)
 
 
 def test_table_of_a_version_1_plan_is_saved_by_the_first_run(make_desk: MakeDesk) -> None:

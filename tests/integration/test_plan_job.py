@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.errors import InputError
+from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
     executed,
     parked,
-    planned,
     receive_all,
+    reported,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def test_large_group_is_sent_in_chunks_at_a_rate(
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(2 * n) for n in range(130)])
 
-    summary = executed(spark, archive, planned(spark, archive), destination.url, max_rate=500.0)
+    summary = executed(spark, archive, planned(archive), destination.url, max_rate=500.0)
 
     assert summary.count("sent") == 130
     assert len([p for p in archive.list("ledger") if p.endswith("result.jsonl")]) == 2
@@ -37,8 +38,8 @@ def test_discarded_and_sent_messages_leave_the_analysis(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-    executed(spark, archive, planned(spark, archive), destination.url, where="message_id < 'm-002'")
-    executed(spark, archive, planned(spark, archive, "discard"), destination.url)
+    executed(spark, archive, planned(archive), destination.url, where="message_id < 'm-002'")
+    executed(spark, archive, reported(spark, archive, "discard"), destination.url)
 
     summary = analyzed(spark, archive)
 
@@ -51,7 +52,7 @@ def test_plan_does_not_send_what_another_plan_sent(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-    first, second = planned(spark, archive), planned(spark, archive)
+    first, second = planned(archive), planned(archive)
 
     executed(spark, archive, first, destination.url)
     summary = executed(spark, archive, second, destination.url)
@@ -64,7 +65,7 @@ def test_archive_that_changed_since_is_refused(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(0)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     archive_of(tmp_path, [parked(2)])
 
     with pytest.raises(InputError, match="hold 2 messages, not the 1 that it froze"):
@@ -75,7 +76,7 @@ def test_plan_of_another_archive_is_refused(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination = make_queue("main")
-    plan = planned(spark, archive_of(tmp_path / "mine", [parked(0)]))
+    plan = planned(archive_of(tmp_path / "mine", [parked(0)]))
     other = archive_of(tmp_path / "other", [parked(0)], drain_id="20261122T000000Z-000000")
 
     with pytest.raises(InputError, match=f"{other.root}: holds no drain 20261121T031502Z-ab12cd"):
@@ -88,7 +89,7 @@ def test_group_that_the_plan_invents_is_refused(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0)])
-    plan = Path(planned(spark, archive))
+    plan = Path(planned(archive))
     plan.write_text(plan.read_text().replace("id: g-", "id: x-"))
 
     with pytest.raises(InputError, match="is not in the plan's snapshot"):
@@ -99,7 +100,7 @@ def test_later_drain_does_not_disturb_an_older_plan(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     archive_of(tmp_path, [parked(2)], drain_id="20261122T000000Z-000000")
 
     assert executed(spark, archive, plan, make_queue("main").url).count("sent") == 1

@@ -16,16 +16,10 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
+from tests.approved_plan import planned
 from tests.builders import message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    archive_of,
-    bodies,
-    executed,
-    parked,
-    planned,
-    receive_all,
-)
+from tests.integration.spark_world import archive_of, bodies, executed, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +36,7 @@ def test_fifo_redrive_follows_the_sequence_numbers(
         [parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence[n]) for n in sequence],
     )
 
-    summary = executed(spark, archive, planned(spark, archive), destination.url)
+    summary = executed(spark, archive, planned(archive), destination.url)
 
     assert summary.count("sent") == 120
     arrived: dict[str, list[int]] = {}
@@ -59,7 +53,7 @@ def test_fifo_group_waits_behind_a_message_in_doubt(
     archive = archive_of(
         tmp_path, [parked(n, MessageGroupId=g, SequenceNumber=str(n)) for n, g in groups.items()]
     )
-    plan = planned(spark, archive)
+    plan = planned(archive)
     dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000",))
     Ledger(archive, yaml.safe_load(Path(plan).read_text())["plan_id"]).claim(
         "in-order-00", 1, 1, dead
@@ -77,7 +71,7 @@ def test_message_without_group_is_left_by_a_fifo_queue(
     destination = make_queue("main.fifo")
     archive = archive_of(tmp_path, [parked(0), parked(2, MessageGroupId="g")])
 
-    summary = executed(spark, archive, planned(spark, archive), destination.url)
+    summary = executed(spark, archive, planned(archive), destination.url)
 
     assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
@@ -91,7 +85,7 @@ def test_refused_message_fails_and_exits_with_four(
 ) -> None:
     destination = make_queue("main", MaximumMessageSize="1024")
     archive = archive_of(tmp_path, [parked(0), message("m-big", "x" * 2000)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
     assert main([*argv, "--execute", "--reason", "fixed"]) == 4
@@ -107,7 +101,7 @@ def test_dry_run_sends_and_writes_nothing(
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
 
-    summary = executed(spark, archive, planned(spark, archive), destination.url, execute=False)
+    summary = executed(spark, archive, planned(archive), destination.url, execute=False)
 
     assert (summary.count("send"), summary.executed) == (4, False)
     assert archive.list("ledger") == []
@@ -119,7 +113,7 @@ def test_claim_without_result_is_in_doubt_until_told(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     content = yaml.safe_load(Path(plan).read_text())
     dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000", "m-002"))
     Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, dead)
@@ -139,7 +133,7 @@ def test_young_claim_of_another_run_is_busy(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(0)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     content = yaml.safe_load(Path(plan).read_text())
     young = Claim("run-0", "you", "", "", timestamp(time.time()), ("m-000",))
     Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, young)
@@ -155,7 +149,7 @@ def test_foreign_messages_are_left_unless_included(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(0), parked(2, reason="foreign_source")])
-    plan = planned(spark, archive)
+    plan = planned(archive)
 
     without = executed(spark, archive, plan, destination.url)
     including = executed(spark, archive, plan, destination.url, include_foreign=True)
@@ -169,7 +163,7 @@ def test_where_and_limit_leave_the_rest_open(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(6)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
 
     some = executed(spark, archive, plan, destination.url, where="message_id < 'm-004'", limit=3)
     rest = executed(spark, archive, plan, destination.url)
@@ -188,8 +182,8 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     destination = make_queue("main")
     messages = [parked(n) for n in range(6)]
     archive = archive_of(tmp_path, messages)
-    planned(spark, archive, "leave")
-    plan = read_plan(Path(planned(spark, archive, "discard")).read_text("utf-8"))
+    planned(archive, "leave")
+    plan = read_plan(Path(planned(archive, "discard")).read_text("utf-8"))
     chosen, other = (group.group_id for group in plan.groups)
     command = ["redrive", "--archive", archive.root, "--main-queue-url", destination.url]
 

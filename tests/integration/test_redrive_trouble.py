@@ -112,17 +112,19 @@ def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
 
 def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(600))
-    ledger = Path(desk.archive.root, "ledger")
-    aside = Path(desk.archive.root, "aside")
+    ledger, disk, no_disk = (Path(desk.archive.root, name) for name in ("ledger", "disk", "none"))
+    disk.mkdir()
+    ledger.symlink_to(disk)
+    no_disk.write_bytes(b"")
 
     def lose_the_disk() -> None:
-        ledger.rename(aside)
-        ledger.write_bytes(b"")
+        # A file takes the link's place in one step: no task can make the folder in between.
+        no_disk.replace(ledger)
 
     desk.at_send(15, lose_the_disk)
     summary = desk.redrive(claim_ttl_seconds=60)
     ledger.unlink()
-    aside.rename(ledger)
+    disk.rename(ledger)
 
     assert re.search("cannot (read|write) ledger/", summary.stopped_by)
     assert 0 < summary.count("in_doubt") <= 2 * 100

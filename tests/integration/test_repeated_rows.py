@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlq_replay.message import Message
+from tests.approved_plan import approve
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import analyzed, approve, archive_of
+from tests.integration.spark_world import analyzed, archive_of
 
 
 def leave_again(desk: Desk, *, received: int) -> None:

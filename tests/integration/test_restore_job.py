@@ -13,15 +13,9 @@ from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.restore import restore as restore_module
 from spark_reprocess.restore.restore import RestoreOptions, restore
+from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    analyzed,
-    archive_of,
-    executed,
-    parked,
-    planned,
-    receive_all,
-)
+from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,9 +59,9 @@ def test_what_was_sent_or_discarded_stays_away(
 ) -> None:
     queue, main_queue = make_queue("parked"), make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)], drained_from=queue.url)
-    sent = planned(spark, archive)
+    sent, discarded = planned(archive), planned(archive, "discard")
     executed(spark, archive, sent, main_queue.url, where="message_id < 'm-002'")
-    executed(spark, archive, planned(spark, archive, "discard"), main_queue.url)
+    executed(spark, archive, discarded, main_queue.url)
 
     without = restored(spark, archive, queue.url)
     undone = restored(spark, archive, queue.url, include_discarded=True)

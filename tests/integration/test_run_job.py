@@ -80,7 +80,9 @@ class Installation:
 
 
 @pytest.fixture
-def installation(spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path) -> Installation:
+def installation(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+) -> Installation:
     return Installation(spark, make_queue, tmp_path)
 
 

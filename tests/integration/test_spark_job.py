@@ -12,15 +12,9 @@ import pytest
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.command_line.cli import main
+from tests.approved_plan import approve
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    OWN,
-    approve,
-    bodies,
-    entry_of,
-    parked,
-    receive_all,
-)
+from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,17 +12,16 @@ import yaml
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
+from tests.approved_plan import approve, planned
 from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
-    approve,
     archive_of,
     bodies,
     entry_of,
     executed,
     parked,
-    planned,
     receive_all,
 )
 
@@ -137,7 +136,7 @@ def test_every_verb_with_a_where_refuses(
     archive = archive_of(tmp_path, [parked(1)])
     queue = make_queue("queue")
     options = {
-        "redrive": ["--plan", planned(spark, archive), "--to-queue-url", queue.url],
+        "redrive": ["--plan", planned(archive), "--to-queue-url", queue.url],
         "restore": ["--parked-queue-url", queue.url],
         "erase": [],
     }[verb]
@@ -154,7 +153,7 @@ def test_a_refused_condition_of_a_plan_is_named_by_its_line(
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
     queue = make_queue("queue")
-    plan = Path(planned(spark, archive))
+    plan = Path(planned(archive))
     content = yaml.safe_load(plan.read_text())
 
     for sql in REFUSED:
@@ -174,7 +173,7 @@ def test_a_plan_of_old_whose_condition_uses_the_current_time_is_to_be_made_anew(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
-    plan = Path(planned(spark, archive))
+    plan = Path(planned(archive))
     content = yaml.safe_load(plan.read_text())
     content["snapshot"]["where"] = "sent_at > current_timestamp() - INTERVAL 7 DAYS"
     plan.write_text(yaml.safe_dump(content))
@@ -202,7 +201,7 @@ def test_refused_attributes_are_named_by_their_lines(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
-    plan = Path(planned(spark, archive))
+    plan = Path(planned(archive))
     content = yaml.safe_load(plan.read_text())
     wanted = [sql for sql in REFUSED if sql != "struct(*)"]
     content["groups"] = [

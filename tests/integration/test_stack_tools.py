@@ -38,6 +38,7 @@ from tests.installation import (
     REGION,
     arn,
     client,
+    empty,
     make_consumer,
     make_installation,
     make_queue,
@@ -46,11 +47,17 @@ from tests.installation import (
 )
 
 
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
     with served_moto() as url:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         yield url
+
+
+@pytest.fixture
+def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    empty(server)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    return server
 
 
 @pytest.fixture

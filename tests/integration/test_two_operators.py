@@ -11,8 +11,8 @@ import pytest
 from local_sqs.faults import Effect
 from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive.redrive_values import RedriveSummary
+from tests.approved_plan import planned
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import planned
 
 MESSAGES = 600
 
@@ -47,7 +47,7 @@ def test_operators_with_one_plan_share_the_work(make_desk: MakeDesk) -> None:
 
 def test_operator_with_another_plan_is_told_whose_plan_holds_the_lock(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(MESSAGES))
-    another = planned(desk.spark, desk.archive)
+    another = planned(desk.archive)
 
     with ThreadPoolExecutor(2) as executor:
         first, second = both(desk, executor, partial(desk.redrive, another, tasks=1))
@@ -65,7 +65,7 @@ def test_of_plans_that_start_at_the_same_moment_one_sends_everything_once(
     make_desk: MakeDesk,
 ) -> None:
     desk = make_desk(standard(100))
-    plans = [desk.plan, planned(desk.spark, desk.archive)]
+    plans = [desk.plan, planned(desk.archive)]
     together = Barrier(2)
 
     def start(plan: str) -> int:

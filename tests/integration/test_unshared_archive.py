@@ -12,6 +12,7 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
+from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     archive_of,
@@ -19,7 +20,6 @@ from tests.integration.spark_world import (
     entry_of,
     executed,
     parked,
-    planned,
     receive_all,
     uncompact,
 )
@@ -96,7 +96,7 @@ def test_no_message_is_sent_and_nothing_is_claimed(
     queue = make_queue("destination")
     messages = [parked(2 * n) for n in range(4)]
     archive = archive_of(tmp_path / "archive", messages, drained_from=queue.url)
-    plan = planned(spark, archive)
+    plan = planned(archive)
     other_disk: Path = request.getfixturevalue("other_disk")
     to = {
         "redrive": ["--plan", plan, "--to-queue-url", queue.url],
@@ -125,7 +125,7 @@ def test_claim_that_an_executor_does_not_find_is_not_taken_for_open(
 ) -> None:
     queue = make_queue("destination")
     archive = archive_of(tmp_path / "archive", [parked(2 * n) for n in range(4)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     executed(spark, archive, plan, queue.url)
     if not is_compacted:
         uncompact(archive)

@@ -13,6 +13,7 @@ from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.run.run import RunOptions, run
+from tests.approved_plan import planned
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, bodies, executed, receive_all
@@ -38,8 +39,10 @@ def destination(make_queue: MakeQueue) -> SqsQueue:
 
 
 def plan_of(spark: "SparkSession", archive: Archive, *titles: str, **options: Any) -> str:
-    """Analyze; redrive the groups whose titles begin so, discard those after a minus."""
-    path = Path(analyzed(spark, archive, **options).plan_path)
+    """Redrive the groups whose titles begin so, discard those after a minus."""
+    path = Path(
+        analyzed(spark, archive, **options).plan_path if options else planned(archive, "leave")
+    )
     content = yaml.safe_load(path.read_text())
     for group in content["groups"]:
         for title in titles:
@@ -158,7 +161,7 @@ def test_status_names_the_message_that_others_wait_for(
 
 
 def test_a_run_writes_down_who_waits_for_whom(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, quick_drains: None
 ) -> None:
     queue = make_queue("parked.fifo")
     archive = archive_of(tmp_path, [parked(1), parked(2), parked(3)], drained_from=queue.url)

@@ -130,9 +130,12 @@ def test_metrics_count_every_fate(
         "Parked": [1.0],
         "Held": [0.0],
         "Failed": [1.0],
+        "Arrived": [0.0],
         "Parked_attempts_exhausted": [1.0],
         "ReplayCount": [0.0, 3.0],
         "DelaySeconds": [4.0],
+        "ArrivedTotal": [0.0],
+        "FailedTotal": [1.0],
     }
 
 

@@ -1,0 +1,120 @@
+"""The plan that ``analyze`` would write, without Spark: for tests of what is done with a plan.
+
+``tests/integration/test_message_table.py`` compares the two.
+"""
+
+import itertools
+import time
+from binascii import crc32
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from spark_reprocess.analysis.signature import Signature, short_title, signature_of
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_store import digest, drain_ids, drain_of, message_files, new_id
+from spark_reprocess.archive.tables import Part, commit, write_parts
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+
+Row = dict[str, Any]
+
+_TABLE = ("message_id", "group_id", "unit", "position", "file")
+
+_numbers = itertools.count()
+
+
+def planned(archive: Archive, action: str = "redrive") -> str:
+    """Write a plan over all messages of a local archive; return its path.
+
+    Args:
+        archive: nobody has decided about any of its messages, or analyze would leave it out of the
+            groups.
+        action: of each group.
+    """
+    rows = _messages(archive)
+    signatures = [_signature(row) for row in rows]
+    for row, signature in zip(rows, signatures, strict=True):
+        row["group_id"] = signature.group_id
+    counts = Counter(signatures)
+    groups = [
+        PlannedGroup(one.group_id, short_title(one.text), counts[one], Action.LEAVE)
+        for one in sorted(counts, key=lambda one: (-counts[one], one.group_id))
+    ]
+    # Of two plans of the same second the later one has the greater id.
+    plan_id = f"{new_id(time.time())[:-6]}{next(_numbers):06x}"
+    folder = f"reports/{plan_id}"
+    snapshot = Snapshot(
+        tuple(drain_ids(archive)),
+        len(rows),
+        digest(row["message_id"] for row in rows),
+        table_sha256=_write_table(archive, f"{folder}/messages.parquet", rows),
+    )
+    text = plan_text(Plan(plan_id, archive.root, snapshot, tuple(groups)))
+    archive.write(f"{folder}/plan.yaml", text.encode())
+    return str(approve(Path(archive.root, folder, "plan.yaml"), action))
+
+
+def approve(plan: Path, action: str = "redrive") -> Path:
+    """Set the action of each group in a plan's file; return its path."""
+    content = yaml.safe_load(plan.read_text())
+    for group in content["groups"]:
+        group["action"] = action
+    plan.write_text(yaml.safe_dump(content))
+    return plan
+
+
+def numbered_by_the_rule(rows: Sequence[Row], messages: int) -> list[Row]:
+    """Add ``unit`` and ``position`` as the docstrings of ``message_table`` say.
+
+    Claims of earlier plans depend on each part of the rule.
+    """
+    units: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        unit = row["group_id"]
+        if row["message_group_id"] is not None and row["queue_url"].endswith(".fifo"):
+            share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
+            unit = f"in-order-{share:02d}"
+        units[unit].append(row)
+    return [
+        {**row, "unit": unit, "position": position}
+        for unit, members in units.items()
+        for position, row in enumerate(sorted(members, key=_order))
+    ]
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    number = row["sequence_number"]
+    has_number = (1, len(number), number) if number else (0, 0, "")
+    return (*has_number, row["sent_at"], row["message_id"])
+
+
+def _signature(row: Row) -> Signature:
+    return signature_of(row["body"], row["parked_reason"], row["error_type"], row["error_message"])
+
+
+def _messages(archive: Archive) -> list[Row]:
+    """Read one row of each message: that which was drained first."""
+    rows = [
+        {**row, "file": path}
+        for path in message_files(archive)
+        for row in pq.ParquetFile(pa.BufferReader(archive.read(path))).read().to_pylist()
+    ]
+    rows.sort(
+        key=lambda row: (
+            *(row["drained_at"], drain_of(row["file"])),
+            *(row["receive_count"] or 0, row["file"]),
+        )
+    )
+    return list({row["message_id"]: row for row in reversed(rows)}.values())
+
+
+def _write_table(archive: Archive, folder: str, rows: Sequence[Row]) -> str:
+    numbered = numbered_by_the_rule(rows, len(rows))
+    table = pa.RecordBatch.from_pylist([{name: row[name] for name in _TABLE} for row in numbered])
+    parts = [part for batch in write_parts(archive, folder, [table]) for part in batch.to_pylist()]
+    return commit(archive, folder, [Part(**part) for part in parts])
