@@ -16,8 +16,9 @@ from spark_reprocess.clients import queue_counts
 from spark_reprocess.redrive import pace
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
+from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, executed, parked, planned
+from tests.integration.spark_world import archive_of, executed, parked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ def test_messages_of_an_open_breaker_wait_for_it_and_the_others_do_not(
     breakers.update("TimeoutError", Update(put={"opened_at": now, "probe_at": now}))
     # The odd ones failed with a TimeoutError.
     archive = archive_of(tmp_path, [parked(n) for n in range(10)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
     arrived_before: list[int] = []
 
     def arrived() -> int:
@@ -87,7 +88,7 @@ def test_a_table_that_is_not_there_slows_nothing_down(
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
-    plan = planned(spark, archive)
+    plan = planned(archive)
 
     summary = executed(spark, archive, plan, destination.url, failure_table="no-such-table")
 

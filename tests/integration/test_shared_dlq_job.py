@@ -18,9 +18,10 @@ from spark_reprocess.archive.message_frames import read_archive
 from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
+from tests.approved_plan import approve
 from tests.builders import NOW, context, counter, message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, approve, bodies, executed, receive_all
+from tests.integration.spark_world import analyzed, bodies, executed, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
