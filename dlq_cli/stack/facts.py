@@ -151,6 +151,7 @@ class Installation:
         writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
+        denied_to_breaker: actions that the circuit breaker needs and the function's role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
@@ -172,6 +173,7 @@ class Installation:
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
+    denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())
 

@@ -360,6 +360,16 @@ def _reasons_are_recorded(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _breaker_may_work(of: Installation) -> Iterator[Finding]:
+    if of.denied_to_breaker:
+        yield _risk(
+            of.function_name,
+            f"its role may not {', '.join(of.denied_to_breaker)}: the circuit breaker stays "
+            "closed, so in an outage every message is replayed",
+            "deploy the stack again, or set CircuitBreaker to false",
+        )
+
+
 def _days(queue: QueueFacts) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -381,4 +391,5 @@ _RULES: tuple[Rule, ...] = (
     _attributes_have_room,
     _quota_is_far,
     _reasons_are_recorded,
+    _breaker_may_work,
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
+_BREAKER_ACTIONS = ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
 PEEK_MESSAGES = 10
 _NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
 _MEASURED = timedelta(days=7)
@@ -101,6 +102,11 @@ class _Survey:
             dlq_source_arns=self._try("the DLQ's sources", lambda: self._sources(dlq), None),
             denied_keys=self._try(
                 "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
+            ),
+            denied_to_breaker=self._try(
+                "the circuit breaker's permissions",
+                lambda: self._denied_to_breaker(configuration["Role"], settings),
+                None,
             ),
             has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
             most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
@@ -238,21 +244,40 @@ class _Survey:
     def _may_use(self, role_arn: str, key: str) -> bool:
         described = self.session.client("kms").describe_key(KeyId=key)
         key_arn = described["KeyMetadata"]["Arn"]
+        # The role may use keys through SQS alone. A simulation that does not say through what it
+        # comes denies what AWS would allow.
+        through = ("kms:ViaService", "string", _sqs_of(key_arn))
+        return not self._denied_actions(role_arn, _KEY_ACTIONS, key_arn, through)
+
+    def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
+        if not (settings.has_breaker and settings.failure_table):
+            return ()
+        client = self.session.client("dynamodb")
+        table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
+        items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
+        return (
+            *self._denied_actions(role_arn, _BREAKER_ACTIONS, table, items),
+            *self._denied_actions(role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
+        )
+
+    def _denied_actions(
+        self, role_arn: str, actions: list[str], resource: str, context: tuple[str, Any, str]
+    ) -> tuple[str, ...]:
+        """Ask IAM what a role may not do, where a condition key has a type and a value."""
+        name, kind, value = context
         answer = self.session.client("iam").simulate_principal_policy(
             PolicySourceArn=role_arn,
-            ActionNames=_KEY_ACTIONS,
-            ResourceArns=[key_arn],
-            # The role may use keys through SQS alone. A simulation that does not say through what
-            # it comes denies what AWS would allow.
+            ActionNames=actions,
+            ResourceArns=[resource],
             ContextEntries=[
-                {
-                    "ContextKeyName": "kms:ViaService",
-                    "ContextKeyType": "string",
-                    "ContextKeyValues": [_sqs_of(key_arn)],
-                }
+                {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
             ],
         )
-        return all(one["EvalDecision"] == "allowed" for one in answer["EvaluationResults"])
+        return tuple(
+            one["EvalActionName"]
+            for one in answer["EvaluationResults"]
+            if one["EvalDecision"] != "allowed"
+        )
 
     def _has_table(self, name: str | None) -> bool | None:
         if name is None:

@@ -657,3 +657,30 @@ def test_status_says_which_circuit_breaker_is_open_and_what_waits(
     dynamodb.delete_table(TableName="failures")
     assert run("status", "--stack", stack) == 0
     assert "circuit breakers: not known (ResourceNotFoundException" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_the_doctor_finds_a_breaker_without_its_rights(
+    stack: str, is_granted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client("dynamodb").create_table(
+        TableName="FailureTable",
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    functions = client("lambda")
+    found = functions.get_function_configuration(FunctionName="replay")["Environment"]["Variables"]
+    variables = {**found, "FAILURE_TABLE": "FailureTable"}
+    functions.update_function_configuration(
+        FunctionName="replay", Environment={"Variables": variables}
+    )
+    role = Stack.of(TEMPLATE, {"CircuitBreaker": str(is_granted).lower()})
+    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
+
+    assert run_answering(answers, "doctor", "--stack", stack) == 0
+
+    out = capsys.readouterr().out
+    denied = "its role may not dynamodb:UpdateItem, cloudwatch:GetMetricStatistics: the circuit"
+    assert (denied in out) is not is_granted
+    assert "circuit breaker's permissions" not in out
