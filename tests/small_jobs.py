@@ -1,7 +1,18 @@
 """What tests that start a whole Spark job over a few messages give it."""
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that lives for seconds: what would take its time is the compilers."""
+from pathlib import Path
+
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for seconds: what would take its time is the compilers."""
+
+_CLASSES = Path(__file__).resolve().parents[1] / ".tools" / "spark-classes.jsa"
+"""What ``tests.class_archive`` writes; a JVM that does not fit it must not say so in its output."""
+
+_MAPPED_CLASSES = f' -XX:SharedArchiveFile="{_CLASSES}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+# Where the file is missing, the option would turn off Java's own archive, too.
+QUICK_JVM = JVM_OPTIONS + (_MAPPED_CLASSES if _CLASSES.exists() else "")
+"""``JVM_OPTIONS``, and the classes mapped rather than loaded where they have been archived."""
 
 QUICK_SPARK = {
     "SPARK_SUBMIT_OPTS": QUICK_JVM,
