@@ -151,7 +151,7 @@ class Installation:
         writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        denied_to_breaker: actions that the circuit breaker needs and the function's role may not do.
+        denied_to_breaker: actions that the circuit breaker needs and the role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
