@@ -322,7 +322,13 @@ def test_options_that_are_given_win_over_the_stack_s(
 def test_a_stack_without_the_job_has_no_archive(
     endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_stack("no-job", ReplayFunctionArn="f", MainQueueUrl="https://q/1/m", ParkedQueueUrl="u")
+    make_stack(
+        "no-job",
+        ReplayFunctionArn="f",
+        MainQueueUrl="https://q/1/m",
+        DeadLetterQueueArn=arn("d"),
+        ParkedQueueUrl="u",
+    )
 
     assert run("groups", "--stack", "no-job") == 2
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
