@@ -27,20 +27,20 @@ def rules(messages: Sequence[DemoMessage]) -> BreakerRules:
     """Return rules in seconds for a run of *messages*.
 
     At most half of the generated messages with a bug fail with the same type of error. That is not
-    enough to open a breaker: the outage opens one, and bugs are replayed and parked as before. In
-    the user's own messages a bug may open one, which then holds its messages for 30 s in total.
+    enough to open a breaker: the outage opens one, and bugs are replayed and parked as without it.
+    In the user's own messages a bug may open one, which then holds its messages for 60 s in total.
     """
     bugs = sum(message.trait is Trait.BROKEN for message in messages)
     return BreakerRules(
         slot_seconds=1,
-        # One poller takes seconds for all messages, so first replays return over a long time.
-        window_slots=30,
+        # On a slow machine first replays take half a minute to return.
+        window_slots=60,
         kept_slots=60,
         open_count=bugs // 2 + _MORE_THAN_A_BUG,
         hold_min_seconds=2,
         hold_max_seconds=4,
         fifo_hold_min_seconds=1,
-        hold_limit_seconds=30,
+        hold_limit_seconds=60,
         probe_seconds=1,
         return_seconds=6,
         ramp_min_count=12,

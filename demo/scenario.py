@@ -19,7 +19,7 @@ from demo.screen import Screen
 from demo.spark import Spark
 from dlq_replay.consumer.heartbeat import HeartbeatConfig
 
-_SETTLE_SECONDS = 90.0
+_SETTLE_SECONDS = 120.0
 _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
 _CHECK_SECONDS = 0.5
