@@ -1,8 +1,8 @@
 """The local environment of ``make demo``: everything around the product, but no part of it.
 
-The demo shows how messages fail, are replayed with backoff, parked, analyzed and redriven. The
-replay Lambda, the sample consumer and the Spark job are the real ones. The AWS services, the event
-source mapping, the consumer's work and the operator are simulated here:
+The demo shows how messages fail, are replayed with backoff, held during an outage, parked, analyzed
+and redriven. The replay Lambda, the sample consumer and the Spark job are the real ones. The AWS
+services, the event source mapping, the consumer's work and the operator are simulated here:
 
 ================  =================================================================
 ``arguments``     the command line, and the folder of a run
@@ -15,6 +15,7 @@ source mapping, the consumer's work and the operator are simulated here:
 ``producer``      sends the messages
 ``event_source``  simulates Lambda's event source mapping
 ``functions``     loads and observes the real functions
+``breakers``      the circuit breakers, with rules in seconds
 ``consumer``      the sample consumer, with the work of ``business``, which fails on purpose
 ``spark``         the Spark session, which starts in the background
 ``screen``        the output (``terminal`` redirects everything else to files)

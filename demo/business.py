@@ -6,12 +6,11 @@ The consumer's own code is the product's example.
 import json
 import random
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from demo.environment import MAIN_MAX_RECEIVE_COUNT
+from demo.environment import MAX_ATTEMPTS
 from demo.workload import NEW_VERSION, DemoMessage, Trait, kind_of
 
 _SLOWNESS_MS = (2000, 2400)
@@ -20,8 +19,11 @@ _SLOWNESS_MS = (2000, 2400)
 class Business(Protocol):
     """The work of one run."""
 
-    def process(self, message: DemoMessage) -> None:
-        """Process one message, or raise the reason why that is impossible."""
+    def process(self, message: DemoMessage, replay_count: int = 0) -> None:
+        """Process one message, or raise the reason why that is impossible.
+
+        *replay_count* is that of the copy.
+        """
 
     def fix(self) -> str:
         """Fix everything that does not recover by itself; return what was fixed."""
@@ -31,8 +33,9 @@ class Business(Protocol):
 class Payments:
     """A service that is down at first and recovers by itself; invoices fail until they are fixed.
 
-    It is down until the first replayed message arrives. So messages fail and are replayed on a
-    machine of any speed.
+    It is down until a probe of the circuit breaker has come back. So the breaker opens, holds
+    messages and probes on a machine of any speed. With few messages the breaker does not open: then
+    payments is down until a message arrives whose last replay it is, so that the outage parks none.
 
     Attributes:
         notify: shows an event to the user.
@@ -41,23 +44,25 @@ class Payments:
     notify: Callable[[str], object]
     are_invoices_fixed: bool = False
     _is_up: bool = field(default=False, init=False)
-    _tries: Counter[int] = field(default_factory=Counter, init=False)
     _slowness: random.Random = field(default_factory=lambda: random.Random(1), init=False)
 
-    def capture(self, message: DemoMessage, method: str = "card") -> None:
-        """Capture a payment.
+    def capture(self, replay_count: int, method: str = "card") -> None:
+        """Capture a payment for a copy of a message.
 
         Raises:
             TimeoutError: the service did not answer.
         """
-        self._tries[message.number] += 1
-        self._is_up = self._is_up or self._tries[message.number] > MAIN_MAX_RECEIVE_COUNT
+        self._is_up = self._is_up or replay_count >= MAX_ATTEMPTS
         if not self._is_up:
             self.notify("payments is down: every message that needs it fails")
             self._time_out()
         if method == "invoice" and not self.are_invoices_fixed:
             self._time_out()
         self.notify("payments is back")
+
+    def note_probe_return(self, error_type: str) -> None:
+        """End the outage if the probe was one for it. Invoices still fail."""
+        self._is_up = self._is_up or error_type == TimeoutError.__name__
 
     def fix(self) -> None:
         """End every outage."""
@@ -76,7 +81,7 @@ class Shop:
         self._knows_units = False
         self._accepts_new_app = False
 
-    def process(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage, replay_count: int = 0) -> None:
         """Bill an order, capture a payment or read the weight of a shipment."""
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
@@ -84,7 +89,7 @@ class Shop:
                 self._tax(event["client"]["version"])
                 self._bill(event["customer"]["country"], event["total_cents"])
             case "payment.captured":
-                self._payments.capture(message, event["method"])
+                self._payments.capture(replay_count, event["method"])
             case "shipment.ready":
                 self._weigh(event["weight_grams"])
 
@@ -119,10 +124,10 @@ class OwnMessages:
         self._payments = payments
         self._is_fixed = False
 
-    def process(self, message: DemoMessage) -> None:
+    def process(self, message: DemoMessage, replay_count: int = 0) -> None:
         """Raise the message's failure, if any. Payloads of one kind have the same bug."""
         if message.trait is Trait.NEEDS_PAYMENTS:
-            self._payments.capture(message)
+            self._payments.capture(replay_count)
         if message.trait is Trait.BROKEN and not self._is_fixed:
             if zlib.crc32(kind_of(message.content.body).encode("utf-8", "replace")) % 2:
                 raise LookupError(f"no rule for what message {message.number} holds")

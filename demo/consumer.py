@@ -59,7 +59,7 @@ class Consumer:
         message = self.messages.get(content.identity)
         try:
             if message is not None:
-                self.business.process(message)
+                self.business.process(message, content.replay_count)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             self._results[record.message_id] = f"fails: {reason}"

@@ -4,10 +4,12 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TextIO
 
 from demo import ROOT, DemoError
 from demo.audit import Journal
+from demo.breakers import Notify, with_demo_breakers
 from demo.business import Business
 from demo.consumer import Consumer
 from demo.environment import MAX_ATTEMPTS, Queues
@@ -16,9 +18,6 @@ from demo.identity import DEMO_ID, Content, from_record
 from demo.workload import DemoMessage, Trait
 
 Record = Mapping[str, Any]
-
-Notify = Callable[[str], object]
-"""Shows an event to the user."""
 
 WrapHandler = Callable[[Handler], Handler]
 
@@ -139,18 +138,30 @@ def load_consumer(
 
 
 def load_replay(
-    messages: Sequence[DemoMessage], notify: Notify, wrap: WrapHandler | None, *, is_fifo: bool
+    messages: Sequence[DemoMessage],
+    notify: Notify,
+    wrap: WrapHandler | None,
+    on_probe_returned: Callable[[str], object],
+    *,
+    is_fifo: bool,
 ) -> Handler:
     """Return the replay function, with a second delivery of a message and with notices.
+
+    Its circuit breakers are those of ``breakers``.
 
     Args:
         messages: those of the run.
         notify: shows an event to the user.
         wrap: takes the real handler, returns the one to use; None: the real one.
+        on_probe_returned: called with the error type of each probe that came back.
         is_fifo: if True there is no second delivery, because FIFO would remove its copies.
     """
     function = cold_start("replay")
     send_log(function, sys.stdout)
+    wire = function.wired_replayer
+    function.wired_replayer = cache(
+        lambda: with_demo_breakers(wire(), messages, notify, on_probe_returned)
+    )
     handler: Handler = function.lambda_handler
     followed = followed_of(messages)
     for message in followed:

@@ -105,7 +105,11 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
     business: Business = Shop(payments) if config.is_invented else OwnMessages(payments)
     consumer: Handler = load_consumer(config.messages, business, journal, screen.notify_once)
     replay = load_replay(
-        config.messages, screen.notify_once, config.wrap_replay_handler, is_fifo=config.is_fifo
+        config.messages,
+        screen.notify_once,
+        config.wrap_replay_handler,
+        payments.note_probe_return,
+        is_fifo=config.is_fifo,
     )
     order = OrderBook() if config.is_fifo else None
     if order:

@@ -19,7 +19,7 @@ from demo.screen import Screen
 from demo.spark import Spark
 from dlq_replay.consumer.heartbeat import HeartbeatConfig
 
-_SETTLE_SECONDS = 60.0
+_SETTLE_SECONDS = 120.0
 _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
 _CHECK_SECONDS = 0.5
@@ -47,7 +47,8 @@ def _break_and_back_off(context: RunContext, screen: Screen) -> None:
         " Some need a payments service that\nis down at first, some meet a bug;"
         f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to the\n"
         "dead-letter queue; the replay Lambda sends it back with a random, growing delay,"
-        f" {MAX_ATTEMPTS} times at\nmost, and then parks it."
+        f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While nearly all first replays of an"
+        " error return, a circuit breaker holds\nmessages and sends one a second as a probe."
     )
     _note_fifo(context, screen)
     context.phase = "sending"

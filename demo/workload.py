@@ -26,6 +26,7 @@ FIFO_BROKEN_SHARE = 0.08
 
 MIN_BROKEN = 4
 PAYMENTS_SHARE = 0.4
+"""Large enough to open the circuit breaker, which no bug alone does: see ``breakers``."""
 
 _COUNTRIES = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "NL": "EUR", "PL": "PLN", "SE": "SEK"}
 _ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "notebook", "teapot")
@@ -98,7 +99,11 @@ def invent(count: int, rng: random.Random, share: float = BROKEN_SHARE) -> list[
     # Bugs alternate, so that even a few messages have all of them.
     numbers = rng.sample(range(1, count + 1), broken_count(count, share))
     broken = dict(zip(numbers, cycle(_WITH_BUG)))
-    return [_invent_one(number, broken.get(number), rng) for number in range(1, count + 1)]
+    payments_share = PAYMENTS_SHARE / (1 - share)
+    return [
+        _invent_one(number, broken.get(number), payments_share, rng)
+        for number in range(1, count + 1)
+    ]
 
 
 def from_input(
@@ -157,10 +162,12 @@ def _distinct(messages: Iterable[DemoMessage]) -> tuple[list[DemoMessage], list[
     return list(known.values()), faults
 
 
-def _invent_one(number: int, with_bug: _Invent | None, rng: random.Random) -> DemoMessage:
+def _invent_one(
+    number: int, with_bug: _Invent | None, payments_share: float, rng: random.Random
+) -> DemoMessage:
     if with_bug:
         event, trait = with_bug(rng), Trait.BROKEN
-    elif rng.random() < PAYMENTS_SHARE:
+    elif rng.random() < payments_share:
         event, trait = _payment(rng), Trait.NEEDS_PAYMENTS
     else:
         event, trait = rng.choice((_order, _shipment))(rng), Trait.PLAIN

@@ -49,6 +49,13 @@ from dlq_replay.sending import Confirmed, SendResult
 OTHER_ERRORS = "other"
 """The breaker of all error types beyond the first eight."""
 
+BEHIND_FAILURE = "dlq_replay.consumer.errors.BehindFailureError"
+"""The error type of a FIFO message that was not tried, because one of its group failed before it.
+
+It has no breaker of its own. It returns as long as any message before it fails, for whatever
+reason, so a single faulty message could keep such a breaker open for all groups.
+"""
+
 MAX_TYPES = 8
 MAX_ITEMS = 4
 """Items that one round of writes counts into."""
@@ -371,6 +378,8 @@ class BreakerWorker:
 
 def _error_type(message: Message, failures: Mapping[str, Failure]) -> str:
     failure, context = failures.get(message.message_id), message.history.context
+    if failure is not None and failure.error_type == BEHIND_FAILURE:
+        return UNKNOWN_ERROR
     if failure is not None:
         return failure.to_failure_error().type
     is_held = context.due_seconds is not None

@@ -4,12 +4,10 @@ import random
 import pytest
 
 from demo.business import Business, OwnMessages, Payments, Shop
-from demo.environment import MAIN_MAX_RECEIVE_COUNT
+from demo.environment import MAX_ATTEMPTS
 from demo.identity import Content
 from demo.workload import NEW_VERSION, DemoMessage, Trait, invent
 from tests.unit.demo.records import BROKEN, PAYMENT, PLAIN
-
-OTHER = DemoMessage.of(9_999, Content("payment"), Trait.NEEDS_PAYMENTS)
 
 
 class Environment:
@@ -20,10 +18,7 @@ class Environment:
         self.payments = Payments(self.told.append)
 
     def end_outage(self) -> None:
-        for _ in range(MAIN_MAX_RECEIVE_COUNT):
-            with pytest.raises(TimeoutError):
-                self.payments.capture(OTHER)
-        self.payments.capture(OTHER)
+        self.payments.note_probe_return("TimeoutError")
 
 
 def faults(business: Business, messages: list[DemoMessage]) -> dict[int, Exception]:
@@ -44,18 +39,42 @@ def shop_event(**fields: object) -> DemoMessage:
     return DemoMessage.of(1, Content(json.dumps(fields)))
 
 
-def test_payments_recover_by_themselves_once_a_message_was_replayed() -> None:
+def test_payments_recover_once_a_probe_for_them_came_back() -> None:
     environment = Environment()
 
-    for _ in range(MAIN_MAX_RECEIVE_COUNT):
+    for error_type in ("LookupError", "RuntimeError"):
         with pytest.raises(TimeoutError, match=r"^payments did not answer in 2\d\d\d ms$"):
-            environment.payments.capture(PAYMENT)
-    environment.payments.capture(PAYMENT)
+            environment.payments.capture(0)
+        environment.payments.note_probe_return(error_type)
+    with pytest.raises(TimeoutError):
+        environment.payments.capture(0)
+    environment.payments.note_probe_return("TimeoutError")
+    environment.payments.capture(0)
 
     assert environment.told == [
-        *["payments is down: every message that needs it fails"] * MAIN_MAX_RECEIVE_COUNT,
+        *["payments is down: every message that needs it fails"] * 3,
         "payments is back",
     ]
+
+
+def test_payments_recover_before_the_outage_parks_a_message() -> None:
+    payments = Environment().payments
+
+    for replay_count in range(MAX_ATTEMPTS):
+        with pytest.raises(TimeoutError):
+            payments.capture(replay_count)
+    payments.capture(MAX_ATTEMPTS)
+    payments.capture(0)
+
+
+def test_end_of_the_outage_does_not_fix_invoices() -> None:
+    environment = Environment()
+    environment.end_outage()
+
+    with pytest.raises(TimeoutError):
+        environment.payments.capture(MAX_ATTEMPTS, "invoice")
+    environment.payments.fix()
+    environment.payments.capture(0, "invoice")
 
 
 def test_shop_fails_on_exactly_the_invented_messages_that_meet_a_fault() -> None:

@@ -40,7 +40,11 @@ class Function:
 
 
 class Business:
-    def process(self, message: DemoMessage) -> None:
+    def __init__(self) -> None:
+        self.replay_counts: list[int] = []
+
+    def process(self, message: DemoMessage, replay_count: int = 0) -> None:
+        self.replay_counts.append(replay_count)
         if message is BROKEN:
             raise LookupError("no VAT rate for HR")
 
@@ -55,9 +59,10 @@ class Scene:
         self.told: list[str] = []
         self.function = Function()
         self.journal = Journal({i: m.content.fingerprint for i, m in MESSAGES.items()})
+        self.business = Business()
         self.consumer = Consumer(
             self.function,
-            Business(),
+            self.business,
             self.journal,
             MESSAGES,
             self.told.append,
@@ -87,6 +92,7 @@ def test_journal_knows_what_was_processed_and_how_often() -> None:
     scene.handle(event(PLAIN, replay_count=2))
 
     assert scene.seen(PLAIN) == Sighting(processed_count=2, replay_count=2)
+    assert scene.business.replay_counts == [0, 2]
 
 
 def test_copy_that_the_function_knows_has_arrived_and_is_not_processed_again() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from dlq_replay.breaker import BreakerRules, BreakerState, Phase
 from dlq_replay.breaker_worker import MAX_TYPES, BreakerWorker
+from dlq_replay.consumer.errors import BehindFailureError
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.decision import Hold, Replay
 from dlq_replay.errors import BreakerTableError
@@ -180,6 +181,18 @@ def test_fifo_copy_is_counted_at_its_first_look() -> None:
         worker.later(1).replay(letter)
 
     assert worker.table.states["unknown"].numbers[f"n{MINUTE}"] == 1
+
+
+def test_fifo_message_behind_a_failed_one_counts_as_one_without_a_recorded_error() -> None:
+    worker = Worker()
+    worker.failures["m-0"] = Failure.of("m-0", BehindFailureError(), NOW)
+    worker.replay(*letters(1))
+    worker.later(150).replay(returned(worker.main.sent[0], "back"))
+
+    assert worker.table.types == frozenset()
+    assert worker.table.states.keys() == {"unknown"}
+    numbers = worker.table.states["unknown"].numbers
+    assert (numbers[f"s{MINUTE}"], numbers[f"b{MINUTE}"]) == (1, 1)
 
 
 def test_an_error_type_opens_its_own_breaker() -> None:
