@@ -12,6 +12,7 @@ from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
+from local_sqs.values import State
 from tests.breaker_tables import FakeBreakers
 from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack
@@ -59,6 +60,7 @@ class World:
         replays: sent to the main queue, by second from the start.
         events: what workers said that they changed, with the second.
         held: how often a message was held for a breaker.
+        delayed: what was handled, and had been held for a breaker.
     """
 
     scenario: Scenario
@@ -69,6 +71,7 @@ class World:
     replays: Counter[int] = field(default_factory=Counter)
     events: list[tuple[int, str]] = field(default_factory=list)
     held: int = 0
+    delayed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         one = self.scenario
@@ -125,6 +128,8 @@ class World:
             if error is None:
                 self.handled[message.body] += 1
                 self.done[message.body] = self.second
+                if message.history.context.held_seconds is not None:
+                    self.delayed.add(message.body)
                 self.deleted[self.stack.now_seconds() // 60] += 1
                 continue
             left.add(message.message_id)
@@ -193,8 +198,17 @@ class World:
         """
         while self.second < until_second:
             self.pass_second()
+            self._skip_idle_seconds(until_second)
             if self.second >= self.scenario.traffic_seconds and not self._is_waiting(until_done):
                 return
+
+    def _skip_idle_seconds(self, until_second: int) -> None:
+        next_ms = self.stack.model.next_event_ms()
+        can_be_received = self.consumer.queue.queue.count(State.READY)
+        if self.second < self.scenario.traffic_seconds or next_ms is None or can_be_received:
+            return
+        seconds = -(-(next_ms - 1000 * self.began) // 1000)
+        self.stack.clock.advance_to(1000 * (self.began + min(seconds, until_second)))
 
     def _is_waiting(self, kind: str | None) -> bool:
         if kind is None:

@@ -121,13 +121,15 @@ def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_error
             world = World(scenario)
             world.run(2 * HOUR, until_done="flaky")
             found.extend(world.waits("flaky"))
-            if not records_errors:
-                assert world.events == []
+            assert [body for body in world.delayed if world.kinds[body] != "poison"] == []
+            assert bool(world.events) is (breaker == "with" and records_errors)
 
     slowest = {breaker: sorted(every)[95 * len(every) // 100] for breaker, every in waits.items()}
     show("poison: 95 % of healthy dead letters took seconds", **slowest)
     assert len(waits["with"]) == len(waits["without"]) > 100
-    assert slowest["with"] <= 1.05 * slowest["without"]
+    if IS_FULL:
+        # Fewer seeds differ by chance alone: a hold changes what is drawn for all later messages.
+        assert slowest["with"] <= 1.05 * slowest["without"]
 
 
 def test_a_lasting_fault_still_ends_in_the_parked_queue() -> None:

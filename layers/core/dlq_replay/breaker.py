@@ -220,17 +220,31 @@ def tripping_windows(
                 yield Window(slots[:length], sent, returned, arrived)
 
 
-def confirmed_by_metric(windows: Iterable[Window], deleted: Mapping[int, int]) -> Window | None:
+def metric_slots(window: Window, rules: BreakerRules) -> range:
+    """When the main queue may have handled what was sent along with the window's dead letters.
+
+    A message arrives in the DLQ up to ``return_seconds`` after its first try. Without that time
+    the end of a burst would look like an outage: its dead letters come, and nothing is deleted.
+    """
+    earlier = -(-rules.return_seconds // rules.slot_seconds)
+    return range(window.slots.start - earlier, window.slots.stop)
+
+
+def confirmed_by_metric(
+    windows: Iterable[Window], deleted: Mapping[int, int], rules: BreakerRules
+) -> Window | None:
     """The first window in which at least as many dead letters arrived as messages were deleted.
 
     Args:
         windows: of ``tripping_windows``.
         deleted: messages that the main queue deleted, by slot; a slot that is missing is unknown,
             and so is every window with it.
+        rules: say which slots belong to a window.
     """
     for window in windows:
-        known = [deleted[slot] for slot in window.slots if slot in deleted]
-        if len(known) == len(window.slots) and window.arrived >= sum(known):
+        slots = metric_slots(window, rules)
+        known = [deleted[slot] for slot in slots if slot in deleted]
+        if len(known) == len(slots) and window.arrived >= sum(known):
             return window
     return None
 

@@ -27,6 +27,7 @@ from dlq_replay.breaker import (
     complete_windows,
     confirmed_by_metric,
     metric_claim,
+    metric_slots,
     opening,
     probe_claim,
     probe_returned,
@@ -330,12 +331,12 @@ class BreakerWorker:
         claim = metric_claim(state, now_seconds, self._rules)
         if not (windows and claim and self._update(name, claim)):
             return None
-        slots = self._rules.slot_seconds
+        slots = [metric_slots(window, self._rules) for window in windows]
         deleted = self._read_deletions(
-            slots * min(window.slots.start for window in windows),
-            slots * max(window.slots.stop for window in windows),
+            self._rules.slot_seconds * min(one.start for one in slots),
+            self._rules.slot_seconds * max(one.stop for one in slots),
         )
-        return confirmed_by_metric(windows, deleted)
+        return confirmed_by_metric(windows, deleted, self._rules)
 
     def _state(self, name: str) -> BreakerState:
         return self._states.get(name, BreakerState())

@@ -203,7 +203,12 @@ def test_an_error_type_opens_its_own_breaker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deleted", "opens"), [({MINUTE: 30}, True), ({MINUTE: 31}, False), ({}, False)]
+    ("deleted", "opens"),
+    [
+        (dict.fromkeys(range(MINUTE - 4, MINUTE + 1), 6), True),
+        (dict.fromkeys(range(MINUTE - 4, MINUTE + 1), 7), False),
+        ({}, False),
+    ],
 )
 def test_messages_without_an_error_need_the_metric_too(
     deleted: Mapping[int, int], *, opens: bool
