@@ -66,9 +66,7 @@ class SimulatedBreaker:
         closed_seconds: when it closed.
     """
 
-    def __init__(
-        self, rules: BreakerRules, arrivals_per_second: float, step_seconds: int
-    ) -> None:
+    def __init__(self, rules: BreakerRules, arrivals_per_second: float, step_seconds: int) -> None:
         self._rules, self._step_seconds = rules, step_seconds
         self._state = BreakerState()
         self._fractions: defaultdict[str, float] = defaultdict(float)
@@ -200,20 +198,18 @@ class SimulatedBreaker:
 
 
 @lru_cache(maxsize=1024)
-def _longer_of(
-    shortest: int, longest: int, delays: tuple[Run, ...], limit: int
-) -> Sequence[Run]:
+def _longer_of(shortest: int, longest: int, delays: tuple[Run, ...], limit: int) -> Sequence[Run]:
     """The longer of a uniform draw and of *delays*, at most *limit*. All in steps."""
     count = longest - shortest + 1
     if delays[-1].end <= shortest + 1 and limit == _UNLIMITED:
         return (Run(shortest, longest + 1, 1 / count),)
     shares: defaultdict[int, float] = defaultdict(float)
+    by_delay = {step: run.share for run in delays for step in range(run.first, run.end)}
+    delayed = sum(share for step, share in by_delay.items() if step < shortest)
     before = 0.0
     for step in range(shortest, max(longest + 1, delays[-1].end)):
-        drawn = min(1.0, (step - shortest + 1) / count)
-        delayed = sum(
-            run.share * max(0, min(step + 1, run.end) - run.first) for run in delays
-        )
-        shares[min(step, limit)] += drawn * delayed - before
-        before = drawn * delayed
+        delayed += by_delay.get(step, 0.0)
+        both = delayed * min(1.0, (step - shortest + 1) / count)
+        shares[min(step, limit)] += both - before
+        before = both
     return runs_of(shares, 1)

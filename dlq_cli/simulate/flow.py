@@ -110,7 +110,11 @@ class _Flow:
         ]
         tries_seconds = scenario.visibility_timeout_seconds * scenario.max_receive_count
         self._seconds_to_park = sum(tries_seconds + waits.mean_seconds for waits in table)
-        self._breaker = rules and SimulatedBreaker(rules, scenario.arrivals_per_second, seconds)
+        self._breaker = (
+            None
+            if rules is None
+            else SimulatedBreaker(rules, scenario.arrivals_per_second, seconds)
+        )
         self._replayed: defaultdict[_Kind, Timeline] = defaultdict(Timeline)
         self._held: defaultdict[_Kind, Timeline] = defaultdict(Timeline)
         self._looks: list[_Look] = []
@@ -194,9 +198,7 @@ class _Flow:
         if breaker:
             breaker.change_phase()
 
-    def _pass_breaker(
-        self, step: int, looks: Sequence[_Look], breaker: SimulatedBreaker
-    ) -> None:
+    def _pass_breaker(self, step: int, looks: Sequence[_Look], breaker: SimulatedBreaker) -> None:
         candidates = []
         for look in looks:
             if breaker.may_hold(look.kind.held_part):

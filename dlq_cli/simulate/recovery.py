@@ -1,6 +1,6 @@
 """The result of a simulation. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -137,3 +137,10 @@ class Recovery:
     @property
     def _first_step_after(self) -> int:
         return self.scenario.outage_seconds // self.scenario.step_seconds
+
+
+BREAKER = "breaker"
+"""The name of the results with the circuit breaker, which draws delays with full jitter."""
+
+Recoveries = Mapping[str, Recovery]
+"""Results by name: by jitter without the circuit breaker, and BREAKER."""
