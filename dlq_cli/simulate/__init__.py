@@ -13,6 +13,7 @@ thousand. A real run with few messages varies around it.
 ``jitter``      three ways to draw a delay: full (the product's), equal, none
 ``waits``       how long a dead letter waits, by its replay count, from the rules
 ``timeline``    amounts that are due in later steps
+``breaker``     the circuit breaker, on expected numbers
 ``flow``        moves the messages between queues, consumer and Lambda, step by step
 ``recovery``    the result of a simulation
 ``bill``        requests and their cost

@@ -41,6 +41,9 @@ examples:
   the first failed try makes a dead letter (the worst case: only the replays wait):
     dlq simulate --outage 1h --rate 50 --visibility-timeout 0 --max-receive-count 1
 
+The column "with breaker" is a stack with the circuit breaker (CircuitBreaker=true) and the failure
+table, whose consumer records no errors. The other columns, --find and --growth are without it.
+
 assumptions: all tries fail during the outage and none after it. Numbers are averages; a real run of
 few messages varies around them. Time passes in steps of 1 s, or longer ones for outages above 1.5
 hours; each wait is wrong by at most half a step. The duration of a try, and the second or so in
@@ -57,11 +60,13 @@ class Arguments:
     Attributes:
         form: ``text``, ``json`` or ``csv``; ``growth`` for the tables of docs/growth.md.
         is_search: whether to print the smallest sufficient number of replays instead.
+        has_breaker: whether to simulate the circuit breaker too.
     """
 
     scenario: Scenario
     form: str
     is_search: bool
+    has_breaker: bool
 
 
 def arguments_of(values: argparse.Namespace) -> Arguments:
@@ -80,7 +85,7 @@ def arguments_of(values: argparse.Namespace) -> Arguments:
         capacity_per_second=values.capacity,
         message_bytes=values.message_bytes,
     )
-    return Arguments(scenario, values.form, values.find)
+    return Arguments(scenario, values.form, values.find, values.has_breaker)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +156,12 @@ def _add_policy(group: argparse._ArgumentGroup) -> None:
         default=DEFAULT_BACKOFF_CAP_SECONDS,
         metavar="TIME",
         help="BackoffCapSeconds: the longest wait (default: %(default)s)",
+    )
+    add(
+        "--no-breaker",
+        dest="has_breaker",
+        action="store_false",
+        help="without the circuit breaker (CircuitBreaker=false)",
     )
 
 

@@ -1,4 +1,8 @@
-"""Moves messages step by step: main queue, consumer, DLQ, Lambda, main queue again. Pure."""
+"""Moves messages step by step: main queue, consumer, DLQ, Lambda, main queue again. Pure.
+
+With a circuit breaker, dead letters are held as the product holds them; ``breaker`` says what is
+approximate.
+"""
 
 import math
 from collections import defaultdict, deque
@@ -6,20 +10,27 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from dlq_cli.simulate.breaker import SimulatedBreaker
 from dlq_cli.simulate.jitter import Jitter
 from dlq_cli.simulate.recovery import Recovery, Steps
 from dlq_cli.simulate.scenario import Scenario
 from dlq_cli.simulate.timeline import Run, Timeline, runs_of
 from dlq_cli.simulate.waits import waits_by_replay_count
+from dlq_replay.breaker import BreakerRules, Phase
 
 MAX_IN_FLIGHT = 120_000
 """The quota of messages in flight in one queue. Above it, receives return nothing:
 SQSDeveloperGuide, "Amazon SQS visibility timeout"."""
 
 
-def simulate(scenario: Scenario, jitter: Jitter = Jitter.FULL) -> Recovery:
-    """Simulate an outage until its last message is processed or parked."""
-    flow = _Flow(scenario, jitter)
+def simulate(
+    scenario: Scenario, jitter: Jitter = Jitter.FULL, breaker: BreakerRules | None = None
+) -> Recovery:
+    """Simulate an outage until its last message is processed or parked.
+
+    *breaker* has the rules of a circuit breaker; None: the stack has none.
+    """
+    flow = _Flow(scenario, jitter, breaker)
     step = 0
     while step < flow.outage_steps or flow.has_messages_of_the_outage():
         flow.pass_step(step)
@@ -27,17 +38,33 @@ def simulate(scenario: Scenario, jitter: Jitter = Jitter.FULL) -> Recovery:
     return flow.recovery()
 
 
+class _Kind(NamedTuple):
+    """What copies carry. All but the first are used with a circuit breaker only.
+
+    Attributes:
+        replay_count: how often they were replayed.
+        slot: of their first replay, on copies that were replayed once.
+        probe_at: the moment of the probe that they are.
+        held_part: since when a breaker has held them.
+    """
+
+    replay_count: int
+    slot: int | None = None
+    probe_at: int | None = None
+    held_part: int | None = None
+
+
 class _Cohort(NamedTuple):
     """Identical messages in main.
 
     Attributes:
-        replay_count: how often they were replayed.
+        kind: what the copies carry.
         receive_count: how often the consumer failed on these copies.
         is_late: whether they arrived after the outage, as normal traffic.
         size: their average number.
     """
 
-    replay_count: int
+    kind: _Kind
     receive_count: int
     is_late: bool
     size: float
@@ -46,13 +73,26 @@ class _Cohort(NamedTuple):
 class _StepWaits(NamedTuple):
     """``Waits`` of one replay count, with times in steps instead of seconds."""
 
-    delays: Sequence[Run]
+    delays: tuple[Run, ...]
     receives: Sequence[Run]
     parked: float
 
 
+_AT_ONCE = (Run(0, 1, 1.0),)
+_DUE = _StepWaits(_AT_ONCE, _AT_ONCE, 0.0)
+"""Of what a breaker has held until it was due."""
+
+
+class _Look(NamedTuple):
+    """Dead letters that the Lambda received and may replay."""
+
+    kind: _Kind
+    size: float
+    waits: _StepWaits
+
+
 class _Flow:
-    def __init__(self, scenario: Scenario, jitter: Jitter) -> None:
+    def __init__(self, scenario: Scenario, jitter: Jitter, rules: BreakerRules | None) -> None:
         self._scenario, self._jitter = scenario, jitter
         seconds = scenario.step_seconds
         self.outage_steps = scenario.outage_seconds // seconds
@@ -62,13 +102,22 @@ class _Flow:
         table = waits_by_replay_count(scenario.policy, jitter)
         self._waits = [
             _StepWaits(
-                runs_of(waits.delays, seconds), runs_of(waits.receives, seconds), waits.parked
+                tuple(runs_of(waits.delays, seconds)),
+                runs_of(waits.receives, seconds),
+                waits.parked,
             )
             for waits in table
         ]
         tries_seconds = scenario.visibility_timeout_seconds * scenario.max_receive_count
         self._seconds_to_park = sum(tries_seconds + waits.mean_seconds for waits in table)
-        self._replayed = [Timeline() for _ in self._waits]
+        self._breaker = (
+            None
+            if rules is None
+            else SimulatedBreaker(rules, scenario.arrivals_per_second, seconds)
+        )
+        self._replayed: defaultdict[_Kind, Timeline] = defaultdict(Timeline)
+        self._held: defaultdict[_Kind, Timeline] = defaultdict(Timeline)
+        self._looks: list[_Look] = []
         self._receives = Timeline()
         self._hidden: defaultdict[int, list[_Cohort]] = defaultdict(list)
         self._in_flight = 0.0
@@ -76,26 +125,34 @@ class _Flow:
         self._visible: deque[_Cohort] = deque()
         self._steps = Steps()
         self._through = [0.0] * len(self._waits)
-        self._replays = self._peak_in_flight = 0.0
+        self._peak_in_flight = 0.0
 
     def pass_step(self, step: int) -> None:
         self._steps.parked.append(0.0)
+        self._steps.held.append(0.0)
+        if self._breaker:
+            self._breaker.begin_step(step)
         for cohort in self._hidden.pop(step, ()):
             self._in_flight -= cohort.size
             if cohort.receive_count < self._scenario.max_receive_count:
                 self._visible.append(cohort)
             else:
                 self._move_to_dlq(step, cohort)
+        for kind, size in _take_all(self._held, step):
+            self._looks.append(_Look(kind, size, _DUE))
+        self._leave_dlq(step)
         self._steps.receives.append(self._receives.take(step))
-        for replay_count, replayed in enumerate(self._replayed):
-            if size := replayed.take(step):
-                self._replays += size
-                self._visible.append(_Cohort(replay_count, 0, is_late=False, size=size))
+        replays = 0.0
+        for kind, size in _take_all(self._replayed, step):
+            replays += size
+            self._visible.append(_Cohort(kind, 0, is_late=False, size=size))
+        self._steps.replays.append(replays)
         self._arrive(step)
         self._serve(step)
 
     def has_messages_of_the_outage(self) -> bool:
-        if self._hidden or any(replayed.is_pending() for replayed in self._replayed):
+        timelines = (*self._replayed.values(), *self._held.values())
+        if self._hidden or any(one.is_pending() for one in timelines):
             return True
         return any(not cohort.is_late for cohort in self._visible)
 
@@ -105,18 +162,86 @@ class _Flow:
             self._jitter,
             self._steps,
             self._through,
-            self._replays,
             self._peak_in_flight,
             self._seconds_to_park,
+            self._breaker.opened_seconds if self._breaker else (),
+            self._breaker.closed_seconds if self._breaker else (),
         )
 
     def _move_to_dlq(self, step: int, cohort: _Cohort) -> None:
-        """Move a cohort to the DLQ and apply the decisions of the Lambda."""
-        waits = self._waits[cohort.replay_count]
-        self._receives.add(step, cohort.size, waits.receives)
-        self._steps.parked[step] += waits.parked * cohort.size
+        """Move a cohort to the DLQ. What the rules park is parked."""
+        kind, size = cohort.kind, cohort.size
+        waits = self._waits[kind.replay_count]
+        if self._breaker:
+            if kind.replay_count == 0:
+                self._breaker.count_arrived(size)
+            if kind.slot is not None:
+                self._breaker.count_returned(size, kind.slot)
+            if kind.probe_at is not None:
+                self._breaker.note_probe_returned(kind.probe_at)
+        self._steps.parked[step] += waits.parked * size
         if waits.delays:
-            self._replayed[cohort.replay_count + 1].add(step, cohort.size, waits.delays)
+            kind = _Kind(kind.replay_count, held_part=kind.held_part)
+            self._looks.append(_Look(kind, size, waits))
+        else:
+            self._receives.add(step, size, waits.receives)
+
+    def _leave_dlq(self, step: int) -> None:
+        """Replay what the Lambda received, or hold it as the breaker says."""
+        looks, self._looks = self._looks, []
+        breaker = self._breaker
+        if breaker is None or breaker.phase is Phase.CLOSED:
+            for look in looks:
+                self._replay(step, look, look.size)
+        else:
+            self._pass_breaker(step, looks, breaker)
+        if breaker:
+            breaker.change_phase()
+
+    def _pass_breaker(self, step: int, looks: Sequence[_Look], breaker: SimulatedBreaker) -> None:
+        candidates = []
+        for look in looks:
+            if breaker.may_hold(look.kind.held_part):
+                candidates.append(look)
+            else:
+                self._replay(step, look, look.size)
+        if not candidates:
+            return
+        share, probe_size = 0.0, 0.0
+        largest = max(candidates, key=lambda look: look.size)
+        if breaker.phase is Phase.RAMP:
+            total = sum(look.size for look in candidates)
+            share = breaker.claim_release(total) / total
+        elif (probe_at := breaker.claim_probe()) is not None:
+            probe_size = min(1.0, largest.size)
+            self._replay(step, largest._replace(waits=_DUE), probe_size, probe_at)
+        for look in candidates:
+            self._replay(step, look, share * look.size)
+            held = (1 - share) * look.size - (probe_size if look is largest else 0.0)
+            self._hold(step, look, held, breaker)
+
+    def _replay(self, step: int, look: _Look, size: float, probe_at: int | None = None) -> None:
+        if size <= 0:
+            return
+        kind, waits = look.kind, look.waits
+        slot = None
+        if self._breaker and kind.replay_count == 0:
+            slot = self._breaker.slot
+            self._breaker.count_sent(size)
+        self._receives.add(step, size, waits.receives)
+        replayed = _Kind(kind.replay_count + 1, slot, probe_at, kind.held_part)
+        self._replayed[replayed].add(step, size, waits.delays)
+
+    def _hold(self, step: int, look: _Look, size: float, breaker: SimulatedBreaker) -> None:
+        if size <= 0:
+            return
+        kind = look.kind
+        self._receives.add(step, size, _AT_ONCE)
+        self._steps.held[step] += size
+        runs = breaker.hold_runs(kind.held_part, look.waits.delays)
+        if kind.held_part is None:
+            kind = kind._replace(held_part=breaker.held_part())
+        self._held[kind].add(step, size, runs)
 
     def _arrive(self, step: int) -> None:
         """Add new messages. The step in which the outage ends has both early and late ones."""
@@ -127,28 +252,32 @@ class _Flow:
         if step == 0:
             early += self._scenario.burst_count
         if early:
-            self._visible.append(_Cohort(0, 0, is_late=False, size=early))
+            self._visible.append(_Cohort(_Kind(0), 0, is_late=False, size=early))
         if late:
-            self._visible.append(_Cohort(0, 0, is_late=True, size=late))
+            self._visible.append(_Cohort(_Kind(0), 0, is_late=True, size=late))
 
     def _serve(self, step: int) -> None:
-        tries = failed = through = 0.0
+        tries = failed = failed_replays = through = 0.0
         for cohort in self._taken(step):
             tries += cohort.size
             if step < self.outage_steps:
                 self._fail(step, cohort)
                 failed += cohort.size
+                failed_replays += cohort.size if cohort.kind.replay_count else 0.0
             elif not cohort.is_late:
-                self._through[cohort.replay_count] += cohort.size
+                self._through[cohort.kind.replay_count] += cohort.size
                 through += cohort.size
+        if self._breaker:
+            self._breaker.count_handled(tries - failed)
         self._steps.tries.append(tries)
         self._steps.failed.append(failed)
+        self._steps.failed_replays.append(failed_replays)
         self._steps.through.append(through)
 
     def _fail(self, step: int, cohort: _Cohort) -> None:
         """Hide a cohort until it is visible again or moves to the DLQ."""
-        replay_count, receive_count, is_late, size = cohort
-        failed = _Cohort(replay_count, receive_count + 1, is_late, size)
+        kind, receive_count, is_late, size = cohort
+        failed = _Cohort(kind, receive_count + 1, is_late, size)
         hidden = self._hidden_steps[receive_count]
         if hidden:
             self._hidden[step + hidden].append(failed)
@@ -169,6 +298,15 @@ class _Flow:
                 cohort = cohort._replace(size=left)
             left -= cohort.size
             yield cohort
+
+
+def _take_all(timelines: dict[_Kind, Timeline], step: int) -> Iterator[tuple[_Kind, float]]:
+    """Yield what is due in *step*, and drop the timelines in which nothing is left."""
+    for kind, timeline in list(timelines.items()):
+        if size := timeline.take(step):
+            yield kind, size
+        if not timeline.is_pending():
+            del timelines[kind]
 
 
 def _hidden_steps(scenario: Scenario) -> Sequence[int]:

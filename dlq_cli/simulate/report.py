@@ -1,6 +1,6 @@
 """The answer as text, for a terminal or a pipe."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from dlq_cli.simulate.bill import Bill
 from dlq_cli.simulate.braille import filled_curve, highest_in_columns
 from dlq_cli.simulate.jitter import Jitter
 from dlq_cli.simulate.prices import FUNCTION_GB, PRICES_AS_OF, PRICES_REGION, format_dollars
-from dlq_cli.simulate.recovery import Recovery
+from dlq_cli.simulate.recovery import BREAKER, Recoveries, Recovery
 from dlq_cli.simulate.scenario import Scenario
 from spark_reprocess.figures import duration, percent, quantity
 
@@ -22,14 +22,13 @@ _LABEL_COLUMNS = 40
 _VALUE_COLUMNS = 13
 
 _TITLES = {
+    BREAKER: "with breaker",
     Jitter.FULL: "full jitter",
     Jitter.EQUAL: "equal jitter",
     Jitter.NONE: "no jitter",
 }
 
-_COLOURS = {Jitter.FULL: "32", Jitter.EQUAL: "33", Jitter.NONE: "31"}
-
-Recoveries = Mapping[Jitter, Recovery]
+_COLOURS = {BREAKER: "36", Jitter.FULL: "32", Jitter.EQUAL: "33", Jitter.NONE: "31"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +39,18 @@ class Screen:
     has_colours: bool
 
 
-def text_report(recoveries: Recoveries, bill: Bill, screen: Screen | None) -> str:
+def text_report(recoveries: Recoveries, bills: Mapping[str, Bill], screen: Screen | None) -> str:
     """Return the results of the policy, next to those with other kinds of jitter.
 
     Args:
-        recoveries: by jitter. FULL, the product's, is required.
-        bill: for full jitter.
+        recoveries: by jitter, and with the breaker. FULL is required.
+        bills: with the breaker and with full jitter, without those that were not simulated.
         screen: to draw the load on; None lists it in numbers.
     """
     load = _listed(recoveries) if screen is None else _drawn(recoveries, screen)
     full = recoveries[Jitter.FULL]
-    blocks = [_setting(full.scenario), _table(recoveries), _verdict(full), load, _costs(bill)]
+    product = recoveries.get(BREAKER, full)
+    blocks = [_setting(full.scenario), _table(recoveries), _verdict(product), load, _costs(bills)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
@@ -89,18 +89,36 @@ def _table(recoveries: Recoveries) -> list[str]:
             "                  highest load, a second",
             lambda r: quantity(r.peak_per_second()),
         ),
+        (
+            "                  most replays, a second",
+            lambda r: quantity(r.peak_replays_per_second()),
+        ),
         ("replays", lambda r: quantity(r.replays)),
         ("tries that failed", lambda r: quantity(r.failed_tries)),
+        ("  of replayed messages", lambda r: quantity(r.failed_tries_of_replays)),
         ("what never succeeds is parked in", lambda r: duration(round(r.seconds_to_park))),
     ]
     return [
         _row("", (_TITLES[jitter] for jitter in recoveries)),
         *(_row(label, map(form, recoveries.values())) for label, form in rows),
+        *_breaker_changes(recoveries),
     ]
 
 
-def _verdict(full: Recovery) -> list[str]:
-    if full.parked_share < ACCEPTED_SHARE:
+def _breaker_changes(recoveries: Recoveries) -> Iterator[str]:
+    if BREAKER not in recoveries:
+        return
+    one = recoveries[BREAKER]
+    changes = [
+        *((at, "opens") for at in one.opened_seconds),
+        *((at, "closes") for at in one.closed_seconds),
+    ]
+    events = [f"{change} after {duration(at)}" for at, change in sorted(changes)]
+    yield f"The circuit breaker {', '.join(events) or 'stays closed'}."
+
+
+def _verdict(product: Recovery) -> list[str]:
+    if product.parked_share < ACCEPTED_SHARE:
         return []
     accepted = f"1 in {1 / ACCEPTED_SHARE:,.0f}"
     return [f"More than {accepted} is parked: --find prints how many replays are enough."]
@@ -139,7 +157,7 @@ def _load_title(recoveries: Recoveries) -> str:
     return f"Load on the consumer from the end of the outage on, a second ({normal:,g} is normal):"
 
 
-def _recovery_loads(recoveries: Recoveries) -> dict[Jitter, list[float]]:
+def _recovery_loads(recoveries: Recoveries) -> dict[str, list[float]]:
     """Return the load per second after the outage, padded to the same length."""
     scenario = _scenario(recoveries)
     first = scenario.outage_seconds // scenario.step_seconds
@@ -153,15 +171,18 @@ def _scenario(recoveries: Recoveries) -> Scenario:
     return recoveries[Jitter.FULL].scenario
 
 
-def _costs(bill: Bill) -> list[str]:
+def _costs(bills: Mapping[str, Bill]) -> list[str]:
+    rows: Sequence[tuple[str, Callable[[Bill], str]]] = [
+        ("SQS requests around the DLQ", lambda b: quantity(b.replay_requests)),
+        ("SQS requests of the consumer", lambda b: quantity(b.consumer_requests)),
+        ("  together", lambda b: format_dollars(b.sqs_dollars)),
+        ("invocations of the function", lambda b: quantity(b.invocations)),
+        ("  at once, at most", lambda b: quantity(b.peak_concurrency)),
+        (f"  with time at {FUNCTION_GB * 1024:g} MB", lambda b: format_dollars(b.lambda_dollars)),
+    ]
     return [
-        "What full jitter costs:",
-        _row("SQS requests around the DLQ", [quantity(bill.replay_requests)]),
-        _row("SQS requests of the consumer", [quantity(bill.consumer_requests)]),
-        _row("  together", [format_dollars(bill.sqs_dollars)]),
-        _row("invocations of the function", [quantity(bill.invocations)]),
-        _row("  at once, at most", [quantity(bill.peak_concurrency)]),
-        _row(f"  with time at {FUNCTION_GB * 1024:g} MB", [format_dollars(bill.lambda_dollars)]),
+        _row("What it costs:", (_TITLES[name] for name in bills)),
+        *(_row(label, map(form, bills.values())) for label, form in rows),
         f"List prices of {PRICES_REGION}, {PRICES_AS_OF}, without free tier and normal traffic.",
     ]
 

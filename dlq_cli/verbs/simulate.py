@@ -11,8 +11,10 @@ from dlq_cli.simulate.files import write_csv, write_json
 from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.growth import tables
 from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.recovery import BREAKER, Recovery
 from dlq_cli.simulate.report import ACCEPTED_SHARE, Screen, text_report
 from dlq_cli.simulate.search import smallest_max_attempts
+from dlq_replay.breaker import BreakerRules
 from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.errors import InputError
 
@@ -39,14 +41,18 @@ def _answer(arguments: Arguments) -> None:
     if arguments.form == "growth":
         _print("\n\n".join(tables()))
         return
-    recoveries = {jitter: simulate(arguments.scenario, jitter) for jitter in Jitter}
-    bill = bill_of(recoveries[Jitter.FULL])
+    recoveries: dict[str, Recovery] = {}
+    if arguments.has_breaker:
+        recoveries[BREAKER] = simulate(arguments.scenario, breaker=BreakerRules())
+    recoveries |= {jitter: simulate(arguments.scenario, jitter) for jitter in Jitter}
+    products = (BREAKER, Jitter.FULL)
+    bills = {name: bill_of(recoveries[name]) for name in products if name in recoveries}
     if arguments.form == "json":
-        write_json(recoveries, bill, sys.stdout)
+        write_json(recoveries, bills, sys.stdout)
     elif arguments.form == "csv":
         write_csv(recoveries, sys.stdout)
     else:
-        _print(text_report(recoveries, bill, _screen()))
+        _print(text_report(recoveries, bills, _screen()))
 
 
 def _screen() -> Screen | None:

@@ -1,7 +1,10 @@
-"""docs/growth.md says what the simulator says."""
+"""docs/growth.md and docs/breaker.md say what the simulator says."""
 
 import re
 
+import pytest
+
+from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.growth import (
     CORES_PER_WORKER,
     GLUE_WORKERS,
@@ -10,9 +13,14 @@ from dlq_cli.simulate.growth import (
     MESSAGES_PER_CORE_SECOND,
     tables,
 )
+from dlq_cli.simulate.scenario import Scenario
+from dlq_replay.breaker import BreakerRules
+from spark_reprocess.figures import duration, quantity
 from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "growth.md").read_text("utf-8")
+BREAKER_PAGE = (ROOT / "docs" / "breaker.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 MEASURED = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
 
 VERBS = ("drain", "redrive")
@@ -23,6 +31,33 @@ BENCH_CORES = 2
 def test_every_table_of_the_page_is_computed() -> None:
     for table in tables():
         assert table in PAGE
+
+
+@pytest.mark.parametrize("hours", [1, 4])
+@pytest.mark.parametrize(("name", "breaker"), [("without", None), ("with", BreakerRules())])
+def test_the_page_of_the_breaker_says_what_it_saves(
+    hours: int, name: str, breaker: BreakerRules | None
+) -> None:
+    one = simulate(Scenario(hours * 3600, 10.0), breaker=breaker)
+    cells = (
+        f"{hours} h, {name}",
+        quantity(one.failed_tries_of_replays),
+        quantity(one.parked),
+        quantity(one.peak_per_second()),
+        quantity(one.peak_replays_per_second()),
+        duration(one.through_seconds(1)),
+    )
+
+    assert f"| {' | '.join(cells)} |" in BREAKER_PAGE
+
+
+def test_the_readme_quotes_the_page_of_the_breaker() -> None:
+    peaks = [
+        row.split("|")[4].strip() for row in re.findall(r"^\| 1 h, .*", BREAKER_PAGE, re.MULTILINE)
+    ]
+    text = " ".join(README.split())
+
+    assert f"is at most {peaks[1]} instead of {peaks[0]} messages a second" in text
 
 
 def test_the_tables_start_from_the_template() -> None:

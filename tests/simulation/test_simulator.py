@@ -7,8 +7,11 @@ import pytest
 
 from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.scenario import Scenario, policy_of
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.message import Message, SendEntry
 from tests.simulation.event_source import EventSource, run
+from tests.simulation.outage import Scenario as MessageScenario
+from tests.simulation.outage import World
 from tests.simulation.stack import Stack
 
 RECEIVES = 2
@@ -80,3 +83,32 @@ def test_expectation_and_product_agree(
     assert outage.failed_tries == pytest.approx(expected.failed_tries, rel=0.05)
     looks = sum(len(one.outcomes) for one in stack.outcomes)
     assert looks == pytest.approx(expected.receives, rel=0.05)
+
+
+@pytest.mark.timeout(300)
+def test_expectation_and_product_agree_with_a_breaker() -> None:
+    """The tolerance of the times is a slot, because the outage may begin anywhere in one.
+
+    Nearly all failed tries of replays are from before it opens, so they differ as its time does.
+    """
+    outage_seconds = 1200
+    expected = simulate(Scenario(outage_seconds, 1.0), breaker=BreakerRules())
+    world = World(
+        MessageScenario(rate=1, outage_seconds=outage_seconds, traffic_seconds=outage_seconds)
+    )
+    for slot in range(world.began // 60 - 10, world.began // 60):
+        world.deleted[slot] = 60
+    world.run(3 * outage_seconds)
+    opened, closed = (second for second, _ in world.events[:2])
+
+    assert "opened" in world.events[0][1]
+    assert "closed" in world.events[1][1]
+    assert list(expected.opened_seconds) == pytest.approx([opened], abs=60)
+    assert list(expected.closed_seconds) == pytest.approx([closed], abs=60)
+    assert expected.held == pytest.approx(world.held, rel=0.05)
+    assert expected.replays == pytest.approx(world.replays.total(), rel=0.05)
+    assert expected.failed_tries_of_replays == pytest.approx(world.tries, rel=0.15)
+    assert expected.peak_replays_per_second() == pytest.approx(
+        world.peak_replays(outage_seconds, 60), rel=0.2
+    )
+    assert expected.recovered == pytest.approx(len(world.handled))

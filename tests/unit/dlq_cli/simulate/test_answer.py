@@ -10,9 +10,11 @@ from dlq_cli.__main__ import main
 from dlq_cli.simulate.bill import bill_of
 from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.jitter import Jitter
+from dlq_cli.simulate.recovery import BREAKER
 from dlq_cli.simulate.report import CURVE_LINES, Screen, text_report
 from dlq_cli.simulate.scenario import Scenario, policy_of
 from dlq_cli.simulate.search import smallest_max_attempts
+from dlq_replay.breaker import BreakerRules
 
 BRAILLE = {chr(0x2800 + dots) for dots in range(256)}
 SMALL = ["--outage", "2m", "--rate", "5", "--max-attempts", "2", "--cap", "30s"]
@@ -25,8 +27,10 @@ def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def drawn(screen: Screen | None) -> list[str]:
     one = Scenario(120, 5.0, policy=policy_of(2, 10, 30))
-    recoveries = {jitter: simulate(one, jitter) for jitter in Jitter}
-    return text_report(recoveries, bill_of(recoveries[Jitter.FULL]), screen).splitlines()
+    recoveries = {BREAKER: simulate(one, breaker=BreakerRules())}
+    recoveries |= {jitter: simulate(one, jitter) for jitter in Jitter}
+    bills = {name: bill_of(recoveries[name]) for name in (BREAKER, Jitter.FULL)}
+    return text_report(recoveries, bills, screen).splitlines()
 
 
 def test_text_in_a_pipe_is_plain_and_complete(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +38,8 @@ def test_text_in_a_pipe_is_plain_and_complete(capsys: pytest.CaptureFixture[str]
 
     assert text.isascii()
     assert "600 messages arrive in it: 5 a second." in text
-    assert "full jitter equal jitter    no jitter" in text
+    assert "with breaker  full jitter equal jitter    no jitter" in text
+    assert "The circuit breaker stays closed." in text
     assert "recovered by themselves" in text
     assert "SQS requests around the DLQ" in text
 
@@ -43,7 +48,7 @@ def test_a_terminal_gets_curves_as_wide_as_it_is() -> None:
     lines = drawn(Screen(60, has_colours=False))
     curves = [line for line in lines if line.strip() and set(line.strip()) <= BRAILLE]
 
-    assert [60] * 3 * CURVE_LINES == [len(line) for line in curves]
+    assert [60] * 4 * CURVE_LINES == [len(line) for line in curves]
 
 
 def test_colours_are_used_where_they_may_be() -> None:
@@ -69,14 +74,36 @@ def test_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(full["load_per_second"]) >= 120
 
 
+def test_a_longer_outage_shows_when_the_breaker_opened(capsys: pytest.CaptureFixture[str]) -> None:
+    longer = ("--outage", "15m")
+    said = json.loads(answer(capsys, *longer, "--json"))
+    [opened] = said["recovery"]["breaker"]["breaker_opened_seconds"]
+    [closed] = said["recovery"]["breaker"]["breaker_closed_seconds"]
+
+    assert 0 < opened < 900 < closed
+    assert said["recovery"]["breaker"]["held"] > 0 == said["recovery"]["full"]["held"]
+    assert said["breaker_bill"]["consumer_requests"] < said["bill"]["consumer_requests"]
+    assert "The circuit breaker opens after " in answer(capsys, *longer)
+
+
+def test_a_stack_without_the_breaker_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "with breaker" not in answer(capsys, "--no-breaker")
+    said = json.loads(answer(capsys, "--no-breaker", "--json"))
+    assert set(said["recovery"]) == set(Jitter)
+    assert "breaker_bill" not in said
+    rows = csv.DictReader(io.StringIO(answer(capsys, "--no-breaker", "--csv")))
+    assert not any("breaker" in column for column in rows.fieldnames or ())
+
+
 def test_csv_has_a_row_for_each_second(capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(answer(capsys, "--csv"))))
 
     assert [str(second) for second in range(len(rows))] == [row["second"] for row in rows]
-    assert {"load_full", "load_equal", "load_none", "through", "parked"} <= rows[0].keys()
-    assert sum(float(row["through"]) + float(row["parked"]) for row in rows) == pytest.approx(
-        600, rel=1e-4
-    )
+    assert {"load_breaker", "load_full", "load_equal", "load_none"} <= rows[0].keys()
+    assert {"held_breaker", "replays", "replays_breaker"} <= rows[0].keys()
+    for suffix in ("", "_breaker"):
+        ends = sum(float(row[f"through{suffix}"]) + float(row[f"parked{suffix}"]) for row in rows)
+        assert ends == pytest.approx(600, rel=1e-4)
 
 
 def test_the_least_number_of_replays_is_found(capsys: pytest.CaptureFixture[str]) -> None:

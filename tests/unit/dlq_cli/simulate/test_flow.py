@@ -1,5 +1,7 @@
 """The flow in cases whose numbers can be told by hand, and its laws in cases that cannot."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from dlq_cli.simulate.flow import MAX_IN_FLIGHT, simulate
 from dlq_cli.simulate.jitter import Jitter
 from dlq_cli.simulate.scenario import Scenario, policy_of
+from dlq_replay.breaker import BreakerRules
 
 
 def scenario(**given: object) -> Scenario:
@@ -126,3 +129,66 @@ def test_a_cohort_s_size_changes_nothing_but_the_numbers(times: int) -> None:
     large = simulate(scenario(arrivals_per_second=0.01 * times, outage_seconds=300))
 
     assert small.parked_share == pytest.approx(large.parked_share, rel=1e-6)
+
+
+HOUR = 3600
+RATE = 2.0
+AT_DEFAULTS = Scenario(HOUR, RATE)
+
+
+def test_a_breaker_spares_the_consumer_the_tries_of_an_hour() -> None:
+    without = simulate(AT_DEFAULTS)
+    held = simulate(AT_DEFAULTS, breaker=BreakerRules())
+
+    assert held.failed_tries_of_replays <= 0.05 * without.failed_tries_of_replays
+    assert held.peak_replays_per_second() <= 3 * RATE
+    assert held.recovered == pytest.approx(HOUR * RATE)
+    assert len(held.opened_seconds) == len(held.closed_seconds) == 1
+    assert 0 < held.opened_seconds[0] < HOUR < held.closed_seconds[0]
+
+
+def test_with_a_breaker_four_hours_park_nothing() -> None:
+    long = replace(AT_DEFAULTS, outage_seconds=4 * HOUR)
+    held = simulate(long, breaker=BreakerRules())
+
+    assert simulate(long).parked_share > 0.1
+    assert held.parked == 0
+    assert held.recovered == pytest.approx(4 * HOUR * RATE)
+
+
+def test_few_messages_open_no_breaker() -> None:
+    """With 19 first replays in ten minutes there is nothing to judge."""
+    few = replace(AT_DEFAULTS, arrivals_per_second=19 / 600, outage_seconds=1800)
+    held = simulate(few, breaker=BreakerRules())
+
+    assert list(held.opened_seconds) == []
+    assert held.held == 0
+    assert held.failed_tries == pytest.approx(simulate(few).failed_tries)
+
+
+QUICK = BreakerRules(
+    slot_seconds=2,
+    metric_lag_seconds=2,
+    hold_min_seconds=10,
+    hold_max_seconds=20,
+    hold_limit_seconds=240,
+    probe_seconds=2,
+    return_seconds=30,
+    ramp_growth_seconds=10,
+)
+"""The rules in seconds."""
+
+
+@pytest.mark.parametrize("outage_seconds", [120, 600])
+@pytest.mark.parametrize("capacity", [None, 30.0])
+def test_no_message_is_lost_in_a_breaker(outage_seconds: int, capacity: float | None) -> None:
+    """Neither in one that closes in time, nor in one whose holds end before the outage does."""
+    one = scenario(
+        outage_seconds=outage_seconds, arrivals_per_second=20.0, capacity_per_second=capacity
+    )
+    held = simulate(one, breaker=QUICK)
+
+    assert held.opened_seconds
+    assert held.held > 0
+    assert held.recovered + held.parked == pytest.approx(one.arrived_count)
+    assert (held.parked > 0) is (outage_seconds > QUICK.hold_limit_seconds)
