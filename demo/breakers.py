@@ -112,11 +112,12 @@ class NotifyingBreakers:
         return is_done, state
 
     def _report(self, name: str, update: Update, state: BreakerState) -> None:
+        name = name.rpartition(".")[2]
         if "opened_at" in update.put:
             sent, returned = state.numbers["judged_sent"], state.numbers["judged_returned"]
             self.notify(
                 f"circuit breaker opened for {name}: {100 * returned // sent} % of {sent} first "
-                "replays returned; it holds the others"
+                "replays returned; it holds messages in the DLQ"
             )
         elif "closed_at" in update.put:
             self.notify(
