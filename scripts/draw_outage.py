@@ -68,7 +68,7 @@ def _draw_lines(
 
 def _means_by_minute(values: Sequence[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     whole = np.array(values[: len(values) // 60 * 60])
-    return whole.reshape(-1, 60).mean(axis=1)
+    return np.asarray(whole.reshape(-1, 60).mean(axis=1))
 
 
 if __name__ == "__main__":
