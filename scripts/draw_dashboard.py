@@ -10,6 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -22,6 +23,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from dlq_cli.simulate.bill import EVENT_SECONDS, MESSAGE_SECONDS
+from dlq_replay.breaker import BreakerRules
+from dlq_replay.breaker_worker import BreakerWorker
+from dlq_replay.failures import Failure
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     SERVICE,
@@ -30,6 +34,7 @@ from dlq_replay.measures import (
     measure_dlq,
 )
 from dlq_replay.message import Message, SendEntry
+from tests.breaker_tables import FakeBreakers
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run
@@ -62,6 +67,14 @@ class Day:
 
     def __init__(self) -> None:
         self.stack = Stack(max_receive_count=5)
+        self.failures: dict[str, Failure] = {}
+        clock = self.stack.clock.time
+        breakers = BreakerWorker(FakeBreakers(clock), BreakerRules(), lambda *_: {}, None, clock)
+        self.stack.replayer = replace(
+            self.stack.replayer,
+            find_failures=lambda ids: {i: self.failures[i] for i in ids if i in self.failures},
+            breakers={self.stack.replayer.policy.main_queue: breakers},
+        )
         self.begin_ms = self.stack.clock.now_ms()
         self.samples: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
 
@@ -83,7 +96,11 @@ class Day:
 
     def _consume(self, batch: Sequence[Message]) -> set[str]:
         is_out = OUTAGE[0] <= self._second() < OUTAGE[1]
-        return {one.message_id for one in batch if is_out or one.body.startswith("poison")}
+        left = [one for one in batch if is_out or one.body.startswith("poison")]
+        for one in left:
+            error_type = "TimeoutError" if is_out else "KeyError"
+            self.failures[one.message_id] = Failure(one.message_id, error_type)
+        return {one.message_id for one in left}
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
         left = self.stack.replay(batch)
