@@ -48,7 +48,8 @@ PLAN: list["pa.Field[Any]"] = [
     pa.field(CHANGES, pa.null()),
     pa.field(TASK, pa.int32()),
 ]
-SCHEMA = pa.schema([*(ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS), *PLAN])
+COPY = (*SENDING_COLUMNS, "error_type")
+SCHEMA = pa.schema([*(ARROW_SCHEMA.field(name) for name in COPY), *PLAN])
 
 
 @dataclass

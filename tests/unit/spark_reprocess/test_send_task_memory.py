@@ -47,7 +47,7 @@ def rows_of(chunk: int) -> pa.RecordBatch:
         pa.field(CHANGES, pa.null()),
         pa.field(TASK, pa.int32()),
     ]
-    sending = [ARROW_SCHEMA.field(name) for name in SENDING_COLUMNS]
+    sending = [ARROW_SCHEMA.field(name) for name in (*SENDING_COLUMNS, "error_type")]
     schema = pa.schema([*sending, *plan])
     assert sorted(schema.names) == sorted(TASK_COLUMNS)
     return pa.RecordBatch.from_pylist(rows, schema=schema)
