@@ -112,20 +112,20 @@ class NotifyingBreakers:
         return is_done, state
 
     def _report(self, name: str, update: Update, state: BreakerState) -> None:
-        name = name.rpartition(".")[2]
+        shown = name.rpartition(".")[2]
         if "opened_at" in update.put:
             sent, returned = state.numbers["judged_sent"], state.numbers["judged_returned"]
             self.notify(
-                f"circuit breaker opened for {name}: {100 * returned // sent} % of {sent} first "
+                f"circuit breaker opened for {shown}: {100 * returned // sent} % of {sent} first "
                 "replays returned; it holds messages in the DLQ"
             )
         elif "closed_at" in update.put:
             self.notify(
-                f"circuit breaker closed for {name}: its probes stayed away; what was held goes "
+                f"circuit breaker closed for {shown}: its probes stayed away; what was held goes "
                 f"back, {state.numbers['ramp']} a second at first"
             )
         elif "returned_at" in update.put:
-            self.notify(f"a probe for {name} came back: the breaker stays open")
+            self.notify(f"a probe for {shown} came back: the breaker stays open")
             self.on_probe_returned(name)
         elif any(isinstance(value, str) for value in update.put.values()):
-            self.notify(f"the breaker sends probes for {name}, one a second")
+            self.notify(f"the breaker sends probes for {shown}, one a second")

@@ -19,6 +19,7 @@ from dlq_replay.breaker import (
     probe_claim,
     probe_returned,
     probe_sent,
+    return_time_counter,
     tripping_windows,
 )
 from dlq_replay.errors import BreakerTableError
@@ -108,6 +109,28 @@ def test_refused_and_failed_changes_show_nothing() -> None:
 
     assert scene.told == []
     assert scene.returned == []
+
+
+@pytest.mark.parametrize("return_seconds", [1, 5, 20])
+def test_breaker_closes_before_its_messages_may_be_held_no_longer(return_seconds: int) -> None:
+    demo_rules = rules(invent(DEFAULT_MESSAGES, random.Random(1)))
+    scene = Scene()
+    returns = return_time_counter(return_seconds, demo_rules)
+    scene.open()
+    scene.do(Update(add={returns: demo_rules.open_count}))
+
+    # Payments is back when the first probe has returned; each probe before that returns.
+    for now in range(NOW, NOW + demo_rules.hold_limit_seconds):
+        if return_seconds <= now - NOW < 2 * return_seconds:
+            scene.do(probe_returned(scene.state, now - return_seconds))
+        if update := closing(scene.state, now, demo_rules):
+            scene.do(update)
+            break
+        scene.do(probe_claim(scene.state, now, demo_rules))
+        scene.do(probe_sent(scene.state, f"probe-{now}", now))
+
+    assert scene.state.phase is Phase.RAMP
+    assert scene.returned
 
 
 @pytest.mark.parametrize("share", [BROKEN_SHARE, FIFO_BROKEN_SHARE])
