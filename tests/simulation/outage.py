@@ -27,7 +27,8 @@ class Scenario:
 
     Attributes:
         rate: messages a second.
-        outage_seconds: from the first second on, the consumer fails on everything for so long.
+        outage_from: the second from which on the consumer fails on everything.
+        outage_seconds: for how long.
         traffic_seconds: how long producers send.
         capacity: messages that the consumer handles in a second; None: all that there are.
         poison_share: of all messages, can never succeed.
@@ -37,6 +38,7 @@ class Scenario:
     """
 
     rate: int = 10
+    outage_from: int = 0
     outage_seconds: int = 0
     traffic_seconds: int = 2 * HOUR
     capacity: int | None = None
@@ -46,6 +48,11 @@ class Scenario:
     has_breaker: bool = True
     is_fifo: bool = False
     seed: int = 1
+
+    @property
+    def outage_ends(self) -> int:
+        """The first second in which the consumer works again."""
+        return self.outage_from + self.outage_seconds
 
 
 @dataclass
@@ -112,7 +119,7 @@ class World:
 
     @property
     def is_down(self) -> bool:
-        return self.second < self.scenario.outage_seconds
+        return self.scenario.outage_from <= self.second < self.scenario.outage_ends
 
     def read_deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
         """SQS publishes zeroes for a queue that is in use, as long as there is traffic."""
