@@ -154,9 +154,11 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
     )
     shtab.add_argument_to(options, help="print a completion script for this shell", parent=parser)
-    verbs = parser.add_subparsers(metavar="VERB", required=True, help=argparse.SUPPRESS)
+    # The groups above show the verbs. shtab completes only what has a help text.
+    shown = "what to do" if has_arguments else argparse.SUPPRESS
+    verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
     for name, line in LINES.items():
-        one = verbs.add_parser(name, description=line)
+        one = verbs.add_parser(name, description=line, help=line)
         if has_arguments:
             # Of a verb whose packages are not installed only the name is completed.
             with suppress(ModuleNotFoundError):
