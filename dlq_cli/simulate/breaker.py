@@ -6,7 +6,8 @@ the main queue's metric before it opens. Expected numbers are fractions, therefo
 - a counter shows the whole messages that were counted so far;
 - a probe is one message, or less where fewer are candidates; it is replayed without a delay;
 - a return was sent in the middle of the slot that its copy names;
-- how long a message was held is known to a twenty-fourth of the limit;
+- how long a message was held is known to a twenty-fourth of the limit; the ends of those holds are
+  spread evenly over that time;
 - a wait that the rules spend in the DLQ, above 900 s, is not interrupted by a look.
 
 Each worker sees each change at once.
@@ -132,7 +133,9 @@ class SimulatedBreaker:
         shortest, longest = (max(1, round(one / self._step_seconds)) for one in bounds)
         left = max(1, self._left_seconds(held_part) // self._step_seconds)
         end = max(longest, delays[-1].end)
-        return _longer_of(shortest, longest, delays, left if left < end else _UNLIMITED)
+        part = max(1, self._rules.hold_limit_seconds // _HELD_PARTS // self._step_seconds)
+        limits = range(left, left + part) if left < end else None
+        return _longer_of(shortest, longest, delays, limits)
 
     def claim_probe(self) -> int | None:
         """Claim the right to send a probe; returns its moment, None where none is due."""
@@ -198,10 +201,12 @@ class SimulatedBreaker:
 
 
 @lru_cache(maxsize=1024)
-def _longer_of(shortest: int, longest: int, delays: tuple[Run, ...], limit: int) -> Sequence[Run]:
-    """The longer of a uniform draw and of *delays*, at most *limit*. All in steps."""
+def _longer_of(
+    shortest: int, longest: int, delays: tuple[Run, ...], limits: range | None
+) -> Sequence[Run]:
+    """The longer of a uniform draw and of *delays*, but at most one of *limits*. In steps."""
     count = longest - shortest + 1
-    if delays[-1].end <= shortest + 1 and limit == _UNLIMITED:
+    if delays[-1].end <= shortest + 1 and limits is None:
         return (Run(shortest, longest + 1, 1 / count),)
     shares: defaultdict[int, float] = defaultdict(float)
     by_delay = {step: run.share for run in delays for step in range(run.first, run.end)}
@@ -210,6 +215,11 @@ def _longer_of(shortest: int, longest: int, delays: tuple[Run, ...], limit: int)
     for step in range(shortest, max(longest + 1, delays[-1].end)):
         delayed += by_delay.get(step, 0.0)
         both = delayed * min(1.0, (step - shortest + 1) / count)
-        shares[min(step, limit)] += both - before
+        if limits is not None and step >= limits.start:
+            break
+        shares[step] += both - before
         before = both
+    if limits is not None:
+        for step in limits:
+            shares[step] += (1 - before) / len(limits)
     return runs_of(shares, 1)
