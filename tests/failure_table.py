@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,16 @@ def fail(recorder: FailureRecorder, record: object, error: Exception | None = No
     """Let a consumer fail on *record*, under the eyes of the recorder."""
     with pytest.raises(CardRefusedError), recorder.recording(record):
         raise error or CardRefusedError("refused")
+
+
+def create_failure_table(dynamodb: Any, name: str) -> None:
+    """Create the table as the template does, in whichever account *dynamodb* speaks to."""
+    dynamodb.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
 
 
 @dataclass

@@ -33,6 +33,7 @@ from tests.contract.template import (
     environment_of,
     statements_of,
 )
+from tests.failure_table import create_failure_table
 from tests.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 
@@ -106,12 +107,7 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
 
 
 def make_failure_table() -> None:
-    boto3.client("dynamodb").create_table(
-        TableName="FailureTable",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
 
 
 def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:

@@ -18,6 +18,7 @@ from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.builders import environment, lambda_record, message
+from tests.failure_table import create_failure_table
 
 ERROR = "orders.TimeoutError"
 
@@ -44,12 +45,7 @@ class World:
 def world(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     unique = uuid.uuid4().hex[:8]
     dynamodb = boto3.client("dynamodb", endpoint_url=moto_endpoint)
-    dynamodb.create_table(
-        TableName=f"failures-{unique}",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(dynamodb, f"failures-{unique}")
     with serve_in_thread() as served:
         client = boto3.client("sqs", endpoint_url=served.url)
         urls = {

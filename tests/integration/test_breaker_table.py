@@ -13,6 +13,7 @@ from dlq_replay.breaker import BreakerState, Update, apply
 from dlq_replay.breaker_table import KEPT_SECONDS, DynamoDbBreakers, breaker_client_config
 from dlq_replay.errors import BreakerTableError
 from tests.builders import NOW
+from tests.failure_table import create_failure_table
 
 _numbers = itertools.count(1)
 
@@ -31,12 +32,7 @@ def client(moto_endpoint: str) -> Any:
 @pytest.fixture
 def table(client: Any) -> DynamoDbBreakers:
     name = f"breakers-{next(_numbers)}"
-    client.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(client, name)
     return DynamoDbBreakers(client, name, "orders", lambda: NOW)
 
 

@@ -18,6 +18,7 @@ from dlq_replay.failure_table import (
 )
 from dlq_replay.failures import Failure
 from tests.builders import NOW, lambda_record, message
+from tests.failure_table import create_failure_table
 
 _numbers = itertools.count(1)
 
@@ -35,12 +36,7 @@ def client(moto_endpoint: str) -> Any:
 @pytest.fixture
 def table(client: Any) -> FailureTable:
     name = f"failures-{next(_numbers)}"
-    client.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(client, name)
     return FailureTable(client, name)
 
 

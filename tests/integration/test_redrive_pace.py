@@ -17,6 +17,7 @@ from spark_reprocess.redrive import pace
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from tests.approved_plan import planned
+from tests.failure_table import create_failure_table
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked
 
@@ -30,12 +31,7 @@ TABLE = "failures-of-a-redrive"
 def dynamodb(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = boto3.client("dynamodb")
-    client.create_table(
-        TableName=TABLE,
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(client, TABLE)
     yield client
     client.delete_table(TableName=TABLE)
 

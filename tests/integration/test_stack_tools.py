@@ -34,6 +34,7 @@ from spark_reprocess.plan.reading import read_plan
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
+from tests.failure_table import create_failure_table
 from tests.installation import (
     REGION,
     arn,
@@ -619,12 +620,7 @@ def test_status_says_which_circuit_breaker_is_open_and_what_waits(
 ) -> None:
     plan_in_archive(GROUP)
     sqs, dynamodb = client("sqs"), client("dynamodb")
-    dynamodb.create_table(
-        TableName="failures",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(dynamodb, "failures")
     now = datetime.now(UTC)
     breakers = DynamoDbBreakers(dynamodb, "failures", "main", lambda: int(now.timestamp()))
     url = sqs.get_queue_url(QueueName="dlq")["QueueUrl"]
@@ -669,12 +665,7 @@ def test_status_says_which_circuit_breaker_is_open_and_what_waits(
 def test_the_doctor_finds_a_breaker_without_its_rights(
     stack: str, is_granted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client("dynamodb").create_table(
-        TableName="FailureTable",
-        KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "message_id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    create_failure_table(client("dynamodb"), "FailureTable")
     functions = client("lambda")
     found = functions.get_function_configuration(FunctionName="replay")["Environment"]["Variables"]
     variables = {**found, "FAILURE_TABLE": "FailureTable"}
