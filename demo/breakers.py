@@ -52,6 +52,7 @@ def with_demo_breakers(
     replayer: Replayer,
     messages: Sequence[DemoMessage],
     notify: Notify,
+    on_opened: Callable[[], object],
     on_probe_returned: Callable[[str], object],
 ) -> Replayer:
     """Return *replayer* with the breakers of a run instead of its own.
@@ -60,6 +61,7 @@ def with_demo_breakers(
         replayer: as the replay function wires it.
         messages: those of the run.
         notify: shows an event to the user.
+        on_opened: called each time that a breaker opens.
         on_probe_returned: called with the error type of each probe that came back.
     """
     main_queue = replayer.policy.main_queue
@@ -73,7 +75,7 @@ def with_demo_breakers(
     client = boto3.client("dynamodb", config=config)
     table = DynamoDbBreakers(client, FAILURE_TABLE, main_queue.name, lambda: int(time.time()))
     worker = BreakerWorker(
-        NotifyingBreakers(table, notify, on_probe_returned),
+        NotifyingBreakers(table, notify, on_opened, on_probe_returned),
         rules(messages),
         # There is no CloudWatch here, so the breaker `unknown` stays closed: its rule says so.
         read_deletions=lambda _start, _end: {},
@@ -89,11 +91,13 @@ class NotifyingBreakers:
     Attributes:
         table: does the work.
         notify: shows a sentence to the user.
+        on_opened: called each time that a breaker opens.
         on_probe_returned: called with the error type of each probe that came back.
     """
 
     table: BreakerTable
     notify: Notify
+    on_opened: Callable[[], object]
     on_probe_returned: Callable[[str], object]
 
     def read(self, names: Iterable[str]) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
@@ -119,6 +123,7 @@ class NotifyingBreakers:
                 f"circuit breaker opened for {shown}: {100 * returned // sent} % of {sent} first "
                 "replays returned; it holds messages in the DLQ"
             )
+            self.on_opened()
         elif "closed_at" in update.put:
             self.notify(
                 f"circuit breaker closed for {shown}: its probes stayed away; what was held goes "

@@ -141,6 +141,7 @@ def load_replay(
     messages: Sequence[DemoMessage],
     notify: Notify,
     wrap: WrapHandler | None,
+    on_breaker_opened: Callable[[], object],
     on_probe_returned: Callable[[str], object],
     *,
     is_fifo: bool,
@@ -153,6 +154,7 @@ def load_replay(
         messages: those of the run.
         notify: shows an event to the user.
         wrap: takes the real handler, returns the one to use; None: the real one.
+        on_breaker_opened: called each time that a circuit breaker opens.
         on_probe_returned: called with the error type of each probe that came back.
         is_fifo: if True there is no second delivery, because FIFO would remove its copies.
     """
@@ -160,7 +162,7 @@ def load_replay(
     send_log(function, sys.stdout)
     wire = function.wired_replayer
     function.wired_replayer = cache(
-        lambda: with_demo_breakers(wire(), messages, notify, on_probe_returned)
+        lambda: with_demo_breakers(wire(), messages, notify, on_breaker_opened, on_probe_returned)
     )
     handler: Handler = function.lambda_handler
     followed = followed_of(messages)

@@ -104,10 +104,13 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
     payments = Payments(screen.notify_once)
     business: Business = Shop(payments) if config.is_invented else OwnMessages(payments)
     consumer: Handler = load_consumer(config.messages, business, journal, screen.notify_once)
+    spark = Spark() if config.with_spark else None
     replay = load_replay(
         config.messages,
         screen.notify_once,
         config.wrap_replay_handler,
+        # While the breaker is open the functions have little to do: their cores are free.
+        spark.warm_up if spark else lambda: None,
         payments.note_probe_return,
         is_fifo=config.is_fifo,
     )
@@ -125,7 +128,7 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
             Poller(client, main_source(queues), consumer, screen.notify_once),
             Poller(client, dlq_source(queues), replay, screen.notify_once),
         ],
-        spark=Spark() if config.with_spark else None,
+        spark=spark,
         elapsed_seconds=screen.elapsed_seconds,
         order=order,
     )

@@ -55,11 +55,12 @@ def _break_and_back_off(context: RunContext, screen: Screen) -> None:
     for poller in context.pollers:
         poller.start()
     _send(context, screen)
-    if context.spark is not None:
-        context.spark.warm_up()
     context.phase = "failing, backing off, coming back"
     limit = _SETTLE_SECONDS + _SETTLE_SECONDS_PER_MESSAGE * len(context.messages)
     _wait_until_settled(context, screen, limit)
+    if context.spark is not None:
+        # Where no breaker has opened.
+        context.spark.warm_up()
     now = context.progress()
     screen.say(
         f"{now.processed} of {now.sent} are processed, {now.replayed} were replayed, "

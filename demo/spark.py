@@ -75,15 +75,19 @@ class Spark:
     """Runs the job's verbs in this process."""
 
     def __init__(self) -> None:
+        self._starting = threading.Lock()
         self._starter: threading.Thread | None = None
         self._fault: Exception | None = None
 
     def warm_up(self) -> None:
-        """Start the session in the background, because it takes long."""
-        # py4j logs each interrupted call to the current standard error, unless logging is set up.
-        logging.basicConfig(stream=sys.stderr)
-        self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
-        self._starter.start()
+        """Start the session in the background, because it takes long. Does so once only."""
+        with self._starting:
+            if self._starter is not None:
+                return
+            # py4j logs interrupted calls to the current standard error, unless logging is set up.
+            logging.basicConfig(stream=sys.stderr)
+            self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
+            self._starter.start()
 
     @property
     def is_ready(self) -> bool:
@@ -117,8 +121,12 @@ class Spark:
         try:
             from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - as above
 
+            session = get_session()
+            # For so few messages, compiling what a query does takes longer than it saves.
+            session.conf.set("spark.sql.codegen.wholeStage", "false")
+            session.conf.set("spark.sql.shuffle.partitions", "2")
             # The first Python worker takes seconds to start, too.
-            get_session().range(1).mapInArrow(lambda batches: batches, "id long").count()
+            session.range(1).mapInArrow(lambda batches: batches, "id long").count()
         except Exception as error:  # noqa: BLE001 - raised by run(), in the viewer's thread
             self._fault = error
 

@@ -36,8 +36,14 @@ class Scene:
     def __init__(self) -> None:
         self.inner = FakeBreakers()
         self.told: list[str] = []
+        self.openings = 0
         self.returned: list[str] = []
-        self.table = NotifyingBreakers(self.inner, self.told.append, self.returned.append)
+        self.table = NotifyingBreakers(
+            self.inner, self.told.append, self._count_opening, self.returned.append
+        )
+
+    def _count_opening(self) -> None:
+        self.openings += 1
 
     @property
     def state(self) -> BreakerState:
@@ -64,6 +70,7 @@ def test_opening_says_how_many_first_replays_returned() -> None:
     assert scene.told[0].startswith(
         "circuit breaker opened for TimeoutError: 90 % of 22 first replays returned"
     )
+    assert scene.openings == 1
 
 
 def test_probes_and_their_returns_are_shown_and_passed_on() -> None:
@@ -101,6 +108,7 @@ def test_refused_and_failed_changes_show_nothing() -> None:
     scene = Scene()
     open_again = scene.open()
     del scene.told[:]
+    scene.openings = 0
 
     assert not open_again()
     scene.inner.faults = denied
@@ -108,6 +116,7 @@ def test_refused_and_failed_changes_show_nothing() -> None:
         scene.do(probe_returned(scene.state, NOW))
 
     assert scene.told == []
+    assert scene.openings == 0
     assert scene.returned == []
 
 
