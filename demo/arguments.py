@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demo import ROOT, InputError
 
-DEFAULT_MESSAGES = 100
+DEFAULT_MESSAGES = 150
 DEFAULT_FOLDER = ROOT / ".demo"
 _MAX_MESSAGES = 500
 
@@ -23,7 +23,7 @@ none. Takes a minute or two.
 """
 _EPILOG = """\
 examples:
-  python -m demo                                   100 generated events of a shop
+  python -m demo                                   150 generated events of a shop
   python -m demo --messages 300 --seed 7           more, and different ones
   python -m demo --queue fifo                      FIFO queues: customers are message groups
   python -m demo --input messages.jsonl            your own, one JSON object a line:
