@@ -209,15 +209,22 @@ def tripping_windows(
         return
     this_slot = rules.slot(now_seconds)
     earliest = max(this_slot - rules.kept_slots, _slot_after_closing(state, rules))
-    for first in range(earliest, this_slot + 1):
-        slots = range(first, min(first + rules.window_slots, this_slot + 1))
-        if not state.count(SENT, slots[:1]):
+    slots = range(earliest, this_slot + 1)
+    # Each once, not again for each window that it is in: this runs in every batch.
+    counts = [
+        tuple(state.numbers.get(f"{kind}{slot}", 0) for kind in (SENT, RETURNED, ARRIVED))
+        for slot in slots
+    ]
+    for index, first in enumerate(slots):
+        if not counts[index][0]:
             continue
-        counted = (_counts(state, kind, slots) for kind in (SENT, RETURNED, ARRIVED))
-        totals = zip(*map(accumulate, counted), strict=True)
-        for length, (sent, returned, arrived) in enumerate(totals, start=1):
+        sent = returned = arrived = 0
+        window = counts[index : index + rules.window_slots]
+        for length, (more_sent, more_returned, more_arrived) in enumerate(window, start=1):
+            sent, returned = sent + more_sent, returned + more_returned
+            arrived += more_arrived
             if sent >= rules.open_count and 100 * returned >= rules.open_percent * sent:
-                yield Window(slots[:length], sent, returned, arrived)
+                yield Window(range(first, first + length), sent, returned, arrived)
 
 
 def metric_slots(window: Window, rules: BreakerRules) -> range:
@@ -456,10 +463,6 @@ def _arrivals_per_slot(state: BreakerState, now_seconds: int, rules: BreakerRule
 def _slot_after_closing(state: BreakerState, rules: BreakerRules) -> int:
     closed_at = state.numbers.get("closed_at")
     return 0 if closed_at is None else rules.slot(closed_at) + 1
-
-
-def _counts(state: BreakerState, kind: str, slots: range) -> list[int]:
-    return [state.count(kind, (slot,)) for slot in slots]
 
 
 def _probe_name(visible_at: int) -> str:
