@@ -23,7 +23,7 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 	@$(BIN)/python -m demo $(if $(INPUT),--input "$(INPUT)") $(if $(QUEUE),--queue $(QUEUE)) $(DEMO_OPTIONS)
 
 test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(if $(CI),,--hypothesis-profile quick) -m "not slow" $(ARGS)
 
 test-all: setup ## Run all tests [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
