@@ -61,6 +61,9 @@ OTHER_MAIN_QUEUES = {
 }
 FIFO = {"QueueType": "fifo"}
 SPARK_JOB = {"CreateSparkJob": "true"}
+RETAINED = ("RetainExceptOnCreate", "Retain")
+"""DeletionPolicy and UpdateReplacePolicy of what outlives a stack that was once created."""
+
 NO_ALARMS = {"CreateAlarms": "false"}
 KEYS = {
     name: f"arn:aws:kms:us-east-1:123456789012:key/{name.lower()}"

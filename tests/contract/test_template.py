@@ -11,6 +11,7 @@ from tests.contract.template import (
     OTHER_MAIN_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    RETAINED,
     SPARK_JOB,
     TEMPLATE,
     environment_of,
@@ -65,8 +66,7 @@ def test_created_queues_are_of_one_type_encrypted_and_outlive_the_stack(queue_ty
 
     assert len(queues) == 3
     for queue in queues:
-        assert queue["DeletionPolicy"] == "Retain"
-        assert queue["UpdateReplacePolicy"] == "Retain"
+        assert (queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) == RETAINED
         assert queue["Properties"]["SqsManagedSseEnabled"] is True
         assert ("FifoQueue" in queue["Properties"]) == (queue_type == "fifo")
 
@@ -161,7 +161,7 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
         ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
         ("arn:aws:s3:::archivebucket/archive/probes/*", "s3:DeleteObject"),
         ("arn:aws:s3:::archivebucket/code/*", "s3:GetObject"),
-        ("arn:aws:s3:::archivebucket/code/*", "s3:PutObject"),
+        ("arn:aws:s3:::archivebucket/code/*", "s3:DeleteObjectVersion", "s3:PutObject"),
         (
             "arn:aws:s3:::archivebucket/temporary/*",
             "s3:DeleteObject",
@@ -257,11 +257,10 @@ def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
 def test_what_a_consumer_of_yours_uses_is_not_deleted_under_it() -> None:
     """IAM deletes no attached policy; no function can be configured with a deleted layer."""
     stack = Stack.of(TEMPLATE)
-    policy = stack.resources["RecordFailuresPolicy"]
-    layer = stack.resources["CoreLayer"]["Properties"]
 
-    assert (policy["DeletionPolicy"], policy["UpdateReplacePolicy"]) == ("Retain", "Retain")
-    assert layer["RetentionPolicy"] == "Retain"
+    for name in ("RecordFailuresPolicy", "CoreLayer"):
+        resource = stack.resources[name]
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED
 
 
 def test_non_retryable_errors_need_the_table() -> None:

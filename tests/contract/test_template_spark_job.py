@@ -14,6 +14,7 @@ from tests.contract.template import (
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    RETAINED,
     SPARK_JOB,
     TEMPLATE,
     grants_of,
@@ -56,7 +57,7 @@ def test_the_archive_outlives_the_stack_private_encrypted_and_versioned() -> Non
     policy = stack.resources["ArchiveBucketPolicy"]
 
     for one in (bucket, policy):
-        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == RETAINED
     properties = bucket["Properties"]
     assert all(properties["PublicAccessBlockConfiguration"].values())
     assert properties["VersioningConfiguration"] == {"Status": "Enabled"}

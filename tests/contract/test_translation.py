@@ -13,6 +13,7 @@ from tests.contract.template import (
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    RETAINED,
     ROOT,
     SPARK_JOB,
     TEMPLATE,
@@ -88,8 +89,26 @@ def test_what_keeps_messages_safe_survives_the_translation() -> None:
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
     for name in ("MainQueue", "DeadLetterQueue", "ParkedQueue"):
-        policies = {resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy")}
-        assert policies == {"Retain"}
+        policies = tuple(resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy"))
+        assert policies == RETAINED
+
+
+def test_a_first_deployment_that_fails_leaves_nothing() -> None:
+    """Retain would keep it even then; a function takes its versions along when it is deleted."""
+    resources = translate(TEMPLATE, SPARK_JOB)["Resources"]
+    kept = {
+        n: one for n, one in resources.items() if one.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    versions = {n for n, one in kept.items() if one["Type"] == "AWS::Lambda::Version"}
+
+    assert {one["Type"] for one in kept.values()} >= {
+        "AWS::IAM::ManagedPolicy",
+        "AWS::Lambda::LayerVersion",
+        "AWS::S3::Bucket",
+        "AWS::SQS::Queue",
+    }
+    for name in kept.keys() - versions:
+        assert (kept[name]["DeletionPolicy"], kept[name]["UpdateReplacePolicy"]) == RETAINED, name
 
 
 def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:
