@@ -1,5 +1,6 @@
 """Just enough CloudFormation to see, without AWS, which stack a template makes of parameters."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -58,9 +59,10 @@ _TemplateLoader.add_multi_constructor("!", _long_form)
 
 
 def load_template(path: Path) -> dict[str, Any]:
+    """Read a template; what it has by a YAML alias is there in full, as ``sam build`` writes it."""
     template = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506
     assert isinstance(template, dict)
-    return template
+    return dict(json.loads(json.dumps(template)))
 
 
 @dataclass(frozen=True)

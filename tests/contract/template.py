@@ -51,7 +51,6 @@ ACCEPTED_BY_SERVERLESS_REPO = {
 
 OWN_QUEUES = {
     "MainQueueURL": "https://sqs.eu-west-1.amazonaws.com/210987654321/orders",
-    "MainQueueName": "orders",
     "DLQArn": "arn:aws:sqs:eu-west-1:210987654321:orders-dlq",
 }
 OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
@@ -60,6 +59,7 @@ OTHER_MAIN_QUEUES = {
     "arn:aws:sqs:eu-west-1:210987654321:refunds"
 }
 FIFO = {"QueueType": "fifo"}
+OWN_FIFO_QUEUES = {name: f"{value}.fifo" for name, value in OWN_QUEUES.items()}
 SPARK_JOB = {"CreateSparkJob": "true"}
 RETAINED = ("RetainExceptOnCreate", "Retain")
 """DeletionPolicy and UpdateReplacePolicy of what outlives a stack that was once created."""

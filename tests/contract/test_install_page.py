@@ -59,7 +59,7 @@ def test_other_tools_give_parameters_of_the_template(tmp_path: Path) -> None:
     ]
 
     for names in given:
-        assert {"MainQueueURL", "MainQueueName", "DLQArn"} <= names <= TEMPLATE["Parameters"].keys()
+        assert {"MainQueueURL", "DLQArn"} <= names <= TEMPLATE["Parameters"].keys()
 
 
 def test_they_read_outputs_of_the_template() -> None:

@@ -9,6 +9,7 @@ from tests.contract.template import (
     FIFO,
     KEYS,
     OTHER_MAIN_QUEUES,
+    OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     RETAINED,
@@ -129,10 +130,10 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
 
 
 def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
-    event = event_of(Stack.of(TEMPLATE, OWN_QUEUES | FIFO))
+    event = event_of(Stack.of(TEMPLATE, OWN_FIFO_QUEUES))
 
     assert event == {
-        "Queue": OWN_QUEUES["DLQArn"],
+        "Queue": OWN_FIFO_QUEUES["DLQArn"],
         "BatchSize": 10,
         "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from dlq_replay.measures import (
     Metric,
     parked_metric,
 )
-from tests.contract.cloudformation import Stack
+from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
 from tests.contract.template import (
     FIFO,
     NO_ALARMS,
@@ -215,6 +216,41 @@ def test_alarms_about_parked_messages_link_to_the_reports(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("partition", "domain"),
+    [("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com")],
+)
+def test_links_lead_to_the_console_of_the_partition(partition: str, domain: str) -> None:
+    there = in_partition(partition)
+
+    assert there.outputs["DashboardUrl"]["Value"].startswith(f"https://us-east-1.{domain}/cloudwat")
+    for text in texts_with_links(there):
+        assert f"https://us-east-1.{domain}/s3/buckets/archivebucket?" in text
+
+
+@pytest.mark.parametrize("partition", ["aws-eusc", "aws-iso", "aws-iso-b"])
+def test_where_no_console_is_known_names_stand_for_links(partition: str) -> None:
+    """A deployment there must not fail for want of a link."""
+    there = in_partition(partition)
+
+    assert there.outputs["DashboardUrl"]["Value"] == "Dashboard"
+    for text in texts_with_links(there):
+        assert "https://" not in text
+        assert "s3://archivebucket/archive/reports/" in text
+
+
+def in_partition(partition: str) -> Stack:
+    pseudo_parameters = {**PSEUDO_PARAMETERS, "AWS::Partition": partition}
+    return replace(WHOLE, pseudo_parameters=pseudo_parameters)
+
+
+def texts_with_links(stack: Stack) -> list[str]:
+    alarms = stack.of_type("AWS::CloudWatch::Alarm")
+    names = ("ParkedGrowingAlarm", "ParkedExpiryAlarm", "UndecidedAlarm")
+    markdown = dashboard_of(stack)[0]["properties"]["markdown"]
+    return [*(alarms[name]["AlarmDescription"] for name in names), markdown]
+
+
 def test_an_alarm_watches_one_result_of_its_expressions() -> None:
     for alarm in ALARMS.values():
         queries = alarm.get("Metrics", ())
@@ -300,7 +336,6 @@ def test_the_dashboard_can_be_left_out() -> None:
 
 HERE = {
     "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
-    "MainQueueName": "orders",
     "DLQArn": "arn:aws:sqs:us-east-1:123456789012:orders-dlq",
     "ParkedQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders-parked",
 }

@@ -1,9 +1,11 @@
 """What SAM makes of the template, and whether CloudFormation and SAR would take it."""
 
+import json
 import re
 from typing import Any
 
 import pytest
+from cfnlint.decode import cfn_yaml
 
 from tests.contract.cloudformation import load_template
 from tests.contract.template import (
@@ -20,6 +22,12 @@ from tests.contract.template import (
     as_list,
 )
 from tests.contract.translation import faults_of, translate
+
+
+def test_yaml_aliases_are_what_every_tool_makes_of_them() -> None:
+    """CloudFormation knows none; ``sam package`` writes them out in full (test_sam_package.py)."""
+    assert json.loads(json.dumps(cfn_yaml.load(str(ROOT / "template.yaml")))) == TEMPLATE
+
 
 NEW_QUEUES = {"AlarmEmail": "team@example.com"}
 PUBLISHER = "PublishJobFunction"
