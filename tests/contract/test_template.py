@@ -286,6 +286,22 @@ def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy
     assert not any("ManagedPolicyArns" in r for r in stack.of_type("AWS::IAM::Role").values())
 
 
+def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
+    prescribed = {
+        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/platform/boundary",
+        "RolePath": "/apps/orders/",
+    }
+    stack = Stack.of(TEMPLATE, SPARK_JOB | prescribed)
+    roles = stack.of_type("AWS::IAM::Role")
+
+    for name, one in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
+        assert one["Path"] == "/apps/orders/", name
+    for name, role in roles.items():
+        assert role["PermissionsBoundary"] == prescribed["PermissionsBoundaryArn"], name
+    for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
+        assert not {"Path", "PermissionsBoundary"} & role.keys()
+
+
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
     stack = Stack.of(TEMPLATE)
     [layer] = stack.of_type("AWS::Serverless::LayerVersion").values()

@@ -81,7 +81,7 @@ def test_the_pipe_waits_for_the_answer_that_names_what_must_stay() -> None:
 
 def test_the_pipe_takes_the_batches_that_the_mapping_takes() -> None:
     standard = pipe_of(stack_of("pipe-trigger"))["SourceParameters"]["SqsQueueParameters"]
-    fifo = pipe_of(stack_of("pipe-trigger", QueueType="fifo"))["SourceParameters"]
+    fifo = pipe_of(stack_of("pipe-trigger", DLQArn=f"{DLQ}.fifo"))["SourceParameters"]
 
     assert standard == {"BatchSize": 100, "MaximumBatchingWindowInSeconds": 1}
     assert fifo["SqsQueueParameters"] == {"BatchSize": 10}
