@@ -19,6 +19,7 @@ from tests.contract.template import (
     event_of,
     function_of,
     grants_of,
+    message_queues_of,
     pins_of,
     statements_of,
 )
@@ -42,7 +43,7 @@ def test_the_stack_creates_the_queues_that_are_not_given(
 ) -> None:
     stack = Stack.of(TEMPLATE, given)
 
-    assert created == stack.of_type("AWS::SQS::Queue").keys()
+    assert created == message_queues_of(stack).keys()
     assert {"DeadLetterQueueArn", "ParkedQueueArn", "MainQueueUrl"} <= stack.outputs.keys()
 
 
@@ -63,10 +64,10 @@ def test_the_urls_of_your_queues_are_built_from_their_arns() -> None:
 @pytest.mark.parametrize("queue_type", ["standard", "fifo"])
 def test_created_queues_are_of_one_type_encrypted_and_outlive_the_stack(queue_type: str) -> None:
     stack = Stack.of(TEMPLATE, {"QueueType": queue_type})
-    queues = [one for one in stack.resources.values() if one["Type"] == "AWS::SQS::Queue"]
+    names = message_queues_of(stack).keys()
 
-    assert len(queues) == 3
-    for queue in queues:
+    assert len(names) == 3
+    for queue in (stack.resources[name] for name in names):
         assert (queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) == RETAINED
         assert queue["Properties"]["SqsManagedSseEnabled"] is True
         assert ("FifoQueue" in queue["Properties"]) == (queue_type == "fifo")
@@ -300,6 +301,27 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
         assert role["PermissionsBoundary"] == prescribed["PermissionsBoundaryArn"], name
     for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
         assert not {"Path", "PermissionsBoundary"} & role.keys()
+
+
+def test_concurrency_is_reserved_only_if_asked_for_and_then_exactly_what_the_queue_may_use() -> (
+    None
+):
+    given = {"ReserveConcurrency": "true", "MaximumConcurrency": "17"}
+
+    reserving = Stack.of(TEMPLATE, given)
+    assert function_of(reserving)["ReservedConcurrentExecutions"] == "17"
+    assert event_of(reserving)["ScalingConfig"] == {"MaximumConcurrency": "17"}
+    assert "ReservedConcurrentExecutions" not in function_of(Stack.of(TEMPLATE))
+
+
+def test_all_functions_are_traced_or_none() -> None:
+    for given, mode in (({}, "PassThrough"), ({"Tracing": "true"}, "Active")):
+        stack = Stack.of(TEMPLATE, SPARK_JOB | given)
+        functions = stack.of_type("AWS::Serverless::Function").values()
+        assert [one["Tracing"] for one in functions] == [mode] * 3
+        for role in ("ReplayRole", "PublishJobRole", "ReminderRole"):
+            traces = Call("xray:PutTraceSegments", "*")
+            assert is_allowed(traces, statements_of(stack, role)) == (mode == "Active")
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

@@ -18,6 +18,7 @@ from dlq_replay.measures import (
     parked_metric,
 )
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
+from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
     NO_ALARMS,
@@ -26,6 +27,7 @@ from tests.contract.template import (
     ROOT,
     SPARK_JOB,
     TEMPLATE,
+    statements_of,
 )
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
@@ -325,6 +327,20 @@ def test_what_waits_is_told_once_a_day_and_a_failed_run_at_once() -> None:
     }
     assert rule["Targets"][0]["Arn"] == "ReminderFunction.Arn"
     assert permission["SourceArn"] == "SparkJobFailedRule.Arn"
+
+
+def test_an_event_for_which_the_notice_failed_is_kept_in_a_queue_and_not_sent_to_people() -> None:
+    """The event of a failed run has the text of its error, which may quote a message."""
+    reminder = WHOLE.resources["ReminderFunction"]["Properties"]
+    on_failure = reminder["EventInvokeConfig"]["DestinationConfig"]["OnFailure"]
+    arn = "arn:aws:sqs:us-east-1:123456789012:ReminderFailures"
+
+    assert on_failure == {"Type": "SQS", "Destination": arn}
+    assert is_allowed(Call("sqs:SendMessage", arn), statements_of(WHOLE, "ReminderRole"))
+    queue = WHOLE.resources["ReminderFailures"]
+    assert queue["DeletionPolicy"] == "Delete"
+    assert queue["Properties"]["SqsManagedSseEnabled"] is True
+    assert "ReminderFailures" not in Stack.of(TEMPLATE, NO_ALARMS).resources
 
 
 def test_the_dashboard_can_be_left_out() -> None:

@@ -20,6 +20,7 @@ from tests.contract.template import (
     TEMPLATE,
     environment_of,
     event_of,
+    message_queues_of,
     parameter_rows,
 )
 
@@ -135,6 +136,7 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("QueueType", "FIFO"),
         ("PermissionsBoundaryArn", "arn:aws:iam::123456789012:role/boundary"),
         ("RolePath", "apps/"),
+        ("GlueVersion", "5.1"),
         ("RolePath", "/apps"),
         ("MaximumConcurrency", "1"),
         ("LogRetentionDays", "2"),
@@ -212,9 +214,9 @@ def test_all_queues_have_the_type_of_the_dlq() -> None:
     given_fifo = Stack.of(TEMPLATE, OWN_FIFO_QUEUES)
     given_standard = Stack.of(TEMPLATE, OWN_QUEUES | FIFO)
 
-    [parked] = given_fifo.of_type("AWS::SQS::Queue").values()
+    [parked] = message_queues_of(given_fifo).values()
     assert parked["FifoQueue"] is True
     assert event_of(given_fifo)["BatchSize"] == 10
-    [parked] = given_standard.of_type("AWS::SQS::Queue").values()
+    [parked] = message_queues_of(given_standard).values()
     assert "FifoQueue" not in parked
     assert event_of(given_standard)["BatchSize"] == "100"

@@ -79,6 +79,7 @@ def test_the_job_runs_one_at_a_time_on_spark_4_1_and_is_not_retried_by_glue() ->
     job = job_of(stack_of(SparkJobWorkers="7", SparkJobTimeoutMinutes="30"))
 
     assert job["GlueVersion"] == "6.0"
+    assert job_of(stack_of(GlueVersion="6.1"))["GlueVersion"] == "6.1"
     assert (job["Command"]["Name"], job["Command"]["PythonVersion"]) == ("glueetl", "3")
     assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
     assert job["MaxRetries"] == 0
