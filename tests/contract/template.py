@@ -18,6 +18,7 @@ ACCEPTED_BY_SERVERLESS_REPO = {
     "AWS::CloudWatch::Dashboard",
     "AWS::DynamoDB::Table",
     "AWS::Events::Rule",
+    "AWS::Glue::Connection",
     "AWS::Glue::Job",
     "AWS::Glue::Trigger",
     "AWS::IAM::ManagedPolicy",
@@ -63,6 +64,12 @@ OWN_FIFO_QUEUES = {name: f"{value}.fifo" for name, value in OWN_QUEUES.items()}
 SPARK_JOB = {"CreateSparkJob": "true"}
 RETAINED = ("RetainExceptOnCreate", "Retain")
 """DeletionPolicy and UpdateReplacePolicy of what outlives a stack that was once created."""
+
+NETWORK = {
+    "SubnetIds": "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
+    "SecurityGroupIds": "sg-0a1b2c3d4e5f60718",
+    "SparkJobAvailabilityZone": "eu-west-1a",
+}
 
 NO_ALARMS = {"CreateAlarms": "false"}
 KEYS = {

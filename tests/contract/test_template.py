@@ -1,3 +1,5 @@
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +10,7 @@ from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
     KEYS,
+    NETWORK,
     OTHER_MAIN_QUEUES,
     OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
@@ -322,6 +325,68 @@ def test_all_functions_are_traced_or_none() -> None:
         for role in ("ReplayRole", "PublishJobRole", "ReminderRole"):
             traces = Call("xray:PutTraceSegments", "*")
             assert is_allowed(traces, statements_of(stack, role)) == (mode == "Active")
+
+
+def test_functions_and_job_run_in_the_network_that_is_given() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | NETWORK)
+    subnets = NETWORK["SubnetIds"].split(",")
+    groups = [NETWORK["SecurityGroupIds"]]
+    [connection] = stack.of_type("AWS::Glue::Connection").values()
+
+    for function in stack.of_type("AWS::Serverless::Function").values():
+        assert function["VpcConfig"] == {"SubnetIds": subnets, "SecurityGroupIds": groups}
+    assert connection["ConnectionInput"]["ConnectionType"] == "NETWORK"
+    assert connection["ConnectionInput"]["PhysicalConnectionRequirements"] == {
+        "AvailabilityZone": NETWORK["SparkJobAvailabilityZone"],
+        "SubnetId": subnets[0],
+        "SecurityGroupIdList": groups,
+    }
+    job = stack.resources["SparkJob"]["Properties"]
+    assert job["Connections"] == {"Connections": ["SparkJobNetwork"]}
+
+
+def test_without_a_network_nothing_mentions_one() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+
+    assert not stack.of_type("AWS::Glue::Connection")
+    assert not re.search("VpcConfig|ec2:|Connections", json.dumps(stack.resources))
+
+
+@pytest.mark.parametrize("role", ["ReplayRole", "PublishJobRole", "ReminderRole"])
+def test_lambda_makes_network_interfaces_and_the_code_of_a_function_cannot(role: str) -> None:
+    """https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html."""
+    statements = statements_of(Stack.of(TEMPLATE, SPARK_JOB | NETWORK), role)
+    function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+    for action in ("Create", "Delete"):
+        made_by_lambda = Call(f"ec2:{action}NetworkInterface", "*")
+        made_by_code = replace(made_by_lambda, context={"lambda:SourceFunctionArn": function})
+        assert is_allowed(made_by_lambda, statements)
+        assert not is_allowed(made_by_code, statements)
+
+
+def test_glue_makes_network_interfaces_in_the_first_subnet_alone() -> None:
+    statements = statements_of(Stack.of(TEMPLATE, SPARK_JOB | NETWORK), "SparkJobRole")
+    first, second = NETWORK["SubnetIds"].split(",")
+
+    def may_use(subnet: str) -> bool:
+        arn = f"arn:aws:ec2:us-east-1:123456789012:subnet/{subnet}"
+        return is_allowed(Call("ec2:CreateNetworkInterface", arn), statements)
+
+    assert (may_use(first), may_use(second)) == (True, False)
+
+
+@pytest.mark.parametrize("missing", list(NETWORK))
+def test_a_network_is_given_whole(missing: str) -> None:
+    given = {name: value for name, value in NETWORK.items() if name != missing}
+
+    assert Stack.of(TEMPLATE, SPARK_JOB | given).broken_rules == ["NetworkIsComplete"]
+    assert Stack.of(TEMPLATE, SPARK_JOB | NETWORK).broken_rules == []
+
+
+def test_without_the_spark_job_no_availability_zone_is_needed() -> None:
+    given = {name: value for name, value in NETWORK.items() if name.endswith("Ids")}
+
+    assert Stack.of(TEMPLATE, given).broken_rules == []
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:
