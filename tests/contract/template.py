@@ -65,6 +65,7 @@ SPARK_JOB = {"CreateSparkJob": "true"}
 RETAINED = ("RetainExceptOnCreate", "Retain")
 """DeletionPolicy and UpdateReplacePolicy of what outlives a stack that was once created."""
 
+DATA_KEY = {"DataKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/data"}
 NETWORK = {
     "SubnetIds": "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
     "SecurityGroupIds": "sg-0a1b2c3d4e5f60718",

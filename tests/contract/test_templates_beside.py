@@ -224,6 +224,17 @@ def test_workers_reach_sqs_s3_and_cloudwatch_and_nothing_else() -> None:
         "sqs",
         "monitoring",
     }
+    policies = {
+        one["ServiceName"].rpartition(".")[2]: one["PolicyDocument"]["Statement"]
+        for one in endpoints
+        if "PolicyDocument" in one
+    }
+    [sqs], [monitoring] = policies["sqs"], policies["monitoring"]
+    queues = [
+        GIVEN["emr-serverless"][name] for name in ("ParkedQueueArn", "MainQueueArn", "DLQArn")
+    ]
+    assert sqs["Resource"] == queues
+    assert monitoring["Action"] == "cloudwatch:PutMetricData"
     assert not types & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"}
     workers = stack.resources["WorkerSecurityGroup"]["Properties"]
     assert "SecurityGroupIngress" not in workers
