@@ -29,8 +29,11 @@ SCRIPT = "glue_job.py"
 
 HASH_CHARACTERS = 16
 
-ANSWER_RESERVE_SECONDS = 160.0
-"""Reserved for a deletion and the list after it, up to 65 s each, and the answer, up to 18 s."""
+ANSWER_RESERVE_SECONDS = 90.0
+"""Reserved for a call in progress, up to 65 s, and for the answer, up to 18 s."""
+
+DELETE_OBJECTS = 1000
+"""The most that one call deletes: S3 API reference, DeleteObjects."""
 
 
 class NotRemovedError(Exception):
@@ -86,19 +89,20 @@ def remove_job(
     if not prefix.strip("/"):
         raise ValueError("no prefix: the code is never at the top of the bucket")
     folder = f"{prefix}/"
-    refused: list[str] = []
     pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=folder)
-    for page in pages:
-        found: list[ObjectIdentifierTypeDef] = [
-            {"Key": one["Key"], "VersionId": one["VersionId"]}
-            for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-            if one["Key"].startswith(folder)
-        ]
-        if not found:
-            continue
+    # All are listed first: a list does not go on reliably after a version that is deleted.
+    found: list[ObjectIdentifierTypeDef] = [
+        {"Key": one["Key"], "VersionId": one["VersionId"]}
+        for page in pages
+        for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+        if one["Key"].startswith(folder)
+    ]
+    refused: list[str] = []
+    for start in range(0, len(found), DELETE_OBJECTS):
         if seconds_left() <= 0:
             raise NotRemovedError(f"the time ended: s3://{bucket}/{folder} still has versions")
-        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": found, "Quiet": True})
+        batch = found[start : start + DELETE_OBJECTS]
+        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
         refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
     if refused:
         raise NotRemovedError(

@@ -71,6 +71,18 @@ NETWORK = {
     "SecurityGroupIds": "sg-0a1b2c3d4e5f60718",
     "SparkJobAvailabilityZone": "eu-west-1a",
 }
+PRESCRIBED = (
+    NETWORK
+    | DATA_KEY
+    | {
+        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/platform/boundary",
+        "RolePath": "/apps/orders/",
+        "GlueSecurityConfigurationName": "orders",
+        "ReserveConcurrency": "true",
+        "Tracing": "true",
+    }
+)
+"""All that an organization may prescribe."""
 
 NO_ALARMS = {"CreateAlarms": "false"}
 KEYS = {

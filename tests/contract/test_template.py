@@ -15,6 +15,7 @@ from tests.contract.template import (
     OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    PRESCRIBED,
     RETAINED,
     SPARK_JOB,
     TEMPLATE,
@@ -291,17 +292,13 @@ def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy
 
 
 def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
-    prescribed = {
-        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/platform/boundary",
-        "RolePath": "/apps/orders/",
-    }
-    stack = Stack.of(TEMPLATE, SPARK_JOB | prescribed)
+    stack = Stack.of(TEMPLATE, SPARK_JOB | PRESCRIBED)
     roles = stack.of_type("AWS::IAM::Role")
 
     for name, one in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
         assert one["Path"] == "/apps/orders/", name
     for name, role in roles.items():
-        assert role["PermissionsBoundary"] == prescribed["PermissionsBoundaryArn"], name
+        assert role["PermissionsBoundary"] == PRESCRIBED["PermissionsBoundaryArn"], name
     for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
         assert not {"Path", "PermissionsBoundary"} & role.keys()
 

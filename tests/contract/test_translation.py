@@ -10,11 +10,13 @@ from cfnlint.decode import cfn_yaml
 from tests.contract.cloudformation import load_template
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
+    DATA_KEY,
     FIFO,
     KEYS,
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    PRESCRIBED,
     RETAINED,
     ROOT,
     SPARK_JOB,
@@ -37,8 +39,8 @@ PUBLISHER = "PublishJobFunction"
     "given",
     [
         pytest.param(NEW_QUEUES, id="new queues"),
-        pytest.param(OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB, id="existing queues"),
-        pytest.param(FIFO | KEYS | SPARK_JOB | NO_ALARMS, id="FIFO"),
+        pytest.param(OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB | PRESCRIBED, id="existing queues"),
+        pytest.param(FIFO | KEYS | SPARK_JOB | NO_ALARMS | DATA_KEY, id="FIFO"),
     ],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:
@@ -46,7 +48,8 @@ def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, 
 
 
 def test_the_serverless_application_repository_accepts_every_type_that_sam_makes() -> None:
-    types = {resource["Type"] for resource in translate(TEMPLATE, SPARK_JOB)["Resources"].values()}
+    made = translate(TEMPLATE, SPARK_JOB | PRESCRIBED)["Resources"].values()
+    types = {resource["Type"] for resource in made}
 
     assert types <= ACCEPTED_BY_SERVERLESS_REPO
 

@@ -183,10 +183,18 @@ def test_all_versions_and_delete_markers_of_the_code_go_and_nothing_else(
 
 
 def test_code_of_many_deployments_is_removed_page_by_page(versioned: "S3Client") -> None:
-    for n in range(1_003):
-        versioned.put_object(Bucket=BUCKET, Key=f"code/{n % 500}/{PACKAGE}", Body=b"")
+    for n in range(9):
+        versioned.put_object(Bucket=BUCKET, Key=f"code/{n % 4}/{PACKAGE}", Body=b"")
+    versioned.delete_object(Bucket=BUCKET, Key=f"code/3/{PACKAGE}")
+    pages: list[int] = []
 
+    def small_pages(params: dict[str, Any], **_: Any) -> dict[str, Any]:
+        pages.append(1)
+        return {**params, "MaxKeys": 2}
+
+    versioned.meta.events.register("provide-client-params.s3.ListObjectVersions", small_pages)
     remove_job(versioned, BUCKET, "code", long_enough)
+    assert len(pages) == 5
 
     assert versions_in(versioned) == []
     versioned.delete_bucket(Bucket=BUCKET)
@@ -241,9 +249,10 @@ def test_a_refused_version_does_not_keep_the_others() -> None:
     assert s3.deleted == ["code/a", "code/b"]
 
 
-def test_no_deletion_begins_without_the_time_to_answer() -> None:
+def test_no_deletion_begins_without_the_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     s3: Any = ForgetfulS3()
     left = iter([1.0, 0.0])
+    monkeypatch.setattr(handler, "DELETE_OBJECTS", 1)
 
     with pytest.raises(NotRemovedError, match="the time ended"):
         remove_job(s3, BUCKET, "code", lambda: next(left))

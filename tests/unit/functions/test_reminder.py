@@ -211,7 +211,6 @@ def failed_run(message: str) -> None:
 def test_a_run_that_failed_is_told_without_what_its_error_says(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("SPARK_JOB_LOG_GROUP", "/aws-glue/jobs/s/error")
     for code in ("3", "77"):
         failed_run(MESSAGE.format(code))
@@ -223,7 +222,7 @@ def test_a_run_that_failed_is_told_without_what_its_error_says(
     for _, text in (first, second):
         assert f"Run: {RUN}\nState: FAILED\n" in text
         assert (
-            "Log: https://eu-west-1.console.aws.amazon.com/cloudwatch/home?region=eu-west-1"
+            "Log: https://us-east-1.console.aws.amazon.com/cloudwatch/home?region=us-east-1"
             "#logsV2:log-groups/log-group/$252Faws-glue$252Fjobs$252Fs$252Ferror"
             "/log-events/jr_1a$252Fb\n"
         ) in text
