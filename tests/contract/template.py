@@ -123,6 +123,12 @@ def statements_of(stack: Stack, role: str = "ReplayRole") -> list[dict[str, Any]
     ]
 
 
+def statements_of_policy(stack: Stack, policy: str) -> list[dict[str, Any]]:
+    statements = stack.resources[policy]["Properties"]["PolicyDocument"]["Statement"]
+    assert isinstance(statements, list)
+    return statements
+
+
 def grants_of(stack: Stack, role: str = "ReplayRole") -> dict[str, set[str]]:
     """What *role* may do, by resource."""
     grants: dict[str, set[str]] = {}

@@ -26,6 +26,7 @@ from tests.contract.template import (
     message_queues_of,
     pins_of,
     statements_of,
+    statements_of_policy,
 )
 
 BUCKET_ARN = "arn:aws:s3:::archivebucket"
@@ -104,6 +105,34 @@ def test_messages_fall_from_main_to_the_dlq_and_from_there_into_the_net(
         "deadLetterTargetArn": parked_arn,
         "maxReceiveCount": 1000,
     }
+
+
+def test_a_queue_that_nobody_dead_letters_into_admits_nobody() -> None:
+    queues = Stack.of(TEMPLATE).of_type("AWS::SQS::Queue")
+
+    for name in ("MainQueue", "ReminderFailures"):
+        assert queues[name]["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
+
+
+def test_a_created_parked_queue_admits_your_dlq_alone() -> None:
+    here = {
+        name: value.replace("210987654321", "123456789012") for name, value in OWN_QUEUES.items()
+    }
+    parked = Stack.of(TEMPLATE, here).of_type("AWS::SQS::Queue")["ParkedQueue"]
+
+    assert parked["RedriveAllowPolicy"] == {
+        "redrivePermission": "byQueue",
+        "sourceQueueArns": [here["DLQArn"]],
+    }
+
+
+@pytest.mark.parametrize("given", [{}, OWN_QUEUES], ids=["created", "in another account"])
+def test_queues_whose_sources_cannot_be_written_admit_all(given: dict[str, str]) -> None:
+    """A created DLQ and its sources would each need the ARN of the other, which is a circle."""
+    queues = Stack.of(TEMPLATE, given).of_type("AWS::SQS::Queue")
+
+    for name in queues.keys() & {"DeadLetterQueue", "ParkedQueue"}:
+        assert "RedriveAllowPolicy" not in queues[name]
 
 
 def test_the_function_ends_before_any_queue_shows_its_messages_again() -> None:
@@ -211,8 +240,7 @@ def test_in_the_table_the_function_changes_breakers_and_consumers_change_the_res
     [update] = [
         s for s in statements_of(stack, "ReplayRole") if s["Sid"] == "ChangeCircuitBreakers"
     ]
-    [policy] = stack.of_type("AWS::IAM::ManagedPolicy").values()
-    [record] = policy["PolicyDocument"]["Statement"]
+    [record] = statements_of_policy(stack, "RecordFailuresPolicy")
 
     def may(statement: Any, action: str, *keys: str) -> bool:
         call = Call(action, FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
@@ -238,7 +266,7 @@ def test_the_failure_table_can_be_left_out() -> None:
     stack = Stack.of(TEMPLATE, {"CreateFailureTable": "false"})
 
     assert not stack.of_type("AWS::DynamoDB::Table")
-    assert not stack.of_type("AWS::IAM::ManagedPolicy")
+    assert "RecordFailuresPolicy" not in stack.resources
     assert not {"FailureTableName", "RecordFailuresPolicyArn"} & stack.outputs.keys()
     assert FAILURE_TABLE_ARN not in grants_of(stack)
     assert environment_of(stack)["FAILURE_TABLE"] == ""
@@ -253,8 +281,7 @@ def test_failure_reasons_expire_and_cost_nothing_at_rest() -> None:
 
 
 def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
-    [policy] = Stack.of(TEMPLATE).of_type("AWS::IAM::ManagedPolicy").values()
-    [statement] = policy["PolicyDocument"]["Statement"]
+    [statement] = statements_of_policy(Stack.of(TEMPLATE), "RecordFailuresPolicy")
 
     assert statement["Resource"] == FAILURE_TABLE_ARN
     assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
@@ -264,9 +291,10 @@ def test_what_a_consumer_of_yours_uses_is_not_deleted_under_it() -> None:
     """IAM deletes no attached policy; no function can be configured with a deleted layer."""
     stack = Stack.of(TEMPLATE)
 
-    for name in ("RecordFailuresPolicy", "CoreLayer"):
-        resource = stack.resources[name]
-        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED
+    for name, resource in stack.resources.items():
+        if resource["Type"] not in {"AWS::IAM::ManagedPolicy", "AWS::Serverless::LayerVersion"}:
+            continue
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED, name
 
 
 def test_non_retryable_errors_need_the_table() -> None:

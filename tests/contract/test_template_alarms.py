@@ -305,6 +305,25 @@ def test_a_topic_of_yours_is_used_instead_of_a_new_one() -> None:
         assert alarm["AlarmActions"] == [TOPIC]
 
 
+def test_only_alarms_of_this_account_publish_to_the_created_topic_by_its_policy() -> None:
+    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
+    [policy] = WHOLE.of_type("AWS::SNS::TopicPolicy").values()
+    allowing, denying = policy["PolicyDocument"]["Statement"]
+    topic = TOPIC.replace("on-call", "AlarmTopic")
+
+    assert policy["Topics"] == [topic]
+    assert (allowing["Effect"], allowing["Action"]) == ("Allow", "sns:Publish")
+    assert allowing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowing["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+        "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"},
+    }
+    assert (denying["Effect"], denying["Principal"]) == ("Deny", "*")
+    assert denying["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert {allowing["Resource"], denying["Resource"]} == {topic}
+    assert not Stack.of(TEMPLATE, {"AlarmTopicArn": TOPIC}).of_type("AWS::SNS::TopicPolicy")
+
+
 def test_an_address_is_subscribed_to_the_created_topic_only() -> None:
     given = {"AlarmEmail": "team@example.com"}
     [topic] = Stack.of(TEMPLATE, given).of_type("AWS::SNS::Topic").values()

@@ -322,6 +322,15 @@ def test_the_job_may_empty_the_parked_queue_and_only_send_to_main(
     }
 
 
+def test_glue_may_assume_the_role_whether_or_not_it_names_the_account() -> None:
+    """If it names one, it must be this account. AWS documents the key for some services only."""
+    role = stack_of().resources["SparkJobRole"]["Properties"]
+    [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement["Principal"] == {"Service": "glue.amazonaws.com"}
+    assert statement["Condition"] == {"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}}
+
+
 def test_glue_is_given_its_own_options_under_their_names() -> None:
     assert job_of(stack_of())["DefaultArguments"].keys() == {
         OPTION,
