@@ -153,6 +153,19 @@ def test_the_doctor_reads_the_policy_of_the_data_key(
     assert run("doctor", "--stack", stack) == 0
 
 
+def test_the_doctor_says_that_the_name_is_not_that_of_the_main_queue(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudFormation cannot compare it with the URL, and the function replays nothing."""
+    functions = client("lambda")
+    variables = functions.get_function_configuration(FunctionName="replay")["Environment"]
+    variables["Variables"]["MAIN_QUEUE_NAME"] = "mian"
+    functions.update_function_configuration(FunctionName="replay", Environment=variables)
+
+    assert run("doctor", "--stack", stack) == 2
+    assert "MAIN_QUEUE_NAME=mian: MAIN_QUEUE_URL is that of main" in capsys.readouterr().err
+
+
 def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     client("sqs").set_queue_attributes(
         QueueUrl=client("sqs").get_queue_url(QueueName="dlq")["QueueUrl"],
