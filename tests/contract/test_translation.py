@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 from cfnlint.decode import cfn_yaml
 
-from tests.contract.cloudformation import load_template
+from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
-    DATA_KEY,
-    FIFO,
     KEYS,
-    NO_ALARMS,
+    OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
-    OWN_QUEUES,
     PRESCRIBED,
     RETAINED,
     ROOT,
@@ -32,19 +29,48 @@ def test_yaml_aliases_are_what_every_tool_makes_of_them() -> None:
 
 
 NEW_QUEUES = {"AlarmEmail": "team@example.com"}
+EVERYTHING = (
+    OWN_FIFO_QUEUES
+    | {"ParkedQueueArn": f"{OWN_PARKED_QUEUE['ParkedQueueArn']}.fifo"}
+    | {"OtherMainQueueArns": "arn:aws:sqs:eu-west-1:210987654321:invoices.fifo"}
+    | KEYS
+    | {"OtherSourceKmsKeyArns": KEYS["MainQueueKmsKeyArn"]}
+    | PRESCRIBED
+    | SPARK_JOB
+    | {
+        "SparkJobPolicyUri": "s3://rules/policy.yaml",
+        "SparkJobPolicySha256": "0a" * 32,
+        "SparkJobExecute": "true",
+        "SparkJobOptions": "--max-rate 100",
+        "NonRetryableErrors": "ValidationError",
+        "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
+    }
+)
 PUBLISHER = "PublishJobFunction"
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(NEW_QUEUES, id="new queues"),
-        pytest.param(OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB | PRESCRIBED, id="existing queues"),
-        pytest.param(FIFO | KEYS | SPARK_JOB | NO_ALARMS | DATA_KEY, id="FIFO"),
+        pytest.param(NEW_QUEUES, id="defaults"),
+        pytest.param(EVERYTHING, id="every parameter given"),
     ],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:
+    """cfn-lint follows both sides of each condition, so these two have every value there is."""
     assert faults_of(translate(TEMPLATE, given)) == []
+
+
+def test_everything_that_can_be_given_is_given_there() -> None:
+    has_a_default_that_is_a_value = {
+        n for n, rule in TEMPLATE["Parameters"].items() if str(rule["Default"]) != ""
+    }
+    not_together = {"AlarmEmail"}
+    not_needed = {"MainQueueName", "MaxAgeSeconds"}
+
+    assert Stack.of(TEMPLATE, EVERYTHING).broken_rules == []
+    missing = TEMPLATE["Parameters"].keys() - EVERYTHING.keys() - has_a_default_that_is_a_value
+    assert missing == not_together | not_needed
 
 
 def test_the_serverless_application_repository_accepts_every_type_that_sam_makes() -> None:
