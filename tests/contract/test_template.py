@@ -287,9 +287,9 @@ def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
     assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
 
-def test_what_a_consumer_of_yours_uses_is_not_deleted_under_it() -> None:
+def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> None:
     """IAM deletes no attached policy; no function can be configured with a deleted layer."""
-    stack = Stack.of(TEMPLATE)
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
 
     for name, resource in stack.resources.items():
         if resource["Type"] not in {"AWS::IAM::ManagedPolicy", "AWS::Serverless::LayerVersion"}:
