@@ -154,7 +154,7 @@ class Stack:
         return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
 
     def _made_by_sam(self) -> set[str]:
-        """Return the names of what SAM makes of functions: event sources, versions and aliases."""
+        """Return the names of what SAM makes of functions: event sources, versions and others."""
         functions = {
             name: resource["Properties"]
             for name, resource in self.template["Resources"].items()
@@ -169,7 +169,11 @@ class Stack:
             if "AutoPublishAlias" in f
             for made in ("Alias", "Version")
         }
-        return events | published
+        permissions = {f"{event}Permission" for event in events}
+        destinations = {
+            f"{name}EventInvokeConfig" for name, f in functions.items() if "EventInvokeConfig" in f
+        }
+        return events | permissions | destinations | published
 
     def _physical_name(self, logical_id: str) -> str:
         resource = self.template["Resources"][logical_id]

@@ -110,7 +110,7 @@ def message_queues_of(stack: Stack) -> dict[str, Any]:
 
 
 def event_of(stack: Stack) -> dict[str, Any]:
-    event = function_of(stack)["Events"]["DeadLetters"]["Properties"]
+    event = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
     assert isinstance(event, dict)
     return event
 

@@ -154,7 +154,8 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
     event = event_of(Stack.of(TEMPLATE))
 
     assert event == {
-        "Queue": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
+        "FunctionName": "ReplayFunction",
+        "EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
         "BatchSize": "100",
         "MaximumBatchingWindowInSeconds": "1",
         "Enabled": True,
@@ -167,7 +168,8 @@ def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
     event = event_of(Stack.of(TEMPLATE, OWN_FIFO_QUEUES))
 
     assert event == {
-        "Queue": OWN_FIFO_QUEUES["DLQArn"],
+        "FunctionName": "ReplayFunction",
+        "EventSourceArn": OWN_FIFO_QUEUES["DLQArn"],
         "BatchSize": 10,
         "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],

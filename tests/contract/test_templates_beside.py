@@ -9,7 +9,14 @@ import pytest
 
 from spark_reprocess.command_line.cli import parse
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import ROOT, TEMPLATE, as_list, grants_of, statements_of
+from tests.contract.template import (
+    ROOT,
+    TEMPLATE,
+    as_list,
+    event_of,
+    grants_of,
+    statements_of,
+)
 from tests.contract.translation import faults_of
 
 DLQ = "arn:aws:sqs:us-east-1:123456789012:orders-dlq"
@@ -97,9 +104,8 @@ def test_the_pipe_may_poll_and_invoke_and_decrypt() -> None:
 
 def test_the_application_can_leave_polling_to_the_pipe() -> None:
     stack = Stack.of(TEMPLATE, {"ReplayEnabled": "false"})
-    events = stack.resources["ReplayFunction"]["Properties"]["Events"]
 
-    assert events["DeadLetters"]["Properties"]["Enabled"] is False
+    assert event_of(stack)["Enabled"] is False
     assert {"ReplayFunctionArn", "DeadLetterQueueArn"} <= stack.outputs.keys()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -146,6 +147,45 @@ def test_a_first_deployment_that_fails_leaves_nothing() -> None:
     }
     for name in kept.keys() - versions:
         assert (kept[name]["DeletionPolicy"], kept[name]["UpdateReplacePolicy"]) == RETAINED, name
+
+
+def referred(node: Any) -> Iterator[str]:
+    """The logical ids that a part of a template refers to or depends on."""
+    if isinstance(node, list):
+        for one in node:
+            yield from referred(one)
+    if not isinstance(node, dict):
+        return
+    for name, value in node.items():
+        match name:
+            case "Ref":
+                yield value
+            case "Fn::GetAtt":
+                yield value[0]
+            case "DependsOn":
+                yield from as_list(value)
+            case "Fn::Sub":
+                text = as_list(value)[0]
+                yield from (one.split(".")[0] for one in re.findall(r"\$\{([^}]+)}", text))
+                yield from referred(as_list(value)[1:])
+            case _:
+                yield from referred(value)
+
+
+def test_nothing_is_polled_before_all_the_rest_is_there() -> None:
+    """A deployment that fails deletes the queues that it created, with all that is in them.
+
+    What CloudFormation creates last it deletes first, so the polling also ends first.
+    """
+    resources = translate(TEMPLATE, SPARK_JOB | PRESCRIBED)["Resources"]
+    created_before: set[str] = set()
+    waiting = ["ReplayFunctionDeadLetters"]
+    while waiting:
+        found = {name for name in referred(resources[waiting.pop()]) if name in resources}
+        waiting += found - created_before
+        created_before |= found
+
+    assert resources.keys() - created_before == {"ReplayFunctionDeadLetters"}
 
 
 def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:
