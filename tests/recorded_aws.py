@@ -41,7 +41,7 @@ def serve_recorded_aws() -> Iterator[RecordedAws]:
     def record(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = BytesIO(body)
-        recorded.calls.append(_call(environ, body))
+        recorded.calls += _calls(environ, body)
         answer: Iterable[bytes] = app(environ, start_response)
         return answer
 
@@ -49,6 +49,22 @@ def serve_recorded_aws() -> Iterator[RecordedAws]:
     recorded.url = f"http://127.0.0.1:{http.server_port}"
     with served(http):
         yield recorded
+
+
+def _calls(environ: dict[str, Any], body: bytes) -> list[Call]:
+    """Return the call, or one for each object of a DeleteObjects."""
+    if _service(environ) == "s3" and environ["REQUEST_METHOD"] == "POST":
+        bucket = unquote(environ["PATH_INFO"]).strip("/")
+        return [
+            Call(f"s3:DeleteObject{'Version' if b'<VersionId>' in one else ''}", _of(bucket, one))
+            for one in re.findall(rb"<Object>(.*?)</Object>", body, re.DOTALL)
+        ]
+    return [_call(environ, body)]
+
+
+def _of(bucket: str, listed: bytes) -> str:
+    [key] = re.findall(r"<Key>(.*?)</Key>", listed.decode())
+    return f"arn:aws:s3:::{bucket}/{key}"
 
 
 def _call(environ: dict[str, Any], body: bytes) -> Call:  # noqa: PLR0911 - one for each service

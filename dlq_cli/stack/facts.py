@@ -87,6 +87,19 @@ class QueueFacts:
         return dict(json.loads(self.attributes.get(name) or "{}"))
 
 
+@dataclass(frozen=True, slots=True)
+class DataKeyFacts:
+    """The key of what the stack stores, ``DataKmsKeyArn``.
+
+    Attributes:
+        key_arn: which key.
+        closed_to: principals of services that need the key and that its policy does not allow.
+    """
+
+    key_arn: str
+    closed_to: tuple[str, ...]
+
+
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
 """States of event source mappings and of pipes, which AWS spells differently."""
 
@@ -151,6 +164,7 @@ class Installation:
         writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
+        data_key: None where the stack has none.
         denied_to_breaker: actions that the circuit breaker needs and the role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
@@ -173,6 +187,7 @@ class Installation:
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
+    data_key: DataKeyFacts | None = None
     denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())

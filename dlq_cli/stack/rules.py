@@ -309,6 +309,25 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
+_SERVICES_WITHOUT_A_KEY = {
+    "logs": "no log group can be created, and none can be written",
+    "cloudwatch": "no alarm reaches the topic",
+}
+"""What fails, by the first part of the service's principal."""
+
+
+def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
+    if of.data_key is None:
+        return
+    for service in of.data_key.closed_to:
+        yield _broken(
+            of.data_key.key_arn,
+            f"its key policy does not allow {service}: "
+            f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
+            "add the statement for it of docs/install.md to the key policy",
+        )
+
+
 def _sizes_fit(of: Installation) -> Iterator[Finding]:
     largest = max(of.main_queues, key=lambda main: main.max_message_bytes)
     for queue in (of.dlq, of.parked):
@@ -387,6 +406,7 @@ _RULES: tuple[Rule, ...] = (
     _function_may_run,
     _sources_are_configured,
     _keys_are_usable,
+    _data_key_lets_services_in,
     _sizes_fit,
     _attributes_have_room,
     _quota_is_far,

@@ -1,5 +1,6 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq_cli.stack.facts import (
     AlarmFacts,
     ConsumerFacts,
+    DataKeyFacts,
     Installation,
     QueueFacts,
     TriggerFacts,
 )
+from dlq_cli.stack.key_policy import closed_to
 from dlq_cli.stack_values import read_stack
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
@@ -103,6 +106,7 @@ class _Survey:
             denied_keys=self._try(
                 "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
             ),
+            data_key=self._try("the policy of the data key", self._data_key, None),
             denied_to_breaker=self._try(
                 "the circuit breaker's permissions",
                 lambda: self._denied_to_breaker(configuration["Role"], settings),
@@ -249,6 +253,23 @@ class _Survey:
         through = ("kms:ViaService", "string", _sqs_of(key_arn))
         return not self._denied_actions(role_arn, _KEY_ACTIONS, key_arn, through)
 
+    def _data_key(self) -> DataKeyFacts | None:
+        [found] = self.session.client("cloudformation").describe_stacks(StackName=self.stack)[
+            "Stacks"
+        ]
+        given = {
+            one["ParameterKey"]: one.get("ParameterValue", "")
+            for one in found.get("Parameters", [])
+        }
+        key_arn = given.get("DataKmsKeyArn")
+        if not key_arn:
+            return None
+        answer = self.session.client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
+        # Alarms go to a topic with this key only if the stack has created it.
+        has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
+        services = [_logs_of(key_arn), *(["cloudwatch.amazonaws.com"] if has_topic else [])]
+        return DataKeyFacts(key_arn, closed_to(json.loads(answer["Policy"]), services))
+
     def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
         if not (settings.has_breaker and settings.failure_table):
             return ()
@@ -307,6 +328,11 @@ def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _variables(configuration: dict[str, Any]) -> dict[str, str]:
     return dict(configuration.get("Environment", {}).get("Variables", {}))
+
+
+def _logs_of(key_arn: str) -> str:
+    """Return the principal of CloudWatch Logs in a key's Region."""
+    return _sqs_of(key_arn).replace("sqs.", "logs.", 1)
 
 
 def _sqs_of(key_arn: str) -> str:

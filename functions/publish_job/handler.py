@@ -3,12 +3,13 @@
 The code is a part of this function's package, because the Serverless Application Repository only
 installs functions and layers. The S3 key contains the hash of the code. So an update never changes
 the files of a run in progress, and a rollback finds the files of the previous version. A Delete
-does nothing: the bucket is kept when the stack is deleted, and the code is a few megabytes.
+removes all versions of the code: S3 deletes no bucket that has any, and the rollback of a failed
+first deployment deletes the bucket.
 """
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from functions.custom_resource import Event, answer_to
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 JOB = Path(__file__).parent / "job"
 PACKAGE = "spark_reprocess.zip"
@@ -27,17 +29,30 @@ SCRIPT = "glue_job.py"
 
 HASH_CHARACTERS = 16
 
+ANSWER_RESERVE_SECONDS = 90.0
+"""Reserved for a call in progress, up to 65 s, and for the answer, up to 18 s."""
 
-def lambda_handler(event: Mapping[str, Any], context: object) -> None:
-    """Publish the job on Create and Update, do nothing on Delete, and answer CloudFormation.
+DELETE_OBJECTS = 1000
+"""The most that one call deletes: S3 API reference, DeleteObjects."""
+
+
+class NotRemovedError(Exception):
+    """Versions of the code are left in the bucket."""
+
+
+def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN401 - Lambda's own
+    """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
     Args:
         event: a custom resource's request; its properties are ``Bucket`` and ``Prefix``. The
             answer's data are ``ScriptUri`` and ``PackageUri``, ``s3://...``.
-        context: Lambda's own; not used.
+        context: Lambda's own; for the remaining time.
     """
-    del context
-    answer_to(event, _act)
+
+    def seconds_left() -> float:
+        return float(context.get_remaining_time_in_millis()) / 1000 - ANSWER_RESERVE_SECONDS
+
+    answer_to(event, lambda event: _act(event, seconds_left))
 
 
 def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict[str, str]:
@@ -53,10 +68,53 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
 
 
-def _act(event: Event) -> dict[str, str]:
-    if event["RequestType"] == "Delete":
-        return {}
+def remove_job(
+    client: "S3Client", bucket: str, prefix: str, seconds_left: Callable[[], float]
+) -> None:
+    """Delete every version and every delete marker below the folder *prefix* of *bucket*.
+
+    Safe to repeat. Whatever else the bucket has stays.
+
+    Args:
+        client: of S3.
+        bucket: its name.
+        prefix: the folder, without the slash at its end.
+        seconds_left: how long calls may still begin.
+
+    Raises:
+        NotRemovedError: S3 refused some of them, or the time ended.
+        ClientError, BotoCoreError: a call failed, for example because the bucket is gone.
+        ValueError: *prefix* is empty.
+    """
+    if not prefix.strip("/"):
+        raise ValueError("no prefix: the code is never at the top of the bucket")
+    folder = f"{prefix}/"
+    pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=folder)
+    # All are listed first: a list does not go on reliably after a version that is deleted.
+    found: list[ObjectIdentifierTypeDef] = [
+        {"Key": one["Key"], "VersionId": one["VersionId"]}
+        for page in pages
+        for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+        if one["Key"].startswith(folder)
+    ]
+    refused: list[str] = []
+    for start in range(0, len(found), DELETE_OBJECTS):
+        if seconds_left() <= 0:
+            raise NotRemovedError(f"the time ended: s3://{bucket}/{folder} still has versions")
+        batch = found[start : start + DELETE_OBJECTS]
+        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+        refused += [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]
+    if refused:
+        raise NotRemovedError(
+            f"S3 refused {len(refused)} of s3://{bucket}: {', '.join(refused[:5])}"
+        )
+
+
+def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:
     properties = event["ResourceProperties"]
+    if event["RequestType"] == "Delete":
+        remove_job(_client(), properties["Bucket"], properties["Prefix"], seconds_left)
+        return {}
     return publish_job(_client(), properties["Bucket"], properties["Prefix"], JOB)
 
 

@@ -56,8 +56,12 @@ _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
-_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
-_CONSOLE = "console.aws.amazon.com"
+_CONSOLES = {
+    "aws": "console.aws.amazon.com",
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+}
+"""Host names by partition. In another partition a notice has names instead of links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Waiting:
         undecided: messages in the archive without a decision, at the end of the last run of the
             job; None if no run in the last 15 days recorded it.
         oldest_undecided_seconds: how long the oldest of them has waited; None as above.
-        report: URL of the newest report; None if there is none.
+        report: URL of the newest report, or its S3 URI; None if there is none.
         blocked: undecided messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
     """
@@ -160,7 +164,10 @@ def read_waiting(
         _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
         _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
         _newest_report(
-            s3, environment.get("ARCHIVE_BUCKET"), environment.get("REPORTS_PREFIX", "")
+            s3,
+            environment["TOPIC_ARN"],
+            environment.get("ARCHIVE_BUCKET"),
+            environment.get("REPORTS_PREFIX", ""),
         ),
         *_blocked(s3, environment.get("ARCHIVE_BUCKET"), environment.get("STATUS_KEY")),
     )
@@ -224,8 +231,8 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
     return int(values[0]) if values else None
 
 
-def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
-    """Return the console URL of the newest report. The ids of reports sort by time."""
+def _newest_report(s3: "S3Client", topic_arn: str, bucket: str | None, prefix: str) -> str | None:
+    """Return where the newest report is. The ids of reports sort by time."""
     if not bucket:
         return None
     pages = s3.get_paginator("list_objects_v2").paginate(
@@ -236,7 +243,7 @@ def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | Non
     for folder in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
         found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}{_REPORT}", MaxKeys=1)
         if found.get("KeyCount"):
-            return console_link(s3.meta.region_name, bucket, folder)
+            return place_of_folder(topic_arn, bucket, folder)
     return None
 
 
@@ -257,20 +264,40 @@ def _blocked(
         return 0, ()
 
 
-def console_link(region: str, bucket: str, folder: str) -> str:
-    """Return the URL of a folder in the S3 console. It requires a sign-in."""
-    return f"{_console(region)}/s3/buckets/{bucket}?region={region}&prefix={folder}"
+def place_of_folder(topic_arn: str, bucket: str, folder: str) -> str:
+    """Return the URL of a folder in the S3 console, or its S3 URI where no console is known.
+
+    Args:
+        topic_arn: an ARN of the same Region.
+        bucket: the name of the bucket.
+        folder: the prefix, with the slash at its end.
+    """
+    region, console = _console(topic_arn)
+    if console is None:
+        return f"s3://{bucket}/{folder}"
+    return f"{console}/s3/buckets/{bucket}?region={region}&prefix={folder}"
 
 
-def log_link(region: str, group: str, run_id: str) -> str:
-    """Return the URL of a run's log in the CloudWatch console. It requires a sign-in."""
+def place_of_log(topic_arn: str, group: str, run_id: str) -> str:
+    """Return the URL of a run's log in the CloudWatch console, or the names of group and stream.
+
+    Args:
+        topic_arn: an ARN of the same Region.
+        group: the log group.
+        run_id: the log stream.
+    """
+    region, console = _console(topic_arn)
+    if console is None:
+        return f"{run_id} in {group}"
     place = f"log-groups/log-group/{_twice_quoted(group)}/log-events/{_twice_quoted(run_id)}"
-    return f"{_console(region)}/cloudwatch/home?region={region}#logsV2:{place}"
+    return f"{console}/cloudwatch/home?region={region}#logsV2:{place}"
 
 
-def _console(region: str) -> str:
-    domain = next((d for prefix, d in _CONSOLES.items() if region.startswith(prefix)), _CONSOLE)
-    return f"https://{region}.{domain}"
+def _console(arn: str) -> tuple[str, str | None]:
+    """Return the Region of an ARN, and the URL of its console; None if its partition has none."""
+    _, partition, _, region, *_ = arn.split(":")
+    domain = _CONSOLES.get(partition)
+    return region, f"https://{region}.{domain}" if domain else None
 
 
 def _twice_quoted(text: str) -> str:
@@ -288,7 +315,7 @@ def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tu
     if (code := _EXIT_CODE.search(detail.get("message", ""))) and code[1] in _MEANINGS:
         lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
     if group := environment.get("SPARK_JOB_LOG_GROUP"):
-        lines.append(f"Log: {log_link(environment['AWS_REGION'], group, run)}")
+        lines.append(f"Log: {place_of_log(environment['TOPIC_ARN'], group, run)}")
     text = "\n".join([*lines, "", "No message is lost: the next run continues."])
     return f"The scheduled run over the parked queue ended as {state}", text
 

@@ -1,5 +1,6 @@
 """Just enough CloudFormation to see, without AWS, which stack a template makes of parameters."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -58,9 +59,10 @@ _TemplateLoader.add_multi_constructor("!", _long_form)
 
 
 def load_template(path: Path) -> dict[str, Any]:
+    """Read a template; what it has by a YAML alias is there in full, as ``sam build`` writes it."""
     template = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506
     assert isinstance(template, dict)
-    return template
+    return dict(json.loads(json.dumps(template)))
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Stack:
         return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
 
     def _made_by_sam(self) -> set[str]:
-        """Return the names of what SAM makes of functions: event sources, versions and aliases."""
+        """Return the names of what SAM makes of functions: event sources, versions and others."""
         functions = {
             name: resource["Properties"]
             for name, resource in self.template["Resources"].items()
@@ -167,7 +169,11 @@ class Stack:
             if "AutoPublishAlias" in f
             for made in ("Alias", "Version")
         }
-        return events | published
+        permissions = {f"{event}Permission" for event in events}
+        destinations = {
+            f"{name}EventInvokeConfig" for name, f in functions.items() if "EventInvokeConfig" in f
+        }
+        return events | permissions | destinations | published
 
     def _physical_name(self, logical_id: str) -> str:
         resource = self.template["Resources"][logical_id]

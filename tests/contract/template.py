@@ -18,6 +18,7 @@ ACCEPTED_BY_SERVERLESS_REPO = {
     "AWS::CloudWatch::Dashboard",
     "AWS::DynamoDB::Table",
     "AWS::Events::Rule",
+    "AWS::Glue::Connection",
     "AWS::Glue::Job",
     "AWS::Glue::Trigger",
     "AWS::IAM::ManagedPolicy",
@@ -51,7 +52,6 @@ ACCEPTED_BY_SERVERLESS_REPO = {
 
 OWN_QUEUES = {
     "MainQueueURL": "https://sqs.eu-west-1.amazonaws.com/210987654321/orders",
-    "MainQueueName": "orders",
     "DLQArn": "arn:aws:sqs:eu-west-1:210987654321:orders-dlq",
 }
 OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
@@ -60,7 +60,30 @@ OTHER_MAIN_QUEUES = {
     "arn:aws:sqs:eu-west-1:210987654321:refunds"
 }
 FIFO = {"QueueType": "fifo"}
+OWN_FIFO_QUEUES = {name: f"{value}.fifo" for name, value in OWN_QUEUES.items()}
 SPARK_JOB = {"CreateSparkJob": "true"}
+RETAINED = ("RetainExceptOnCreate", "Retain")
+"""DeletionPolicy and UpdateReplacePolicy of what outlives a stack that was once created."""
+
+DATA_KEY = {"DataKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/data"}
+NETWORK = {
+    "SubnetIds": "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
+    "SecurityGroupIds": "sg-0a1b2c3d4e5f60718",
+    "SparkJobAvailabilityZone": "eu-west-1a",
+}
+PRESCRIBED = (
+    NETWORK
+    | DATA_KEY
+    | {
+        "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/platform/boundary",
+        "RolePath": "/apps/orders/",
+        "GlueSecurityConfigurationName": "orders",
+        "ReserveConcurrency": "true",
+        "Tracing": "true",
+    }
+)
+"""All that an organization may prescribe."""
+
 NO_ALARMS = {"CreateAlarms": "false"}
 KEYS = {
     name: f"arn:aws:kms:us-east-1:123456789012:key/{name.lower()}"
@@ -80,8 +103,14 @@ def environment_of(stack: Stack) -> dict[str, str]:
     return variables
 
 
+def message_queues_of(stack: Stack) -> dict[str, Any]:
+    """The queues that hold messages of users; that of the daily notice's failed events does not."""
+    queues = stack.of_type("AWS::SQS::Queue")
+    return {name: queue for name, queue in queues.items() if name != "ReminderFailures"}
+
+
 def event_of(stack: Stack) -> dict[str, Any]:
-    event = function_of(stack)["Events"]["DeadLetters"]["Properties"]
+    event = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
     assert isinstance(event, dict)
     return event
 
@@ -92,6 +121,12 @@ def statements_of(stack: Stack, role: str = "ReplayRole") -> list[dict[str, Any]
         for policy in stack.resources[role]["Properties"]["Policies"]
         for statement in policy["PolicyDocument"]["Statement"]
     ]
+
+
+def statements_of_policy(stack: Stack, policy: str) -> list[dict[str, Any]]:
+    statements = stack.resources[policy]["Properties"]["PolicyDocument"]["Statement"]
+    assert isinstance(statements, list)
+    return statements
 
 
 def grants_of(stack: Stack, role: str = "ReplayRole") -> dict[str, set[str]]:

@@ -10,7 +10,14 @@ import yaml
 
 from dlq_replay import __version__
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import ROOT, TEMPLATE
+from tests.contract.template import (
+    PRESCRIBED,
+    ROOT,
+    SPARK_JOB,
+    TEMPLATE,
+    as_list,
+    statements_of,
+)
 
 PAGE = (ROOT / "docs" / "install.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
@@ -59,7 +66,7 @@ def test_other_tools_give_parameters_of_the_template(tmp_path: Path) -> None:
     ]
 
     for names in given:
-        assert {"MainQueueURL", "MainQueueName", "DLQArn"} <= names <= TEMPLATE["Parameters"].keys()
+        assert {"MainQueueURL", "DLQArn"} <= names <= TEMPLATE["Parameters"].keys()
 
 
 def test_they_read_outputs_of_the_template() -> None:
@@ -67,6 +74,64 @@ def test_they_read_outputs_of_the_template() -> None:
 
     assert named
     assert {one or other for one, other in named} <= TEMPLATE["Outputs"].keys()
+
+
+def section_of(title: str) -> str:
+    return PAGE.partition(f"### {title}\n")[2].partition("\n### ")[0]
+
+
+PRESCRIBING = Stack.of(TEMPLATE, SPARK_JOB | PRESCRIBED)
+ROLES = {
+    "replay function": "ReplayRole",
+    "daily notice": "ReminderRole",
+    "publisher of the job's code": "PublishJobRole",
+    "Spark job": "SparkJobRole",
+}
+
+
+def services_of(role: str) -> set[str]:
+    return {
+        action.partition(":")[0]
+        for statement in statements_of(PRESCRIBING, role)
+        for action in as_list(statement["Action"])
+    }
+
+
+def test_the_endpoints_are_those_of_the_services_that_roles_may_call() -> None:
+    """KMS is called by the other services; Lambda and Glue make network interfaces and traces."""
+    rows = re.findall(r"^\| (`[^|]*?) \| \w+ \| (.*) \|$", section_of("In a VPC"), re.MULTILINE)
+    listed = {
+        (role, endpoint)
+        for endpoints, users in rows
+        for words, role in ROLES.items()
+        if words in users
+        for endpoint in re.findall(r"`(\w+)`", endpoints)
+    }
+    endpoint_of = {"cloudwatch": "monitoring"}
+    called = {
+        (role, endpoint_of.get(service, service))
+        for role in ROLES.values()
+        for service in services_of(role) - {"kms", "ec2", "xray", "logs"}
+    }
+    # Glue itself calls its API, writes the log from the VPC; STS needs no right.
+    called -= {("SparkJobRole", "glue")}
+    called |= {("SparkJobRole", "logs"), ("SparkJobRole", "sts")}
+
+    assert listed == called
+
+
+def test_a_boundary_is_told_every_service_that_a_role_uses() -> None:
+    used = {service for role in ROLES.values() for service in services_of(role)}
+
+    assert used == set(re.findall(r"`([a-z0-9]+)`", section_of("A boundary")))
+
+
+def test_every_parameter_that_is_prescribed_is_listed() -> None:
+    groups = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+    [group] = [one["Parameters"] for one in groups if "organization" in one["Label"]["default"]]
+    section = PAGE.partition("## What your organization prescribes")[2].partition("\n### ")[0]
+
+    assert set(group) <= set(re.findall(r"`(\w+)", section))
 
 
 def test_python_compiles_the_example_for_the_cdk() -> None:

@@ -6,7 +6,14 @@ import subprocess
 import pytest
 
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import KEYS, OTHER_MAIN_QUEUES, OWN_QUEUES, ROOT, TEMPLATE
+from tests.contract.template import (
+    KEYS,
+    OTHER_MAIN_QUEUES,
+    OWN_QUEUES,
+    PRESCRIBED,
+    ROOT,
+    TEMPLATE,
+)
 
 PAGE = (ROOT / "docs" / "real-account.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -48,7 +55,7 @@ def test_the_parameters_of_every_deployment_are_accepted() -> None:
         assert given.keys() <= TEMPLATE["Parameters"].keys()
         # What a command finds out stands for a value of its kind.
         found_out = {
-            n: (OWN_QUEUES | OTHER_MAIN_QUEUES | KEYS)[n]
+            n: (OWN_QUEUES | OTHER_MAIN_QUEUES | KEYS | PRESCRIBED)[n]
             for n, value in given.items()
             if "$" in value
         }

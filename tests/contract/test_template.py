@@ -1,3 +1,5 @@
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,17 +10,23 @@ from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
     KEYS,
+    NETWORK,
     OTHER_MAIN_QUEUES,
+    OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    PRESCRIBED,
+    RETAINED,
     SPARK_JOB,
     TEMPLATE,
     environment_of,
     event_of,
     function_of,
     grants_of,
+    message_queues_of,
     pins_of,
     statements_of,
+    statements_of_policy,
 )
 
 BUCKET_ARN = "arn:aws:s3:::archivebucket"
@@ -40,7 +48,7 @@ def test_the_stack_creates_the_queues_that_are_not_given(
 ) -> None:
     stack = Stack.of(TEMPLATE, given)
 
-    assert created == stack.of_type("AWS::SQS::Queue").keys()
+    assert created == message_queues_of(stack).keys()
     assert {"DeadLetterQueueArn", "ParkedQueueArn", "MainQueueUrl"} <= stack.outputs.keys()
 
 
@@ -61,12 +69,11 @@ def test_the_urls_of_your_queues_are_built_from_their_arns() -> None:
 @pytest.mark.parametrize("queue_type", ["standard", "fifo"])
 def test_created_queues_are_of_one_type_encrypted_and_outlive_the_stack(queue_type: str) -> None:
     stack = Stack.of(TEMPLATE, {"QueueType": queue_type})
-    queues = [one for one in stack.resources.values() if one["Type"] == "AWS::SQS::Queue"]
+    names = message_queues_of(stack).keys()
 
-    assert len(queues) == 3
-    for queue in queues:
-        assert queue["DeletionPolicy"] == "Retain"
-        assert queue["UpdateReplacePolicy"] == "Retain"
+    assert len(names) == 3
+    for queue in (stack.resources[name] for name in names):
+        assert (queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) == RETAINED
         assert queue["Properties"]["SqsManagedSseEnabled"] is True
         assert ("FifoQueue" in queue["Properties"]) == (queue_type == "fifo")
 
@@ -100,6 +107,34 @@ def test_messages_fall_from_main_to_the_dlq_and_from_there_into_the_net(
     }
 
 
+def test_a_queue_that_nobody_dead_letters_into_admits_nobody() -> None:
+    queues = Stack.of(TEMPLATE).of_type("AWS::SQS::Queue")
+
+    for name in ("MainQueue", "ReminderFailures"):
+        assert queues[name]["RedriveAllowPolicy"] == {"redrivePermission": "denyAll"}
+
+
+def test_a_created_parked_queue_admits_your_dlq_alone() -> None:
+    here = {
+        name: value.replace("210987654321", "123456789012") for name, value in OWN_QUEUES.items()
+    }
+    parked = Stack.of(TEMPLATE, here).of_type("AWS::SQS::Queue")["ParkedQueue"]
+
+    assert parked["RedriveAllowPolicy"] == {
+        "redrivePermission": "byQueue",
+        "sourceQueueArns": [here["DLQArn"]],
+    }
+
+
+@pytest.mark.parametrize("given", [{}, OWN_QUEUES], ids=["created", "in another account"])
+def test_queues_whose_sources_cannot_be_written_admit_all(given: dict[str, str]) -> None:
+    """A created DLQ and its sources would each need the ARN of the other, which is a circle."""
+    queues = Stack.of(TEMPLATE, given).of_type("AWS::SQS::Queue")
+
+    for name in queues.keys() & {"DeadLetterQueue", "ParkedQueue"}:
+        assert "RedriveAllowPolicy" not in queues[name]
+
+
 def test_the_function_ends_before_any_queue_shows_its_messages_again() -> None:
     stack = Stack.of(TEMPLATE)
     timeout_seconds = function_of(stack)["Timeout"]
@@ -119,7 +154,8 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
     event = event_of(Stack.of(TEMPLATE))
 
     assert event == {
-        "Queue": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
+        "FunctionName": "ReplayFunction",
+        "EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
         "BatchSize": "100",
         "MaximumBatchingWindowInSeconds": "1",
         "Enabled": True,
@@ -129,10 +165,11 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
 
 
 def test_a_fifo_dlq_is_polled_in_the_batches_that_fifo_allows() -> None:
-    event = event_of(Stack.of(TEMPLATE, OWN_QUEUES | FIFO))
+    event = event_of(Stack.of(TEMPLATE, OWN_FIFO_QUEUES))
 
     assert event == {
-        "Queue": OWN_QUEUES["DLQArn"],
+        "FunctionName": "ReplayFunction",
+        "EventSourceArn": OWN_FIFO_QUEUES["DLQArn"],
         "BatchSize": 10,
         "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
@@ -161,7 +198,7 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
         ("arn:aws:s3:::archivebucket/archive/*", "s3:GetObject", "s3:PutObject"),
         ("arn:aws:s3:::archivebucket/archive/probes/*", "s3:DeleteObject"),
         ("arn:aws:s3:::archivebucket/code/*", "s3:GetObject"),
-        ("arn:aws:s3:::archivebucket/code/*", "s3:PutObject"),
+        ("arn:aws:s3:::archivebucket/code/*", "s3:DeleteObjectVersion", "s3:PutObject"),
         (
             "arn:aws:s3:::archivebucket/temporary/*",
             "s3:DeleteObject",
@@ -205,8 +242,7 @@ def test_in_the_table_the_function_changes_breakers_and_consumers_change_the_res
     [update] = [
         s for s in statements_of(stack, "ReplayRole") if s["Sid"] == "ChangeCircuitBreakers"
     ]
-    [policy] = stack.of_type("AWS::IAM::ManagedPolicy").values()
-    [record] = policy["PolicyDocument"]["Statement"]
+    [record] = statements_of_policy(stack, "RecordFailuresPolicy")
 
     def may(statement: Any, action: str, *keys: str) -> bool:
         call = Call(action, FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
@@ -232,7 +268,7 @@ def test_the_failure_table_can_be_left_out() -> None:
     stack = Stack.of(TEMPLATE, {"CreateFailureTable": "false"})
 
     assert not stack.of_type("AWS::DynamoDB::Table")
-    assert not stack.of_type("AWS::IAM::ManagedPolicy")
+    assert "RecordFailuresPolicy" not in stack.resources
     assert not {"FailureTableName", "RecordFailuresPolicyArn"} & stack.outputs.keys()
     assert FAILURE_TABLE_ARN not in grants_of(stack)
     assert environment_of(stack)["FAILURE_TABLE"] == ""
@@ -247,21 +283,20 @@ def test_failure_reasons_expire_and_cost_nothing_at_rest() -> None:
 
 
 def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
-    [policy] = Stack.of(TEMPLATE).of_type("AWS::IAM::ManagedPolicy").values()
-    [statement] = policy["PolicyDocument"]["Statement"]
+    [statement] = statements_of_policy(Stack.of(TEMPLATE), "RecordFailuresPolicy")
 
     assert statement["Resource"] == FAILURE_TABLE_ARN
     assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
 
-def test_what_a_consumer_of_yours_uses_is_not_deleted_under_it() -> None:
+def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> None:
     """IAM deletes no attached policy; no function can be configured with a deleted layer."""
-    stack = Stack.of(TEMPLATE)
-    policy = stack.resources["RecordFailuresPolicy"]
-    layer = stack.resources["CoreLayer"]["Properties"]
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
 
-    assert (policy["DeletionPolicy"], policy["UpdateReplacePolicy"]) == ("Retain", "Retain")
-    assert layer["RetentionPolicy"] == "Retain"
+    for name, resource in stack.resources.items():
+        if resource["Type"] not in {"AWS::IAM::ManagedPolicy", "AWS::Serverless::LayerVersion"}:
+            continue
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED, name
 
 
 def test_non_retryable_errors_need_the_table() -> None:
@@ -284,6 +319,101 @@ def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy
     }
     assert not any("Policies" in function for function in functions.values())
     assert not any("ManagedPolicyArns" in r for r in stack.of_type("AWS::IAM::Role").values())
+
+
+def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | PRESCRIBED)
+    roles = stack.of_type("AWS::IAM::Role")
+
+    for name, one in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
+        assert one["Path"] == "/apps/orders/", name
+    for name, role in roles.items():
+        assert role["PermissionsBoundary"] == PRESCRIBED["PermissionsBoundaryArn"], name
+    for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
+        assert not {"Path", "PermissionsBoundary"} & role.keys()
+
+
+def test_concurrency_is_reserved_only_if_asked_for_and_then_exactly_what_the_queue_may_use() -> (
+    None
+):
+    given = {"ReserveConcurrency": "true", "MaximumConcurrency": "17"}
+
+    reserving = Stack.of(TEMPLATE, given)
+    assert function_of(reserving)["ReservedConcurrentExecutions"] == "17"
+    assert event_of(reserving)["ScalingConfig"] == {"MaximumConcurrency": "17"}
+    assert "ReservedConcurrentExecutions" not in function_of(Stack.of(TEMPLATE))
+
+
+def test_all_functions_are_traced_or_none() -> None:
+    for given, mode in (({}, "PassThrough"), ({"Tracing": "true"}, "Active")):
+        stack = Stack.of(TEMPLATE, SPARK_JOB | given)
+        functions = stack.of_type("AWS::Serverless::Function").values()
+        assert [one["Tracing"] for one in functions] == [mode] * 3
+        for role in ("ReplayRole", "PublishJobRole", "ReminderRole"):
+            traces = Call("xray:PutTraceSegments", "*")
+            assert is_allowed(traces, statements_of(stack, role)) == (mode == "Active")
+
+
+def test_functions_and_job_run_in_the_network_that_is_given() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | NETWORK)
+    subnets = NETWORK["SubnetIds"].split(",")
+    groups = [NETWORK["SecurityGroupIds"]]
+    [connection] = stack.of_type("AWS::Glue::Connection").values()
+
+    for function in stack.of_type("AWS::Serverless::Function").values():
+        assert function["VpcConfig"] == {"SubnetIds": subnets, "SecurityGroupIds": groups}
+    assert connection["ConnectionInput"]["ConnectionType"] == "NETWORK"
+    assert connection["ConnectionInput"]["PhysicalConnectionRequirements"] == {
+        "AvailabilityZone": NETWORK["SparkJobAvailabilityZone"],
+        "SubnetId": subnets[0],
+        "SecurityGroupIdList": groups,
+    }
+    job = stack.resources["SparkJob"]["Properties"]
+    assert job["Connections"] == {"Connections": ["SparkJobNetwork"]}
+
+
+def test_without_a_network_nothing_mentions_one() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+
+    assert not stack.of_type("AWS::Glue::Connection")
+    assert not re.search("VpcConfig|ec2:|Connections", json.dumps(stack.resources))
+
+
+@pytest.mark.parametrize("role", ["ReplayRole", "PublishJobRole", "ReminderRole"])
+def test_lambda_makes_network_interfaces_and_the_code_of_a_function_cannot(role: str) -> None:
+    """https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html."""
+    statements = statements_of(Stack.of(TEMPLATE, SPARK_JOB | NETWORK), role)
+    function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+    for action in ("Create", "Delete"):
+        made_by_lambda = Call(f"ec2:{action}NetworkInterface", "*")
+        made_by_code = replace(made_by_lambda, context={"lambda:SourceFunctionArn": function})
+        assert is_allowed(made_by_lambda, statements)
+        assert not is_allowed(made_by_code, statements)
+
+
+def test_glue_makes_network_interfaces_in_the_first_subnet_alone() -> None:
+    statements = statements_of(Stack.of(TEMPLATE, SPARK_JOB | NETWORK), "SparkJobRole")
+    first, second = NETWORK["SubnetIds"].split(",")
+
+    def may_use(subnet: str) -> bool:
+        arn = f"arn:aws:ec2:us-east-1:123456789012:subnet/{subnet}"
+        return is_allowed(Call("ec2:CreateNetworkInterface", arn), statements)
+
+    assert (may_use(first), may_use(second)) == (True, False)
+
+
+@pytest.mark.parametrize("missing", list(NETWORK))
+def test_a_network_is_given_whole(missing: str) -> None:
+    given = {name: value for name, value in NETWORK.items() if name != missing}
+
+    assert Stack.of(TEMPLATE, SPARK_JOB | given).broken_rules == ["NetworkIsComplete"]
+    assert Stack.of(TEMPLATE, SPARK_JOB | NETWORK).broken_rules == []
+
+
+def test_without_the_spark_job_no_availability_zone_is_needed() -> None:
+    given = {name: value for name, value in NETWORK.items() if name.endswith("Ids")}
+
+    assert Stack.of(TEMPLATE, given).broken_rules == []
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

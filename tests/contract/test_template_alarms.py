@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from dlq_replay.measures import (
     Metric,
     parked_metric,
 )
-from tests.contract.cloudformation import Stack
+from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
+from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
     NO_ALARMS,
@@ -25,6 +27,7 @@ from tests.contract.template import (
     ROOT,
     SPARK_JOB,
     TEMPLATE,
+    statements_of,
 )
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
@@ -215,6 +218,41 @@ def test_alarms_about_parked_messages_link_to_the_reports(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("partition", "domain"),
+    [("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com")],
+)
+def test_links_lead_to_the_console_of_the_partition(partition: str, domain: str) -> None:
+    there = in_partition(partition)
+
+    assert there.outputs["DashboardUrl"]["Value"].startswith(f"https://us-east-1.{domain}/cloudwat")
+    for text in texts_with_links(there):
+        assert f"https://us-east-1.{domain}/s3/buckets/archivebucket?" in text
+
+
+@pytest.mark.parametrize("partition", ["aws-eusc", "aws-iso", "aws-iso-b"])
+def test_where_no_console_is_known_names_stand_for_links(partition: str) -> None:
+    """A deployment there must not fail for want of a link."""
+    there = in_partition(partition)
+
+    assert there.outputs["DashboardUrl"]["Value"] == "Dashboard"
+    for text in texts_with_links(there):
+        assert "https://" not in text
+        assert "s3://archivebucket/archive/reports/" in text
+
+
+def in_partition(partition: str) -> Stack:
+    pseudo_parameters = {**PSEUDO_PARAMETERS, "AWS::Partition": partition}
+    return replace(WHOLE, pseudo_parameters=pseudo_parameters)
+
+
+def texts_with_links(stack: Stack) -> list[str]:
+    alarms = stack.of_type("AWS::CloudWatch::Alarm")
+    names = ("ParkedGrowingAlarm", "ParkedExpiryAlarm", "UndecidedAlarm")
+    markdown = dashboard_of(stack)[0]["properties"]["markdown"]
+    return [*(alarms[name]["AlarmDescription"] for name in names), markdown]
+
+
 def test_an_alarm_watches_one_result_of_its_expressions() -> None:
     for alarm in ALARMS.values():
         queries = alarm.get("Metrics", ())
@@ -267,6 +305,25 @@ def test_a_topic_of_yours_is_used_instead_of_a_new_one() -> None:
         assert alarm["AlarmActions"] == [TOPIC]
 
 
+def test_only_alarms_of_this_account_publish_to_the_created_topic_by_its_policy() -> None:
+    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
+    [policy] = WHOLE.of_type("AWS::SNS::TopicPolicy").values()
+    allowing, denying = policy["PolicyDocument"]["Statement"]
+    topic = TOPIC.replace("on-call", "AlarmTopic")
+
+    assert policy["Topics"] == [topic]
+    assert (allowing["Effect"], allowing["Action"]) == ("Allow", "sns:Publish")
+    assert allowing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowing["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+        "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"},
+    }
+    assert (denying["Effect"], denying["Principal"]) == ("Deny", "*")
+    assert denying["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert {allowing["Resource"], denying["Resource"]} == {topic}
+    assert not Stack.of(TEMPLATE, {"AlarmTopicArn": TOPIC}).of_type("AWS::SNS::TopicPolicy")
+
+
 def test_an_address_is_subscribed_to_the_created_topic_only() -> None:
     given = {"AlarmEmail": "team@example.com"}
     [topic] = Stack.of(TEMPLATE, given).of_type("AWS::SNS::Topic").values()
@@ -291,6 +348,20 @@ def test_what_waits_is_told_once_a_day_and_a_failed_run_at_once() -> None:
     assert permission["SourceArn"] == "SparkJobFailedRule.Arn"
 
 
+def test_an_event_for_which_the_notice_failed_is_kept_in_a_queue_and_not_sent_to_people() -> None:
+    """The event of a failed run has the text of its error, which may quote a message."""
+    reminder = WHOLE.resources["ReminderFunction"]["Properties"]
+    on_failure = reminder["EventInvokeConfig"]["DestinationConfig"]["OnFailure"]
+    arn = "arn:aws:sqs:us-east-1:123456789012:ReminderFailures"
+
+    assert on_failure == {"Type": "SQS", "Destination": arn}
+    assert is_allowed(Call("sqs:SendMessage", arn), statements_of(WHOLE, "ReminderRole"))
+    queue = WHOLE.resources["ReminderFailures"]
+    assert queue["DeletionPolicy"] == "Delete"
+    assert queue["Properties"]["SqsManagedSseEnabled"] is True
+    assert "ReminderFailures" not in Stack.of(TEMPLATE, NO_ALARMS).resources
+
+
 def test_the_dashboard_can_be_left_out() -> None:
     stack = Stack.of(TEMPLATE, {"CreateDashboard": "false"})
 
@@ -300,7 +371,6 @@ def test_the_dashboard_can_be_left_out() -> None:
 
 HERE = {
     "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
-    "MainQueueName": "orders",
     "DLQArn": "arn:aws:sqs:us-east-1:123456789012:orders-dlq",
     "ParkedQueueArn": "arn:aws:sqs:us-east-1:123456789012:orders-parked",
 }

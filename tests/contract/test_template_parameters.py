@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dlq_replay import __version__
+from dlq_replay.errors import SettingsError
 from dlq_replay.settings import OPTIONAL_VARIABLES, REQUIRED_VARIABLES, ReplaySettings
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
@@ -13,10 +14,13 @@ from tests.contract.template import (
     APPLICATION,
     FIFO,
     OTHER_MAIN_QUEUES,
+    OWN_FIFO_QUEUES,
     OWN_QUEUES,
     ROOT,
     TEMPLATE,
     environment_of,
+    event_of,
+    message_queues_of,
     parameter_rows,
 )
 
@@ -130,6 +134,13 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("OtherMainQueueArns", "arn:aws:sqs:eu-west-1:210987654321:*"),
         ("ParkedQueueArn", "arn:aws:sns:eu-west-1:210987654321:orders"),
         ("QueueType", "FIFO"),
+        ("PermissionsBoundaryArn", "arn:aws:iam::123456789012:role/boundary"),
+        ("RolePath", "apps/"),
+        ("SubnetIds", "subnet-1, subnet-2"),
+        ("SecurityGroupIds", "default"),
+        ("SparkJobAvailabilityZone", "eu-west-1"),
+        ("GlueVersion", "5.1"),
+        ("RolePath", "/apps"),
         ("MaximumConcurrency", "1"),
         ("LogRetentionDays", "2"),
     ],
@@ -164,3 +175,50 @@ def test_your_queues_are_given_together_or_not_at_all(missing: str) -> None:
     assert Stack.of(TEMPLATE, incomplete).broken_rules == ["YourQueuesGoTogether"]
     assert Stack.of(TEMPLATE, OWN_QUEUES).broken_rules == []
     assert Stack.of(TEMPLATE).broken_rules == []
+
+
+def test_a_name_without_a_queue_is_refused_and_a_wrong_one_stops_the_function() -> None:
+    named = Stack.of(TEMPLATE, OWN_QUEUES | {"MainQueueName": "orders"})
+    wrong = Stack.of(TEMPLATE, OWN_QUEUES | {"MainQueueName": "odrers"})
+    alone = Stack.of(TEMPLATE, {"MainQueueName": "orders"})
+
+    assert named.broken_rules == wrong.broken_rules == []
+    assert alone.broken_rules == ["YourQueuesGoTogether"]
+    ReplaySettings.from_env(environment_of(named))
+    with pytest.raises(SettingsError, match="MAIN_QUEUE_NAME=odrers"):
+        ReplaySettings.from_env(environment_of(wrong))
+
+
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-rules.html
+ALLOWED_IN_RULES = {
+    *("Fn::And", "Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::Equals"),
+    *("Fn::Not", "Fn::Or", "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll", "Ref"),
+}
+
+
+def functions_in(node: Any) -> set[str]:
+    if isinstance(node, list):
+        return {name for one in node for name in functions_in(one)}
+    if not isinstance(node, dict):
+        return set()
+    named = {name for name in node if name in {"Ref", "Condition"} or name.startswith("Fn::")}
+    return named | functions_in(list(node.values()))
+
+
+def test_rules_have_no_function_that_cloudformation_refuses_there() -> None:
+    """cfn-lint passes others, such as Fn::Join; a deployment fails on them."""
+    for name, rule in TEMPLATE["Rules"].items():
+        assert functions_in(rule) <= ALLOWED_IN_RULES, name
+        assert all(functions_in(one["Assert"]) for one in rule["Assertions"]), name
+
+
+def test_all_queues_have_the_type_of_the_dlq() -> None:
+    given_fifo = Stack.of(TEMPLATE, OWN_FIFO_QUEUES)
+    given_standard = Stack.of(TEMPLATE, OWN_QUEUES | FIFO)
+
+    [parked] = message_queues_of(given_fifo).values()
+    assert parked["FifoQueue"] is True
+    assert event_of(given_fifo)["BatchSize"] == 10
+    [parked] = message_queues_of(given_standard).values()
+    assert "FifoQueue" not in parked
+    assert event_of(given_standard)["BatchSize"] == "100"

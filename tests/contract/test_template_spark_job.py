@@ -14,6 +14,7 @@ from tests.contract.template import (
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    RETAINED,
     SPARK_JOB,
     TEMPLATE,
     grants_of,
@@ -56,7 +57,7 @@ def test_the_archive_outlives_the_stack_private_encrypted_and_versioned() -> Non
     policy = stack.resources["ArchiveBucketPolicy"]
 
     for one in (bucket, policy):
-        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == RETAINED
     properties = bucket["Properties"]
     assert all(properties["PublicAccessBlockConfiguration"].values())
     assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
@@ -78,6 +79,7 @@ def test_the_job_runs_one_at_a_time_on_spark_4_1_and_is_not_retried_by_glue() ->
     job = job_of(stack_of(SparkJobWorkers="7", SparkJobTimeoutMinutes="30"))
 
     assert job["GlueVersion"] == "6.0"
+    assert job_of(stack_of(GlueVersion="6.1"))["GlueVersion"] == "6.1"
     assert (job["Command"]["Name"], job["Command"]["PythonVersion"]) == ("glueetl", "3")
     assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
     assert job["MaxRetries"] == 0
@@ -318,6 +320,15 @@ def test_the_job_may_empty_the_parked_queue_and_only_send_to_main(
             "sqs:ListDeadLetterSourceQueues",
         },
     }
+
+
+def test_glue_may_assume_the_role_whether_or_not_it_names_the_account() -> None:
+    """If it names one, it must be this account. AWS documents the key for some services only."""
+    role = stack_of().resources["SparkJobRole"]["Properties"]
+    [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement["Principal"] == {"Service": "glue.amazonaws.com"}
+    assert statement["Condition"] == {"StringEqualsIfExists": {"aws:SourceAccount": "123456789012"}}
 
 
 def test_glue_is_given_its_own_options_under_their_names() -> None:

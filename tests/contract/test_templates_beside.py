@@ -9,7 +9,14 @@ import pytest
 
 from spark_reprocess.command_line.cli import parse
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import ROOT, TEMPLATE, as_list, grants_of, statements_of
+from tests.contract.template import (
+    ROOT,
+    TEMPLATE,
+    as_list,
+    event_of,
+    grants_of,
+    statements_of,
+)
 from tests.contract.translation import faults_of
 
 DLQ = "arn:aws:sqs:us-east-1:123456789012:orders-dlq"
@@ -81,7 +88,7 @@ def test_the_pipe_waits_for_the_answer_that_names_what_must_stay() -> None:
 
 def test_the_pipe_takes_the_batches_that_the_mapping_takes() -> None:
     standard = pipe_of(stack_of("pipe-trigger"))["SourceParameters"]["SqsQueueParameters"]
-    fifo = pipe_of(stack_of("pipe-trigger", QueueType="fifo"))["SourceParameters"]
+    fifo = pipe_of(stack_of("pipe-trigger", DLQArn=f"{DLQ}.fifo"))["SourceParameters"]
 
     assert standard == {"BatchSize": 100, "MaximumBatchingWindowInSeconds": 1}
     assert fifo["SqsQueueParameters"] == {"BatchSize": 10}
@@ -97,9 +104,8 @@ def test_the_pipe_may_poll_and_invoke_and_decrypt() -> None:
 
 def test_the_application_can_leave_polling_to_the_pipe() -> None:
     stack = Stack.of(TEMPLATE, {"ReplayEnabled": "false"})
-    events = stack.resources["ReplayFunction"]["Properties"]["Events"]
 
-    assert events["DeadLetters"]["Properties"]["Enabled"] is False
+    assert event_of(stack)["Enabled"] is False
     assert {"ReplayFunctionArn", "DeadLetterQueueArn"} <= stack.outputs.keys()
 
 
@@ -224,6 +230,17 @@ def test_workers_reach_sqs_s3_and_cloudwatch_and_nothing_else() -> None:
         "sqs",
         "monitoring",
     }
+    policies = {
+        one["ServiceName"].rpartition(".")[2]: one["PolicyDocument"]["Statement"]
+        for one in endpoints
+        if "PolicyDocument" in one
+    }
+    [sqs], [monitoring] = policies["sqs"], policies["monitoring"]
+    queues = [
+        GIVEN["emr-serverless"][name] for name in ("ParkedQueueArn", "MainQueueArn", "DLQArn")
+    ]
+    assert sqs["Resource"] == queues
+    assert monitoring["Action"] == "cloudwatch:PutMetricData"
     assert not types & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"}
     workers = stack.resources["WorkerSecurityGroup"]["Properties"]
     assert "SecurityGroupIngress" not in workers

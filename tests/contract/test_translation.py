@@ -1,18 +1,21 @@
 """What SAM makes of the template, and whether CloudFormation and SAR would take it."""
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cfnlint.decode import cfn_yaml
 
-from tests.contract.cloudformation import load_template
+from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
-    FIFO,
     KEYS,
-    NO_ALARMS,
+    OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
-    OWN_QUEUES,
+    PRESCRIBED,
+    RETAINED,
     ROOT,
     SPARK_JOB,
     TEMPLATE,
@@ -20,24 +23,60 @@ from tests.contract.template import (
 )
 from tests.contract.translation import faults_of, translate
 
+
+def test_yaml_aliases_are_what_every_tool_makes_of_them() -> None:
+    """CloudFormation knows none; ``sam package`` writes them out in full (test_sam_package.py)."""
+    assert json.loads(json.dumps(cfn_yaml.load(str(ROOT / "template.yaml")))) == TEMPLATE
+
+
 NEW_QUEUES = {"AlarmEmail": "team@example.com"}
+EVERYTHING = (
+    OWN_FIFO_QUEUES
+    | {"ParkedQueueArn": f"{OWN_PARKED_QUEUE['ParkedQueueArn']}.fifo"}
+    | {"OtherMainQueueArns": "arn:aws:sqs:eu-west-1:210987654321:invoices.fifo"}
+    | KEYS
+    | {"OtherSourceKmsKeyArns": KEYS["MainQueueKmsKeyArn"]}
+    | PRESCRIBED
+    | SPARK_JOB
+    | {
+        "SparkJobPolicyUri": "s3://rules/policy.yaml",
+        "SparkJobPolicySha256": "0a" * 32,
+        "SparkJobExecute": "true",
+        "SparkJobOptions": "--max-rate 100",
+        "NonRetryableErrors": "ValidationError",
+        "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
+    }
+)
 PUBLISHER = "PublishJobFunction"
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(NEW_QUEUES, id="new queues"),
-        pytest.param(OWN_QUEUES | OWN_PARKED_QUEUE | SPARK_JOB, id="existing queues"),
-        pytest.param(FIFO | KEYS | SPARK_JOB | NO_ALARMS, id="FIFO"),
+        pytest.param(NEW_QUEUES, id="defaults"),
+        pytest.param(EVERYTHING, id="every parameter given"),
     ],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:
+    """cfn-lint follows both sides of each condition, so these two have every value there is."""
     assert faults_of(translate(TEMPLATE, given)) == []
 
 
+def test_everything_that_can_be_given_is_given_there() -> None:
+    has_a_default_that_is_a_value = {
+        n for n, rule in TEMPLATE["Parameters"].items() if str(rule["Default"]) != ""
+    }
+    not_together = {"AlarmEmail"}
+    not_needed = {"MainQueueName", "MaxAgeSeconds"}
+
+    assert Stack.of(TEMPLATE, EVERYTHING).broken_rules == []
+    missing = TEMPLATE["Parameters"].keys() - EVERYTHING.keys() - has_a_default_that_is_a_value
+    assert missing == not_together | not_needed
+
+
 def test_the_serverless_application_repository_accepts_every_type_that_sam_makes() -> None:
-    types = {resource["Type"] for resource in translate(TEMPLATE, SPARK_JOB)["Resources"].values()}
+    made = translate(TEMPLATE, SPARK_JOB | PRESCRIBED)["Resources"].values()
+    types = {resource["Type"] for resource in made}
 
     assert types <= ACCEPTED_BY_SERVERLESS_REPO
 
@@ -88,8 +127,65 @@ def test_what_keeps_messages_safe_survives_the_translation() -> None:
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
     for name in ("MainQueue", "DeadLetterQueue", "ParkedQueue"):
-        policies = {resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy")}
-        assert policies == {"Retain"}
+        policies = tuple(resources[name][key] for key in ("DeletionPolicy", "UpdateReplacePolicy"))
+        assert policies == RETAINED
+
+
+def test_a_first_deployment_that_fails_leaves_nothing() -> None:
+    """Retain would keep it even then; a function takes its versions along when it is deleted."""
+    resources = translate(TEMPLATE, SPARK_JOB)["Resources"]
+    kept = {
+        n: one for n, one in resources.items() if one.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    versions = {n for n, one in kept.items() if one["Type"] == "AWS::Lambda::Version"}
+
+    assert {one["Type"] for one in kept.values()} >= {
+        "AWS::IAM::ManagedPolicy",
+        "AWS::Lambda::LayerVersion",
+        "AWS::S3::Bucket",
+        "AWS::SQS::Queue",
+    }
+    for name in kept.keys() - versions:
+        assert (kept[name]["DeletionPolicy"], kept[name]["UpdateReplacePolicy"]) == RETAINED, name
+
+
+def referred(node: Any) -> Iterator[str]:
+    """The logical ids that a part of a template refers to or depends on."""
+    if isinstance(node, list):
+        for one in node:
+            yield from referred(one)
+    if not isinstance(node, dict):
+        return
+    for name, value in node.items():
+        match name:
+            case "Ref":
+                yield value
+            case "Fn::GetAtt":
+                yield value[0]
+            case "DependsOn":
+                yield from as_list(value)
+            case "Fn::Sub":
+                text = as_list(value)[0]
+                yield from (one.split(".")[0] for one in re.findall(r"\$\{([^}]+)}", text))
+                yield from referred(as_list(value)[1:])
+            case _:
+                yield from referred(value)
+
+
+def test_nothing_is_polled_before_all_the_rest_is_there() -> None:
+    """A deployment that fails deletes the queues that it created, with all that is in them.
+
+    What CloudFormation creates last it deletes first, so the polling also ends first.
+    """
+    resources = translate(TEMPLATE, SPARK_JOB | PRESCRIBED)["Resources"]
+    created_before: set[str] = set()
+    waiting = ["ReplayFunctionDeadLetters"]
+    while waiting:
+        found = {name for name in referred(resources[waiting.pop()]) if name in resources}
+        waiting += found - created_before
+        created_before |= found
+
+    assert resources.keys() - created_before == {"ReplayFunctionDeadLetters"}
 
 
 def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:

@@ -41,9 +41,7 @@ def s3(endpoint: str) -> "S3Client":
 
 
 @pytest.fixture(scope="module")
-def packaged(
-    s3: "S3Client", endpoint: str, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def packaged_file(s3: "S3Client", endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("packaged") / "template.yaml"
     subprocess.run(
         [
@@ -55,7 +53,19 @@ def packaged(
         check=True,
         capture_output=True,
     )
-    return load_template(target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def packaged(packaged_file: Path) -> dict[str, Any]:
+    return load_template(packaged_file)
+
+
+def test_every_yaml_alias_is_written_out_in_full(packaged_file: Path) -> None:
+    """CloudFormation supports neither aliases nor merges of YAML."""
+    events = yaml.parse(packaged_file.read_text("utf-8"))
+
+    assert not [one for one in events if getattr(one, "anchor", None)]
 
 
 def test_every_local_file_is_in_the_bucket(packaged: dict[str, Any], s3: "S3Client") -> None:

@@ -127,6 +127,45 @@ def test_the_doctor_finds_nothing_broken(stack: str, capsys: pytest.CaptureFixtu
     assert "risk " not in out
 
 
+def test_the_doctor_reads_the_policy_of_the_data_key(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kms, cloudformation = client("kms"), client("cloudformation")
+    key = kms.create_key()["KeyMetadata"]["Arn"]
+    template = cloudformation.get_template(StackName=stack)["TemplateBody"]
+    given = {"DataKmsKeyArn": key, "CreateAlarms": "true", "AlarmTopicArn": ""}
+    parameters = {name: {"Type": "String"} for name in given}
+    cloudformation.update_stack(
+        StackName=stack,
+        TemplateBody=json.dumps({**template, "Parameters": parameters}),
+        Parameters=[{"ParameterKey": n, "ParameterValue": v} for n, v in given.items()],
+    )
+
+    assert run("doctor", "--stack", stack) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    for service in ("logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"):
+        assert f"broken {key}: its key policy does not allow {service}: " in out
+
+    services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
+    opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
+    policy = {"Version": "2012-10-17", "Statement": [{**opened, "Resource": "*"}]}
+    kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
+    assert run("doctor", "--stack", stack) == 0
+
+
+def test_the_doctor_says_that_the_name_is_not_that_of_the_main_queue(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudFormation cannot compare it with the URL, and the function replays nothing."""
+    functions = client("lambda")
+    variables = functions.get_function_configuration(FunctionName="replay")["Environment"]
+    variables["Variables"]["MAIN_QUEUE_NAME"] = "mian"
+    functions.update_function_configuration(FunctionName="replay", Environment=variables)
+
+    assert run("doctor", "--stack", stack) == 2
+    assert "MAIN_QUEUE_NAME=mian: MAIN_QUEUE_URL is that of main" in capsys.readouterr().err
+
+
 def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     client("sqs").set_queue_attributes(
         QueueUrl=client("sqs").get_queue_url(QueueName="dlq")["QueueUrl"],

@@ -7,6 +7,7 @@ import pytest
 from dlq_cli.stack.facts import (
     AlarmFacts,
     ConsumerFacts,
+    DataKeyFacts,
     Installation,
     QueueFacts,
     TriggerFacts,
@@ -73,6 +74,23 @@ def only(**changes: Any) -> Finding:
 
 def test_a_sound_installation_has_nothing_to_change() -> None:
     assert examine(installation()) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "fault"),
+    [
+        ("logs.eu-west-1.amazonaws.com", "no log group can be created"),
+        ("cloudwatch.amazonaws.com", "no alarm reaches the topic"),
+    ],
+)
+def test_a_data_key_that_does_not_let_a_service_in_is_broken(service: str, fault: str) -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/data"
+
+    found = only(data_key=DataKeyFacts(key, (service,)))
+
+    assert (found.severity, found.subject) == (Severity.BROKEN, key)
+    assert f"does not allow {service}: {fault}" in found.fault
+    assert examine(installation(data_key=DataKeyFacts(key, ()))) == []
 
 
 def test_a_sound_fifo_installation_has_nothing_to_change() -> None:

@@ -11,7 +11,13 @@ from moto import mock_aws
 
 from functions.custom_resource import answer_to
 from functions.publish_job import handler
-from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job
+from functions.publish_job.handler import (
+    PACKAGE,
+    SCRIPT,
+    NotRemovedError,
+    publish_job,
+    remove_job,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -68,13 +74,6 @@ def test_what_went_wrong_is_answered_too(kind: str) -> None:
     [answer] = answers(request(kind), fails)
 
     assert (answer["Status"], answer["Reason"]) == ("FAILED", "PermissionError: no")
-
-
-def test_a_delete_touches_nothing_not_even_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "publish_job", fails)
-    [answer] = answers(request("Delete", PhysicalResourceId="JobCode"), handler._act)  # noqa: SLF001
-
-    assert (answer["Status"], answer["Reason"], answer["Data"]) == ("SUCCESS", "", {})
 
 
 def test_a_delete_that_goes_wrong_succeeds_all_the_same() -> None:
@@ -142,3 +141,138 @@ def test_bytes_that_move_from_one_file_to_the_other_are_other_code(
     second = publish_job(s3, BUCKET, "code", job_in(tmp_path / "b", b"1", b"23"))
 
     assert first != second
+
+
+def long_enough() -> float:
+    return 60.0
+
+
+def versions_in(client: "S3Client") -> list[tuple[str, str]]:
+    pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET)
+    found: list[tuple[str, str]] = []
+    for page in pages:
+        found += [(one["Key"], "Versions") for one in page.get("Versions", [])]
+        found += [(one["Key"], "DeleteMarkers") for one in page.get("DeleteMarkers", [])]
+    return sorted(found)
+
+
+@pytest.fixture
+def versioned(s3: "S3Client") -> "S3Client":
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    return s3
+
+
+def test_all_versions_and_delete_markers_of_the_code_go_and_nothing_else(
+    versioned: "S3Client", tmp_path: Path
+) -> None:
+    """S3 then deletes the bucket, as the rollback of a failed first deployment does."""
+    job = job_in(tmp_path / "job")
+    for _ in range(2):
+        uris = publish_job(versioned, BUCKET, "code", job)
+    versioned.delete_object(Bucket=BUCKET, Key=uris["ScriptUri"].removeprefix(f"s3://{BUCKET}/"))
+    others = ["archive/messages/code/a", "codebook/a", "cod", "archive/code/glue_job.py"]
+    for key in others:
+        versioned.put_object(Bucket=BUCKET, Key=key, Body=b"message")
+    assert len(versions_in(versioned)) == 5 + len(others)
+
+    remove_job(versioned, BUCKET, "code", long_enough)
+
+    assert versions_in(versioned) == sorted((key, "Versions") for key in others)
+    remove_job(versioned, BUCKET, "code", long_enough)
+
+
+def test_code_of_many_deployments_is_removed_page_by_page(versioned: "S3Client") -> None:
+    for n in range(9):
+        versioned.put_object(Bucket=BUCKET, Key=f"code/{n % 4}/{PACKAGE}", Body=b"")
+    versioned.delete_object(Bucket=BUCKET, Key=f"code/3/{PACKAGE}")
+    pages: list[int] = []
+
+    def small_pages(params: dict[str, Any], **_: Any) -> dict[str, Any]:
+        pages.append(1)
+        return {**params, "MaxKeys": 2}
+
+    handler_of_params: Any = small_pages
+    versioned.meta.events.register("provide-client-params.s3.ListObjectVersions", handler_of_params)
+    remove_job(versioned, BUCKET, "code", long_enough)
+    assert len(pages) == 5
+
+    assert versions_in(versioned) == []
+    versioned.delete_bucket(Bucket=BUCKET)
+
+
+@pytest.mark.parametrize("prefix", ["", "/"])
+def test_nothing_is_removed_without_a_prefix(versioned: "S3Client", prefix: str) -> None:
+    versioned.put_object(Bucket=BUCKET, Key="archive/a", Body=b"message")
+
+    with pytest.raises(ValueError, match="no prefix"):
+        remove_job(versioned, BUCKET, prefix, long_enough)
+
+    assert versions_in(versioned) == [("archive/a", "Versions")]
+
+
+class ForgetfulS3:
+    """Lists what was not asked for, and refuses what a test says."""
+
+    def __init__(self, refuse: str = "") -> None:
+        self.refuse = refuse
+        self.deleted: list[str] = []
+
+    def get_paginator(self, _: str) -> "ForgetfulS3":
+        return self
+
+    def paginate(self, **_: str) -> list[dict[str, Any]]:
+        keys = ["code/a", "archive/a", "code/b"]
+        return [{"Versions": [{"Key": key, "VersionId": "1"}]} for key in keys]
+
+    def delete_objects(self, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
+        assert Bucket == BUCKET
+        keys = [one["Key"] for one in Delete["Objects"]]
+        self.deleted += keys
+        refused = [key for key in keys if key == self.refuse]
+        return {"Errors": [{"Key": key, "Code": "AccessDenied"} for key in refused]}
+
+
+def test_a_key_outside_the_prefix_is_never_deleted_even_if_it_is_listed() -> None:
+    s3: Any = ForgetfulS3()
+
+    remove_job(s3, BUCKET, "code", long_enough)
+
+    assert s3.deleted == ["code/a", "code/b"]
+
+
+def test_a_refused_version_does_not_keep_the_others() -> None:
+    s3: Any = ForgetfulS3(refuse="code/a")
+
+    with pytest.raises(NotRemovedError, match="refused 1 of s3://archive: code/a: AccessDenied"):
+        remove_job(s3, BUCKET, "code", long_enough)
+
+    assert s3.deleted == ["code/a", "code/b"]
+
+
+def test_no_deletion_begins_without_the_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    s3: Any = ForgetfulS3()
+    left = iter([1.0, 0.0])
+    monkeypatch.setattr(handler, "DELETE_OBJECTS", 1)
+
+    with pytest.raises(NotRemovedError, match="the time ended"):
+        remove_job(s3, BUCKET, "code", lambda: next(left))
+
+    assert s3.deleted == ["code/a"]
+
+
+@pytest.mark.parametrize("bucket", [BUCKET, "gone"])
+def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
+    versioned: "S3Client", monkeypatch: pytest.MonkeyPatch, bucket: str
+) -> None:
+    monkeypatch.setattr(handler, "_client", lambda: versioned)
+    versioned.put_object(Bucket=BUCKET, Key="code/1/glue_job.py", Body=b"")
+    event = request("Delete", PhysicalResourceId="JobCode")
+    event["ResourceProperties"]["Bucket"] = bucket
+
+    [answer] = answers(event, lambda event: handler._act(event, long_enough))  # noqa: SLF001
+
+    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {})
+    assert bool(answer["Reason"]) == (bucket == "gone")
+    assert versions_in(versioned) == (
+        [] if bucket == BUCKET else [("code/1/glue_job.py", "Versions")]
+    )

@@ -14,7 +14,12 @@ from moto import mock_aws
 
 from dlq_replay.measures import Metric
 from functions.reminder import handler
-from functions.reminder.handler import Waiting, console_link, last_scheduled_start
+from functions.reminder.handler import (
+    Waiting,
+    last_scheduled_start,
+    place_of_folder,
+    place_of_log,
+)
 from spark_reprocess.command_line.run import publish_undecided
 
 if TYPE_CHECKING:
@@ -206,7 +211,6 @@ def failed_run(message: str) -> None:
 def test_a_run_that_failed_is_told_without_what_its_error_says(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("SPARK_JOB_LOG_GROUP", "/aws-glue/jobs/s/error")
     for code in ("3", "77"):
         failed_run(MESSAGE.format(code))
@@ -218,7 +222,7 @@ def test_a_run_that_failed_is_told_without_what_its_error_says(
     for _, text in (first, second):
         assert f"Run: {RUN}\nState: FAILED\n" in text
         assert (
-            "Log: https://eu-west-1.console.aws.amazon.com/cloudwatch/home?region=eu-west-1"
+            "Log: https://us-east-1.console.aws.amazon.com/cloudwatch/home?region=us-east-1"
             "#logsV2:log-groups/log-group/$252Faws-glue$252Fjobs$252Fs$252Ferror"
             "/log-events/jr_1a$252Fb\n"
         ) in text
@@ -240,15 +244,27 @@ def test_a_subject_is_never_longer_than_sns_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("region", "host"),
+    ("partition", "region", "host"),
     [
-        ("eu-central-1", "eu-central-1.console.aws.amazon.com"),
-        ("cn-north-1", "cn-north-1.console.amazonaws.cn"),
-        ("us-gov-west-1", "us-gov-west-1.console.amazonaws-us-gov.com"),
+        ("aws", "eu-central-1", "eu-central-1.console.aws.amazon.com"),
+        ("aws-cn", "cn-north-1", "cn-north-1.console.amazonaws.cn"),
+        ("aws-us-gov", "us-gov-west-1", "us-gov-west-1.console.amazonaws-us-gov.com"),
     ],
 )
-def test_links_go_to_the_console_of_the_partition(region: str, host: str) -> None:
-    assert console_link(region, BUCKET, PREFIX).startswith(f"https://{host}/s3/buckets/{BUCKET}?")
+def test_links_go_to_the_console_of_the_partition(partition: str, region: str, host: str) -> None:
+    topic = f"arn:{partition}:sns:{region}:123456789012:on-call"
+
+    link = place_of_folder(topic, BUCKET, PREFIX)
+    assert link == f"https://{host}/s3/buckets/{BUCKET}?region={region}&prefix={PREFIX}"
+    assert place_of_log(topic, "g", "jr_1").startswith(f"https://{host}/cloudwatch/home?region=")
+
+
+@pytest.mark.parametrize("partition", ["aws-eusc", "aws-iso", "aws-iso-b"])
+def test_where_no_console_is_known_there_are_names_and_no_links(partition: str) -> None:
+    topic = f"arn:{partition}:sns:eusc-de-east-1:123456789012:on-call"
+
+    assert place_of_folder(topic, BUCKET, PREFIX) == f"s3://{BUCKET}/{PREFIX}"
+    assert place_of_log(topic, "/aws-glue/jobs/s/error", "jr_1") == "jr_1 in /aws-glue/jobs/s/error"
 
 
 def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:

@@ -1,0 +1,121 @@
+"""The managed policies that people attach to their roles."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.contract.cloudformation import Stack
+from tests.contract.permissions import Call, is_allowed
+from tests.contract.template import (
+    KEYS,
+    OTHER_MAIN_QUEUES,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    PRESCRIBED,
+    ROOT,
+    SPARK_JOB,
+    TEMPLATE,
+    as_list,
+    grants_of,
+    statements_of_policy,
+)
+
+ALL = SPARK_JOB | PRESCRIBED | KEYS | OTHER_MAIN_QUEUES | OWN_QUEUES | OWN_PARKED_QUEUE
+MESSAGE = "arn:aws:s3:::archivebucket/archive/messages/part-0.parquet"
+LONGEST_CHARACTERS = 6_144
+"""IAM quotas: of a managed policy, without white space."""
+
+
+def grants(stack: Stack, policy: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for statement in statements_of_policy(stack, policy):
+        for resource in as_list(statement["Resource"]):
+            found.setdefault(resource, set()).update(as_list(statement["Action"]))
+    return found
+
+
+@pytest.mark.parametrize("given", [SPARK_JOB, ALL])
+def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str, str]) -> None:
+    stack = Stack.of(TEMPLATE, given)
+    of_operators = grants(stack, "OperatorPolicy")
+
+    for resource, actions in grants_of(stack, "SparkJobRole").items():
+        if re.match("arn:aws:(sqs|dynamodb)|.*archivebucket(/archive.*)?$", resource):
+            assert actions <= of_operators[resource], resource
+
+
+def test_operators_pause_this_installation_and_no_other() -> None:
+    statements = statements_of_policy(Stack.of(TEMPLATE), "OperatorPolicy")
+
+    def may_change(function: str) -> bool:
+        mapping = "arn:aws:lambda:us-east-1:123456789012:event-source-mapping:1"
+        of_it = {"lambda:FunctionArn": function}
+        return is_allowed(Call("lambda:UpdateEventSourceMapping", mapping, of_it), statements)
+
+    assert (may_change("ReplayFunction.Arn"), may_change("Other.Arn")) == (True, False)
+
+
+def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
+    stack = Stack.of(TEMPLATE, ALL)
+    wide = {
+        action
+        for policy in stack.of_type("AWS::IAM::ManagedPolicy")
+        for action in grants(stack, policy).get("*", ())
+    }
+
+    assert wide == {
+        "cloudwatch:DescribeAlarms",
+        "cloudwatch:GetMetricStatistics",
+        "lambda:ListEventSourceMappings",
+        "pipes:ListPipes",
+    }
+    for policy in stack.of_type("AWS::IAM::ManagedPolicy"):
+        for actions in grants(stack, policy).values():
+            assert not any("*" in action for action in actions)
+
+
+def test_erasing_needs_what_its_page_says() -> None:
+    section = (ROOT / "docs" / "erase.md").read_text("utf-8").partition("## Rights")[2]
+    text = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
+    for word, value in (
+        ("BUCKET", "archivebucket"),
+        ("REGION:ACCOUNT", "us-east-1:123456789012"),
+        ("table/TABLE", "table/FailureTable"),
+    ):
+        text = text.replace(word, value)
+    documented: dict[str, set[str]] = {}
+    for statement in json.loads(text):
+        for resource in as_list(statement["Resource"]):
+            documented.setdefault(resource, set()).update(as_list(statement["Action"]))
+    given = grants(Stack.of(TEMPLATE, SPARK_JOB), "EraserPolicy")
+
+    stack_id = "arn:aws:cloudformation:eu-west-1:123456789012:stack/stack/1"
+    assert given == documented | {stack_id: {"cloudformation:DescribeStacks"}}
+
+
+def test_only_erasers_may_delete_what_is_archived() -> None:
+    stack = Stack.of(TEMPLATE, ALL)
+    statements: dict[str, list[dict[str, Any]]] = {
+        name: statements_of_policy(stack, name) for name in stack.of_type("AWS::IAM::ManagedPolicy")
+    }
+    for role, properties in stack.of_type("AWS::IAM::Role").items():
+        statements[role] = [
+            one
+            for policy in properties["Policies"]
+            for one in policy["PolicyDocument"]["Statement"]
+        ]
+
+    for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
+        may = {n for n, allowed in statements.items() if is_allowed(Call(action, MESSAGE), allowed)}
+        assert may == ({"EraserPolicy"} if action.endswith("Version") else set())
+
+
+def test_policies_have_room_for_twenty_queues_that_share_the_dlq() -> None:
+    arns = [f"arn:aws:sqs:eu-central-1:210987654321:{'q' * 40}-{n}" for n in range(20)]
+    stack = Stack.of(TEMPLATE, ALL | {"OtherMainQueueArns": ",".join(arns)})
+
+    for policy in stack.of_type("AWS::IAM::ManagedPolicy").values():
+        text = json.dumps(policy["PolicyDocument"], separators=(",", ":"))
+        assert len(text) <= LONGEST_CHARACTERS
