@@ -100,12 +100,14 @@ class TriggerFacts:
         state: as AWS spells it.
         reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
             That of a pipe that waits for the answer always does.
+        last_result: of the last batch, as AWS words it; empty for a pipe.
     """
 
     name: str
     state: str
     source_arn: str
     reports_batch_item_failures: bool
+    last_result: str = ""
 
     @property
     def is_live(self) -> bool:
@@ -151,10 +153,12 @@ class Installation:
         writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
+        denied_sends: names of queues to which the function's role may not send.
         denied_to_breaker: actions that the circuit breaker needs and the role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
+        log_group: where the function writes its log.
     """
 
     function_name: str
@@ -172,10 +176,18 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
+    denied_sends: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
     denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())
+    log_group: str = ""
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether something brings messages of the DLQ to the function, and it may run."""
+        feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
+        return any(feeds) and self.reserved_concurrency != 0
 
     @property
     def main_queues(self) -> tuple[QueueFacts, ...]:

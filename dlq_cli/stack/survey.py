@@ -1,6 +1,6 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -42,6 +42,41 @@ def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
     for page in session.client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
         # A prefix: the function orders-replay-2 begins with orders-replay.
         yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
+
+
+def denied_actions(
+    session: "Session",
+    role_arn: str,
+    actions: Sequence[str],
+    resource: str,
+    context: tuple[str, Any, str],
+) -> tuple[str, ...]:
+    """Ask IAM which of *actions* a role may not do. IAM looks at the role's policies alone.
+
+    Args:
+        session: of boto3.
+        role_arn: the role.
+        actions: such as ``sqs:SendMessage``.
+        resource: its ARN.
+        context: name, type and value of a condition key of the calls.
+
+    Raises:
+        ClientError, BotoCoreError: IAM refuses or does not answer.
+    """
+    name, kind, value = context
+    answer = session.client("iam").simulate_principal_policy(
+        PolicySourceArn=role_arn,
+        ActionNames=list(actions),
+        ResourceArns=[resource],
+        ContextEntries=[
+            {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
+        ],
+    )
+    return tuple(
+        one["EvalActionName"]
+        for one in answer["EvaluationResults"]
+        if one["EvalDecision"] != "allowed"
+    )
 
 
 def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
@@ -103,6 +138,11 @@ class _Survey:
             denied_keys=self._try(
                 "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
             ),
+            denied_sends=self._try(
+                "permissions to send",
+                lambda: self._denied_sends(configuration["Role"], queues),
+                None,
+            ),
             denied_to_breaker=self._try(
                 "the circuit breaker's permissions",
                 lambda: self._denied_to_breaker(configuration["Role"], settings),
@@ -111,6 +151,8 @@ class _Survey:
             has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
             most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
             unknown=tuple(self.unknown),
+            log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
+            or f"/aws/lambda/{configuration['FunctionName']}",
         )
 
     def _try(self, what: str, ask: Callable[[], Fact], otherwise: Fact) -> Fact:
@@ -153,6 +195,7 @@ class _Survey:
                 source_arn=one.get("EventSourceArn", ""),
                 reports_batch_item_failures="ReportBatchItemFailures"
                 in one.get("FunctionResponseTypes", []),
+                last_result=one.get("LastProcessingResult", ""),
             )
             for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
             for one in page["EventSourceMappings"]
@@ -247,7 +290,18 @@ class _Survey:
         # The role may use keys through SQS alone. A simulation that does not say through what it
         # comes denies what AWS would allow.
         through = ("kms:ViaService", "string", _sqs_of(key_arn))
-        return not self._denied_actions(role_arn, _KEY_ACTIONS, key_arn, through)
+        return not denied_actions(self.session, role_arn, _KEY_ACTIONS, key_arn, through)
+
+    def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+        # Every call has this key, and policies often ask for it.
+        over_tls = ("aws:SecureTransport", "boolean", "true")
+        return tuple(
+            queue.name
+            for queue in queues
+            # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
+            if not (queue.role == "dlq" and queue.is_fifo)
+            and denied_actions(self.session, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
+        )
 
     def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
         if not (settings.has_breaker and settings.failure_table):
@@ -256,27 +310,8 @@ class _Survey:
         table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
         items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
         return (
-            *self._denied_actions(role_arn, _BREAKER_ACTIONS, table, items),
-            *self._denied_actions(role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
-        )
-
-    def _denied_actions(
-        self, role_arn: str, actions: list[str], resource: str, context: tuple[str, Any, str]
-    ) -> tuple[str, ...]:
-        """Ask IAM what a role may not do, where a condition key has a type and a value."""
-        name, kind, value = context
-        answer = self.session.client("iam").simulate_principal_policy(
-            PolicySourceArn=role_arn,
-            ActionNames=actions,
-            ResourceArns=[resource],
-            ContextEntries=[
-                {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
-            ],
-        )
-        return tuple(
-            one["EvalActionName"]
-            for one in answer["EvaluationResults"]
-            if one["EvalDecision"] != "allowed"
+            *denied_actions(self.session, role_arn, _BREAKER_ACTIONS, table, items),
+            *denied_actions(self.session, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
         )
 
     def _has_table(self, name: str | None) -> bool | None:
