@@ -296,19 +296,15 @@ def copy_faults(copy: Message, entry: SendEntry, sent_id: str, of: Installation)
     return [f"{what} is {is_}, not {due}" for what, is_, due in pairs if is_ != due]
 
 
-def judge_metric(
-    total: float, metric: str, seconds: float, limit: float, of: Installation
-) -> Joint:
-    """Return whether CloudWatch has the metric that the function wrote into its log."""
-    if total >= 1:
-        return passed(Name.METRIC, f"CloudWatch has {metric}", seconds)
+def metric_is_missing(metric: str, waited_seconds: float, of: Installation) -> Joint:
+    """Return that CloudWatch does not have the metric that the function wrote into its log."""
     cause = broken(
         of.log_group,
-        f"CloudWatch has no value of {metric} for MainQueue={of.main.name} after {limit:.0f} s, so "
-        "alarms and dashboard see nothing",
+        f"CloudWatch made no value of {metric} for MainQueue={of.main.name} of its lines: alarms "
+        "and dashboard see nothing",
         "see whether the log has lines with _aws, and whether the function's version is this one",
     )
-    return failed(Name.METRIC, f"nothing after {limit:.0f} s", [cause])
+    return failed(Name.METRIC, f"nothing after {waited_seconds:.0f} s", [cause])
 
 
 @dataclass(frozen=True, slots=True)

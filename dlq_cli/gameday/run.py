@@ -246,7 +246,7 @@ class GameDay:
                 observed = f"to {target.name} as {result.message_id}"
                 return passed(Name.SENT, observed, self._since(self._sent_at))
             if isinstance(result, Refused):
-                fault = f"it does not take your message: {result.code} {result.text}".rstrip()
+                fault = f"it does not take your message: {result.text or result.code}"
                 fix = "allow sqs:SendMessage to your credentials, and the use of its key"
                 return failed(Name.SENT, "refused", [broken(target.name, fault, fix)])
             # No answer. A second copy is recognised and removed like the first.
@@ -362,10 +362,13 @@ class GameDay:
         for queue in (of.parked,) if was_parked else (of.parked, of.dlq):
             if self._is_removed:
                 break
-            if why := self.watch.why_not_received(queue):
-                reasons.append(why)
-            else:
-                self._remove_from(queue)
+            try:
+                if why := self.watch.why_not_received(queue):
+                    reasons.append(why)
+                else:
+                    self._remove_from(queue)
+            except NotObservedError as error:
+                reasons.append(str(error))
         if self._is_removed:
             return passed(name, f"the test message is deleted{before}")
         if was_parked:

@@ -172,7 +172,7 @@ class Watch:
                 Period=_PERIOD_SECONDS,
                 Statistics=["Sum"],
             )
-        return sum(point["Sum"] for point in answer["Datapoints"])
+        return float(sum(point["Sum"] for point in answer["Datapoints"]))
 
     def alarms(self) -> list[AlarmState]:
         """Return the alarms of the stack."""
@@ -284,7 +284,7 @@ class Watch:
 
     def _denied_to_job(self, role: str, parked: QueueFacts) -> tuple[str, ...] | None:
         over_tls = ("aws:SecureTransport", "boolean", "true")
-        asked = [(parked.arn, _DRAIN_ACTIONS)]
+        asked: list[tuple[str, tuple[str, ...]]] = [(parked.arn, _DRAIN_ACTIONS)]
         if self.values.archive:
             partition = parked.arn.split(":")[1]
             place = self.values.archive.removeprefix("s3://")

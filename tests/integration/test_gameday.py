@@ -1,0 +1,727 @@
+"""``dlq gameday`` in an installation that the template makes: healthy, sabotaged, and killed."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
+from dlq_cli.stack.rules import Severity, examine
+from dlq_cli.stack.survey import survey
+from local_sqs.faults import Effect, Fault
+from spark_reprocess.errors import InputError
+from tests.gameday_world import (
+    ACCOUNT,
+    CLOUDWATCH_MAY_USE_KEY,
+    KEY,
+    OPERATOR,
+    REGION,
+    ROOT_KEY_POLICY,
+    TOPIC,
+    Died,
+    World,
+    running,
+)
+
+REAL_PARKED = ["order 1", "order 2", '{"gameday": "20261122T203000Z-0123abcd"}']
+REAL_WAITING = ["order 3", "order 4"]
+
+Sabotage = Callable[[World], object]
+
+
+@pytest.fixture(params=[False, True], ids=["standard", "fifo"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    with busy(is_fifo=request.param) as one:
+        yield one
+
+
+def busy(*, is_fifo: bool = False, **parameters: str) -> AbstractContextManager[World]:
+    """An installation with real messages in its queues."""
+    world = World(is_fifo=is_fifo, **parameters)
+    world.put(world.parked, *REAL_PARKED)
+    world.put(world.main, *REAL_WAITING)
+    return running(world)
+
+
+def real_messages_are_untouched(world: World) -> None:
+    """They are all there; those that were received are visible again after the 10 s."""
+    world.lives()
+    world.clock.advance(11)
+    assert set(REAL_PARKED) <= set(world.bodies(world.parked))
+    assert set(REAL_WAITING) <= set(world.bodies(world.main))
+    counts = world.front.handle(
+        "GetQueueAttributes",
+        {"QueueUrl": world.model.url_of(world.parked), "AttributeNames": ["All"]},
+    )["Attributes"]
+    assert counts["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def where_tests_are(world: World) -> list[str]:
+    """Where test messages are: the name of the queue of each."""
+    queues = (world.parked, world.dlq, world.main)
+    real = {*REAL_PARKED, *REAL_WAITING}
+    return [queue.name for queue in queues for body in world.bodies(queue) if body not in real]
+
+
+def verdicts(report: Report) -> dict[Name, Verdict]:
+    return {joint.name: joint.verdict for joint in report.joints}
+
+
+def nothing_failed(report: Report) -> None:
+    assert [one for one in report.joints if one.verdict is not Verdict.PASSED] == []
+
+
+# --- healthy
+
+
+@pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])
+def test_a_healthy_installation_passes_time_after_time(*, is_fifo: bool) -> None:
+    """``make soak-gameday`` lets it pass fifty times."""
+    for _ in range(int(os.environ.get("GAMEDAYS", "5"))):
+        with busy(is_fifo=is_fifo) as world:
+            report = world.game_day()
+
+            nothing_failed(report)
+            assert not report.has_failed
+            assert where_tests_are(world) == []
+            real_messages_are_untouched(world)
+
+
+def test_a_game_day_repeats_on_the_same_installation(world: World) -> None:
+    first, second = world.game_day(), world.game_day(ring=True)
+
+    nothing_failed(first)
+    nothing_failed(second)
+    assert first.run_id != second.run_id
+    assert where_tests_are(world) == []
+
+
+def test_no_consumer_sees_the_message_by_default(world: World) -> None:
+    world.consumer = "handles"
+
+    nothing_failed(world.game_day())
+    assert world.front.log.count("SendMessageBatch", world.main.name) == 0
+
+
+def test_the_message_does_not_count_as_an_arrival(world: World) -> None:
+    world.game_day()
+    sums: dict[str, float] = {}
+    for _, name, _, value in world.metrics:
+        sums[name] = sums.get(name, 0) + value
+
+    assert sums["Parked_attempts_exhausted"] == 1
+    assert sums["Arrived"] == sums["ArrivedTotal"] == 0
+    assert "ReplayCount" not in sums
+
+
+def test_an_alarm_rings_once_and_falls_silent(world: World) -> None:
+    report = world.game_day(ring=True)
+
+    nothing_failed(report)
+    assert len(world.published) == 1
+    assert {alarm.state for alarm in world.alarms.values()} == {"OK"}
+
+
+def test_through_a_consumer_that_fails_the_message_is_parked(world: World) -> None:
+    world.consumer = "fails"
+    report = world.game_day(through_consumer=True)
+
+    assert verdicts(report)[Name.CONSUMER] is Verdict.PASSED
+    assert Name.FUNCTION not in verdicts(report)
+    assert not report.has_failed
+    world.pass_time(60)
+    assert not {"MainQueue", "MainQueue.fifo"} & set(where_tests_are(world))
+
+
+def test_with_many_parked_messages_none_is_received(world: World) -> None:
+    world.put(world.parked, *(f"more {number}" for number in range(120)))
+    received = world.front.log.count("ReceiveMessage", world.parked.name)
+    report = world.game_day()
+
+    nothing_failed(report)
+    assert world.front.log.count("ReceiveMessage", world.parked.name) == received
+    by_name = {joint.name: joint for joint in report.joints}
+    assert "the next drain deletes the test message" in by_name[Name.CLEAN_UP].observed
+
+
+def test_a_parked_queue_that_moves_what_is_received_is_left_alone(world: World) -> None:
+    policy = {"deadLetterTargetArn": world.dlq.arn, "maxReceiveCount": 3}
+    world.set_queue(world.parked, RedrivePolicy=json.dumps(policy))
+    before = world.front.log.count("ReceiveMessage", world.parked.name)
+
+    assert not world.game_day().has_failed
+    assert world.front.log.count("ReceiveMessage", world.parked.name) == before
+
+
+def test_without_alarms_and_job_there_is_less_to_watch() -> None:
+    with busy(CreateAlarms="false", CreateSparkJob="false") as world:
+        report = world.game_day()
+
+    assert not report.has_failed
+    skipped = {name for name, one in verdicts(report).items() if one is Verdict.SKIPPED}
+    assert skipped == {Name.ALARMS, Name.TOPIC, Name.DRAIN}
+
+
+def test_a_log_level_without_parked_lines_leaves_the_copy_as_proof() -> None:
+    with busy(LogLevel="ERROR") as world:
+        report = world.game_day()
+
+        assert not report.has_failed
+        assert where_tests_are(world) == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "unseen"),
+    [
+        ("logs.FilterLogEvents", set()),
+        ("sqs.ReceiveMessage", set()),
+        ("cloudwatch.GetMetricStatistics", {Name.METRIC}),
+        ("cloudwatch.DescribeAlarms", {Name.ALARMS, Name.TOPIC}),
+        ("cloudwatch.DescribeAlarmHistory", {Name.TOPIC}),
+        ("sns.GetTopicAttributes", {Name.TOPIC}),
+        ("glue.GetJob", {Name.DRAIN}),
+        ("iam.SimulatePrincipalPolicy", set()),
+        ("sqs.ChangeMessageVisibilityBatch", set()),
+        ("sqs.DeleteMessageBatch", set()),
+    ],
+)
+def test_what_the_operator_may_not_ask_is_unknown_and_no_failure(
+    world: World, operation: str, unseen: set[Name]
+) -> None:
+    world.operator_denied = {operation}
+    report = world.game_day()
+
+    assert not report.has_failed
+    unknown = {name for name, one in verdicts(report).items() if one is Verdict.UNKNOWN}
+    assert unknown == unseen
+    world.operator_denied = set()
+    world.clock.advance(11)
+    nothing_failed(world.game_day())
+    assert where_tests_are(world) == []
+    real_messages_are_untouched(world)
+
+
+# --- sabotaged
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sabotage, and what a game day has to say of it.
+
+    Attributes:
+        subject: the resource that is at fault.
+        fault: a part of what is said of it.
+        failed: the joints that fail.
+    """
+
+    name: str
+    sabotage: Sabotage
+    subject: str
+    fault: str
+    failed: tuple[Name, ...]
+    through_consumer: bool = False
+    ring: bool = False
+
+
+def mapping(**changes: Any) -> Sabotage:
+    return lambda world: world.mappings[0].update(changes)
+
+
+def attributes(queue: str, **values: str) -> Sabotage:
+    return lambda world: world.set_queue(world.queue(queue), **values)
+
+
+def redrive(source: str, target: str, count: int = 5) -> Sabotage:
+    def apply(world: World) -> None:
+        target_arn = world.queue(target).arn
+        policy = {"deadLetterTargetArn": target_arn, "maxReceiveCount": count}
+        world.set_queue(world.queue(source), RedrivePolicy=json.dumps(policy))
+
+    return apply
+
+
+def set_to(**values: Any) -> Sabotage:
+    def apply(world: World) -> None:
+        for name, value in values.items():
+            assert hasattr(world, name)
+            setattr(world, name, value)
+
+    return apply
+
+
+def denied(role: str, action: str, queue: str) -> Sabotage:
+    return lambda world: world.denied.add((role, action, world.queue(queue).arn))
+
+
+def refused(operation: str, queue: str, code: str) -> Sabotage:
+    """The function's calls are refused, by a resource policy or a key."""
+    return lambda world: world.function_front.faults.add(
+        Fault(Effect.REFUSE, operation, queue, code=code)
+    )
+
+
+def together(*all_of: Sabotage) -> Sabotage:
+    def apply(world: World) -> None:
+        for one in all_of:
+            one(world)
+
+    return apply
+
+
+def alarm(name: str, **changes: Any) -> Sabotage:
+    return lambda world: world.alarms[name].properties.update(changes)
+
+
+def past_failure(world: World) -> None:
+    data = {"actionState": "Failed", "notificationResource": TOPIC, "error": "no such endpoint"}
+    world.alarms["ReplayErrorsAlarm"].history.append((world.clock.time() - 3600, data))
+
+
+def topic_policy(principal: Mapping[str, str]) -> Sabotage:
+    statement = {"Effect": "Allow", "Principal": principal, "Action": "sns:Publish"}
+    return set_to(topic_policy={"Statement": [{**statement, "Resource": TOPIC}]})
+
+
+F, P, S = (Name.FUNCTION,), (Name.PARKED,), (Name.SETTINGS,)
+
+CASES = [
+    Case("mapping off", mapping(State="Disabled"), "ReplayFunction", "replay is paused", F),
+    Case("no mapping", set_to(mappings=[]), "ReplayFunction", "has no event source mapping", F),
+    Case(
+        "mapping of another queue",
+        mapping(EventSourceArn=f"arn:aws:sqs:{REGION}:{ACCOUNT}:other"),
+        "ReplayFunction",
+        "is fed by",
+        (*S, *F),
+    ),
+    Case(
+        "no partial responses",
+        mapping(FunctionResponseTypes=[]),
+        "ReplayFunction",
+        "lacks ReportBatchItemFailures",
+        S,
+    ),
+    Case("no concurrency", set_to(concurrency=0), "ReplayFunction", "concurrency is 0", (*S, *F)),
+    Case("recursion", set_to(recursive_loop="Terminate"), "ReplayFunction", "ends this loop", S),
+    Case("function crashes", set_to(crashes=True), "ReplayFunction", "Function call failed", F),
+    Case(
+        "visibility below the timeout",
+        attributes("DeadLetterQueue", VisibilityTimeout="10"),
+        "DeadLetterQueue",
+        "below the function's timeout of 30 s",
+        S,
+    ),
+    Case(
+        "retention shorter than a hold",
+        attributes("DeadLetterQueue", MessageRetentionPeriod="3600"),
+        "DeadLetterQueue",
+        "expires on arrival",
+        S,
+    ),
+    Case(
+        "no redrive policy",
+        attributes("MainQueue", RedrivePolicy=""),
+        "MainQueue",
+        "leads to nowhere",
+        S,
+    ),
+    Case(
+        "redrive to another queue",
+        redrive("MainQueue", "ParkedQueue"),
+        "MainQueue",
+        "leads to arn:aws:sqs:us-east-1:123456789012:ParkedQueue",
+        S,
+    ),
+    Case(
+        "DLQ's net leads elsewhere",
+        redrive("DeadLetterQueue", "MainQueue", 1000),
+        "DeadLetterQueue",
+        "not to the parked queue",
+        S,
+    ),
+    Case(
+        "DLQ's net is too near",
+        redrive("DeadLetterQueue", "ParkedQueue", 3),
+        "DeadLetterQueue",
+        "SQS parks messages while they still wait",
+        S,
+    ),
+    Case(
+        "DLQ does not admit the main queue",
+        attributes(
+            "DeadLetterQueue",
+            RedriveAllowPolicy=json.dumps(
+                {
+                    "redrivePermission": "byQueue",
+                    "sourceQueueArns": [f"arn:aws:sqs:{REGION}:{ACCOUNT}:other"],
+                }
+            ),
+        ),
+        "DeadLetterQueue",
+        "does not admit MainQueue",
+        S,
+    ),
+    Case(
+        "the queue's policy denies the send",
+        refused("SendMessageBatch", "ParkedQueue", "AccessDenied"),
+        "ParkedQueue",
+        "the function could not send to it: refused: AccessDenied",
+        P,
+    ),
+    Case(
+        "the role may not park",
+        together(
+            refused("SendMessageBatch", "ParkedQueue", "AccessDenied"),
+            denied("ReplayRole", "sqs:SendMessage", "ParkedQueue"),
+        ),
+        "ParkedQueue",
+        "role may not send to it",
+        (*S, *P),
+    ),
+    Case(
+        "the role may not replay",
+        denied("ReplayRole", "sqs:SendMessage", "MainQueue"),
+        "MainQueue",
+        "role may not send to it",
+        S,
+    ),
+    Case(
+        "KMS denies the DLQ",
+        together(
+            attributes("DeadLetterQueue", KmsMasterKeyId=KEY),
+            refused("ReceiveMessage", "DeadLetterQueue", "KMS.AccessDeniedException"),
+        ),
+        "DeadLetterQueue",
+        f"may not use its KMS key {KEY}",
+        (*S, *F),
+    ),
+    Case(
+        "KMS denies the parked queue",
+        together(
+            attributes("ParkedQueue", KmsMasterKeyId=KEY),
+            refused("SendMessageBatch", "ParkedQueue", "KMS.AccessDeniedException"),
+        ),
+        "ParkedQueue",
+        f"may not use its KMS key {KEY}",
+        (*S, *P),
+    ),
+    Case(
+        "poller is refused",
+        refused("ReceiveMessage", "DeadLetterQueue", "AccessDenied"),
+        "ReplayFunction",
+        "reports: PROBLEM: AccessDenied",
+        F,
+    ),
+    Case("log denied", set_to(writes_log=False), "ReplayLogGroup", "has no line of the message", F),
+    Case(
+        "no metrics",
+        set_to(makes_metrics=False),
+        "ReplayLogGroup",
+        "no value of Parked_attempts_exhausted",
+        (Name.METRIC,),
+    ),
+    Case(
+        "topic deaf",
+        topic_policy({"Service": "events.amazonaws.com"}),
+        "AlarmTopic",
+        "its policy does not let cloudwatch.amazonaws.com publish",
+        (Name.TOPIC,),
+    ),
+    Case(
+        "topic deaf, and it shows",
+        topic_policy({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}),
+        "AlarmTopic",
+        "its policy does not let cloudwatch.amazonaws.com publish",
+        (Name.TOPIC,),
+    ),
+    Case(
+        "topic with SNS's own key",
+        set_to(topic_key="alias/aws/sns"),
+        "AlarmTopic",
+        "SNS's own key",
+        (Name.TOPIC,),
+    ),
+    Case("the topic's key is closed", set_to(topic_key=KEY), KEY, "does not let", (Name.TOPIC,)),
+    Case(
+        "nobody is subscribed",
+        set_to(subscribed=0, pending=2),
+        "AlarmTopic",
+        "nobody is subscribed; 2 wait for confirmation",
+        (Name.TOPIC,),
+    ),
+    Case(
+        "a notice failed before",
+        past_failure,
+        "AlarmTopic",
+        "no such endpoint",
+        (Name.TOPIC,),
+    ),
+    Case(
+        "alarm is muted",
+        alarm("FailedSendsAlarm", ActionsEnabled=False),
+        "FailedSendsAlarm",
+        "switched off",
+        (Name.ALARMS,),
+    ),
+    Case(
+        "alarm has no topic",
+        alarm("FailedSendsAlarm", AlarmActions=[]),
+        "FailedSendsAlarm",
+        "no topic",
+        (Name.ALARMS,),
+    ),
+    Case(
+        "alarm watches another queue",
+        alarm("FailedSendsAlarm", Dimensions=[{"Name": "MainQueue", "Value": "old"}]),
+        "FailedSendsAlarm",
+        "watches MainQueue=old",
+        (Name.ALARMS,),
+    ),
+    Case(
+        "the job's role may not receive",
+        denied("SparkJobRole", "sqs:ReceiveMessage", "ParkedQueue"),
+        f"arn:aws:iam::{ACCOUNT}:role/job",
+        "may not do sqs:ReceiveMessage on arn:aws:sqs",
+        (Name.DRAIN,),
+    ),
+    Case(
+        "the schedule is off",
+        set_to(trigger_state="DEACTIVATED"),
+        "SparkJobTrigger",
+        "DEACTIVATED",
+        (Name.DRAIN,),
+    ),
+    Case(
+        "the job fails",
+        set_to(runs=[{"Id": "r", "JobRunState": "FAILED", "ErrorMessage": "exit code 2"}]),
+        "SparkJob",
+        "ended as FAILED: exit code 2",
+        (Name.DRAIN,),
+    ),
+    Case(
+        "a consumer that does not fail",
+        set_to(consumer="handles"),
+        "MainQueue",
+        "did not become a dead letter",
+        (Name.CONSUMER,),
+        through_consumer=True,
+    ),
+    Case(
+        "no consumer",
+        set_to(consumer=None),
+        "MainQueue",
+        "did not become a dead letter",
+        (Name.CONSUMER,),
+        through_consumer=True,
+    ),
+    Case(
+        "a consumer, and no redrive policy",
+        together(set_to(consumer="fails"), attributes("MainQueue", RedrivePolicy="")),
+        "MainQueue",
+        "leads to nowhere",
+        (*S, Name.CONSUMER),
+        through_consumer=True,
+    ),
+    Case(
+        "a bell that nobody hears",
+        topic_policy({"Service": "s3.amazonaws.com"}),
+        "AlarmTopic",
+        "its policy does not let cloudwatch.amazonaws.com publish",
+        (Name.TOPIC,),
+    ),
+]
+
+
+def causes(joints: list[Joint]) -> set[tuple[str, str]]:
+    return {(cause.subject, cause.fault) for joint in joints for cause in joint.causes}
+
+
+def broken_by_doctor() -> set[tuple[str, str]]:
+    session: Any = OPERATOR
+    found = examine(survey(session, "stack", peek=False))
+    return {(one.subject, one.fault) for one in found if one.severity is Severity.BROKEN}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_sabotage_is_named_with_its_resource_and_nothing_else_is(case: Case) -> None:
+    with busy() as world:
+        case.sabotage(world)
+        report = world.game_day(through_consumer=case.through_consumer, ring=case.ring)
+
+        named = causes(list(report.joints)) | broken_by_doctor()
+        [(subject, fault)] = named
+        assert (subject, case.fault in fault) == (case.subject, True)
+        assert report.has_failed
+        failed = tuple(one.name for one in report.joints if one.verdict is Verdict.FAILED)
+        assert failed == case.failed
+        if case.through_consumer:
+            return
+        real_messages_are_untouched(world)
+        assert set(where_tests_are(world)) <= {"DeadLetterQueue"}
+
+
+def test_there_are_enough_sabotages() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 15
+
+
+@pytest.mark.parametrize("account", ["123456789012", "999999999999"])
+def test_a_parked_queue_that_is_missing_or_elsewhere_is_named_before_anything_is_sent(
+    account: str,
+) -> None:
+    with busy() as world:
+        url = f"https://sqs.us-east-1.amazonaws.com/{account}/gone"
+        world.environment["PARKED_QUEUE_URL"] = url
+
+        with pytest.raises(InputError, match=f"parked queue: asking about {url}: .*NonExistent"):
+            world.game_day()
+        assert world.front.log.count("SendMessageBatch") == 0
+
+
+def test_a_key_that_lets_cloudwatch_in_is_fine() -> None:
+    with busy() as world:
+        world.topic_key = KEY
+        world.key_policy = {"Statement": [*ROOT_KEY_POLICY["Statement"], CLOUDWATCH_MAY_USE_KEY]}
+
+        nothing_failed(world.game_day())
+
+
+def test_a_bell_that_cannot_notify_fails() -> None:
+    with busy() as world:
+        topic_policy({"Service": "s3.amazonaws.com"})(world)
+        report = world.game_day(ring=True)
+
+    assert verdicts(report)[Name.RING] is Verdict.FAILED
+    assert {subject for subject, _ in causes(list(report.joints))} == {"AlarmTopic"}
+    assert {one.state for one in world.alarms.values()} == {"OK"}
+
+
+def test_a_refused_send_of_the_operator_leaves_nothing() -> None:
+    with busy() as world:
+        world.front.faults.add(Fault(Effect.REFUSE, "SendMessageBatch", code="AccessDenied"))
+        report = world.game_day()
+
+    assert causes(list(report.joints)) == {
+        (
+            "DeadLetterQueue",
+            "it does not take your message: AccessDenied: Invented by a fault.",
+        )
+    }
+    assert where_tests_are(world) == []
+
+
+def test_a_main_queue_that_takes_too_long_is_refused_before() -> None:
+    with busy() as world:
+        world.set_queue(world.main, VisibilityTimeout="3600")
+
+        with pytest.raises(InputError, match="may take 18060 s"):
+            world.game_day(through_consumer=True)
+
+
+def test_an_alarm_that_would_keep_its_state_is_not_rung() -> None:
+    with busy() as world:
+        for one in world.alarms.values():
+            one.properties["TreatMissingData"] = "ignore"
+
+        with pytest.raises(InputError, match="no alarm of the stack is quiet"):
+            world.game_day(ring=True)
+
+
+# --- killed
+
+
+def calls_of_a_game_day() -> int:
+    with busy() as world:
+        world.game_day(ring=True)
+        return world.calls
+
+
+CALLS = calls_of_a_game_day()
+
+
+def clean_after(world: World) -> None:
+    """What a game day left is gone after the next one, and nothing real is."""
+    world.lives()
+    world.pass_time(30)
+    nothing_failed(world.game_day())
+    assert where_tests_are(world) == []
+    assert {one.state for one in world.alarms.values()} == {"OK"}
+    real_messages_are_untouched(world)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(1, CALLS + 1))
+def test_killed_at_any_call_it_leaves_nothing_that_the_next_one_does_not_clean_up(
+    at: int, *, after: bool
+) -> None:
+    with busy() as world:
+        world.dies(at, after=after)
+        with pytest.raises(Died):
+            world.game_day(ring=True)
+
+        clean_after(world)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["not done", "done"])
+@pytest.mark.parametrize("at", range(1, CALLS + 1))
+def test_a_call_without_an_answer_loses_nothing(at: int, *, after: bool) -> None:
+    with busy() as world:
+        world.fail_at, world.dies_after = at, after
+        try:
+            world.game_day(ring=True)
+        except InputError:
+            assert at <= CALLS // 2
+
+        clean_after(world)
+
+
+@pytest.mark.parametrize("at", range(20, CALLS + 1, 3))
+def test_killed_on_fifo_queues_it_leaves_nothing_either(at: int) -> None:
+    with busy(is_fifo=True) as world:
+        world.dies(at, after=True)
+        with pytest.raises(Died):
+            world.game_day(ring=True)
+
+        clean_after(world)
+
+
+def test_killed_while_replay_is_paused_it_is_removed_from_the_dlq() -> None:
+    with busy() as world:
+
+        def die() -> None:
+            world.die_at = world.calls
+            raise Died
+
+        world.front.faults.add(Fault(Effect.CALL, "SendMessageBatch", after=True, callback=die))
+        with pytest.raises(Died):
+            world.game_day()
+        world.front.faults.clear()
+        world.mappings[0]["State"] = "Disabled"
+        world.lives()
+        assert where_tests_are(world) == ["DeadLetterQueue"]
+
+        report = world.game_day()
+
+        assert where_tests_are(world) == []
+        assert "1 of an earlier game day" in report.joints[-1].observed
+        real_messages_are_untouched(world)
+
+
+def test_ctrl_c_cleans_up() -> None:
+    with busy() as world:
+        sleep = world.pass_time
+
+        def interrupted(seconds: float) -> None:
+            sleep(seconds)
+            if where_tests_are(world) == ["ParkedQueue"]:
+                raise KeyboardInterrupt
+
+        world.pass_time = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            world.game_day()
+
+        assert where_tests_are(world) == []
+        real_messages_are_untouched(world)
