@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from dlq_cli.stack.facts import (
     AlarmFacts,
@@ -160,8 +161,11 @@ class _Survey:
             return ask()
         except (ClientError, BotoCoreError, QueueError) as error:
             text = str(error) if isinstance(error, QueueError) else describe(error)
-            self.unknown.append(f"{what}: {text}")
-            return otherwise
+        except ResponseParserError:
+            # A proxy or an emulator that does not know the call.
+            text = "the answer is not one of AWS"
+        self.unknown.append(f"{what}: {text}")
+        return otherwise
 
     def _configuration(self) -> dict[str, Any]:
         with _required(f"function {self.function}"):

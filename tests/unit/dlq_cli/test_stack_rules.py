@@ -124,6 +124,7 @@ def test_a_sound_fifo_installation_has_nothing_to_change() -> None:
         ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
         ({"reserved_concurrency": 0}, "it never runs"),
         ({"most_attributes": 10}, "no room for the counter"),
+        ({"denied_sends": ("main",)}, "role may not send to it"),
     ],
 )
 def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
