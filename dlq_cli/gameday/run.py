@@ -51,6 +51,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sending import Confirmed, Refused
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -444,6 +445,10 @@ def announcement(day: GameDay) -> list[str]:
         "It takes about 3 minutes, 15 at most, and some hundred requests: below 1 US cent.",
     ]
     if day.ringing:
-        bell = f"{day.ringing.name} rings: this notifies {day.subscribers} subscribers."
-        lines.insert(-1, bell)
+        lines.insert(-1, bell(day.ringing, day.subscribers))
     return lines
+
+
+def bell(alarm: AlarmState, subscribers: int) -> str:
+    """Return whom an alarm notifies."""
+    return f"{alarm.name} rings: this notifies {counted(subscribers, 'subscriber')}."

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
-from dlq_cli.gameday.run import Clock, GameDay, announcement, prepare
+from dlq_cli.gameday.run import Clock, GameDay, announcement, bell, prepare
 from dlq_cli.stack_values import required
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
@@ -86,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
 def _is_agreed(day: GameDay) -> bool:
     questions = ["Go on?"]
     if day.ringing:
-        questions.append(f"{day.ringing.name} rings: this notifies {day.subscribers} subscribers.")
+        questions.append(bell(day.ringing, day.subscribers))
     return all(_ask(question) for question in questions)
 
 
@@ -98,7 +98,8 @@ def _ask(question: str) -> bool:
 
 def _print(joint: Joint) -> None:
     sign, style = _SIGNS[joint.verdict]
-    print_parts((_shown(f"{sign:<6} "), style), (_shown(f"{_timed(joint)}: {joint.observed}"), ""))
+    rest = _shown(f"{_timed(joint)}: {joint.observed}")
+    print_parts((f"{_shown(sign):<7}", style), (rest, ""))
     for cause in joint.causes:
         print_line(f"       {cause.subject}: {cause.fault}")
         print_line(f"       to do: {cause.fix}")

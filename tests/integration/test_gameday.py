@@ -1,5 +1,6 @@
 """``dlq gameday`` in an installation that the template makes: healthy, sabotaged, and killed."""
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from dlq_cli.__main__ import main
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
+from dlq_cli.gameday.run import Clock
 from dlq_cli.stack.rules import Severity, examine
 from dlq_cli.stack.survey import survey
 from local_sqs.faults import Effect, Fault
@@ -725,3 +728,120 @@ def test_ctrl_c_cleans_up() -> None:
 
         assert where_tests_are(world) == []
         real_messages_are_untouched(world)
+
+
+# --- the verb
+
+
+class Terminal(io.StringIO):
+    """A person at a terminal, who types these lines."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def dlq(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    clock = Clock(lambda: world.now, world.pass_time)
+    # The one thing that a verb takes from its module: a process has one clock.
+    monkeypatch.setattr("dlq_cli.verbs.gameday.CLOCK", clock)
+    session: Any = OPERATOR
+    return lambda *words: main(["gameday", "--stack", "s", *words], lambda: session)
+
+
+def test_the_verb_says_before_what_it_does_and_prints_each_joint(
+    world: World, dlq: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq("--yes") == 0
+
+    out, err = capsys.readouterr()
+    assert f"A test message goes to {world.dlq.name} and ends in {world.parked.name}." in err
+    assert "(about 3) are received, hidden for some seconds and given back" in err
+    assert "below 1 US cent" in err
+    assert "✓      DLQ → function 4.0 s: its log names the message" in out
+    last = out.splitlines()[-1]
+    assert last.startswith("settings ✓ · message sent 0.0 s ✓ · DLQ → function 4.0 s ✓ · parked")
+    assert last.endswith("cleaned up ✓")
+
+
+def test_the_verb_fails_with_the_cause(
+    world: World, dlq: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic_policy({"Service": "events.amazonaws.com"})(world)
+
+    assert dlq("--yes") == 1
+    out = capsys.readouterr().out
+    fault = "AlarmTopic: its policy does not let cloudwatch.amazonaws.com publish"
+    assert f"✗      topic: AlarmTopic\n       {fault}\n       to do: allow" in out
+    assert f" · topic ✗ {fault} · drain ✓" in out.splitlines()[-1]
+
+
+def test_the_transcript_is_one_object(
+    world: World, dlq: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.mappings[0]["State"] = "Disabled"
+
+    assert dlq("--yes", "--json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    joints = {joint["name"]: joint for joint in answer["joints"]}
+    assert (answer["version"], answer["has_failed"], answer["message_id"]) == (1, True, None)
+    assert joints["function"]["causes"][0]["subject"] == "ReplayFunction"
+    assert joints["sent"]["verdict"] == "skipped"
+
+
+def test_without_a_terminal_somebody_must_say_yes(
+    world: World, dlq: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq() == 2
+    assert "this is no terminal: add --yes" in capsys.readouterr().err
+    assert world.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "expected"),
+    [
+        ((), "y\n", (True, 1)),
+        ((), "\n", (False, 1)),
+        ((), "n\n", (False, 1)),
+        ((), "", (False, 1)),
+        (("--ring",), "yes\ny\n", (True, 2)),
+        (("--ring",), "yes\nn\n", (False, 2)),
+        (("--ring", "--yes"), "", (True, 0)),
+    ],
+)
+def test_at_a_terminal_it_asks(
+    world: World,
+    dlq: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    typed: str,
+    expected: tuple[bool, int],
+) -> None:
+    is_done, questions = expected
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+
+    assert dlq(*words) == (0 if is_done else 2)
+
+    err = capsys.readouterr().err
+    assert err.count("[y/N]") == questions
+    assert ("this notifies 1 subscriber." in err) is ("--ring" in words)
+    assert (world.front.log.count("SendMessageBatch", world.dlq.name) == 1) is is_done
+    assert len(world.published) == (is_done and "--ring" in words)
+    real_messages_are_untouched(world)
+
+
+def test_a_terminal_without_unicode_gets_words(
+    dlq: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+
+    assert dlq("--yes") == 0
+    assert b"\nok     DLQ to function 4.0 s" in raw.getvalue()
+
+
+def test_a_stack_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    session: Any = OPERATOR
+    assert main(["gameday", "--yes"], lambda: session) == 2
+    assert "no stack is given" in capsys.readouterr().err
