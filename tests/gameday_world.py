@@ -400,13 +400,13 @@ class World:
         service, _, name = operation.partition(".")
         if service == "sqs":
             return self.front.handle(name, asked)
-        answer: Callable[[Parameters], Mapping[str, Any]] = getattr(self, f"_{service}_{name}")
+        answer: Callable[[Parameters], Mapping[str, Any]] = getattr(self, f"{service}_{name}")
         return answer(asked)
 
     def of_function(self, operation: str, asked: Parameters) -> Mapping[str, Any]:
         return self.function_front.handle(operation.partition(".")[2], asked)
 
-    def _cloudformation_DescribeStacks(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudformation_DescribeStacks(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         given = {name: one["Value"] for name, one in self.made.outputs.items()}
         outputs = {
             **given,
@@ -417,12 +417,12 @@ class World:
         stack = {"StackName": asked["StackName"], "StackStatus": "CREATE_COMPLETE"}
         return {"Stacks": [{**stack, "Outputs": pairs}]}
 
-    def _cloudformation_ListStackResources(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudformation_ListStackResources(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         kind = "AWS::CloudWatch::Alarm"
         rows = [{"ResourceType": kind, "PhysicalResourceId": name} for name in self.alarms]
         return {"StackResourceSummaries": rows}
 
-    def _lambda_GetFunctionConfiguration(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def lambda_GetFunctionConfiguration(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {
             "FunctionName": "ReplayFunction",
             "Timeout": self.timeout_seconds,
@@ -431,25 +431,25 @@ class World:
             "LoggingConfig": {"LogGroup": "ReplayLogGroup"},
         }
 
-    def _lambda_ListEventSourceMappings(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def lambda_ListEventSourceMappings(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"EventSourceMappings": [] if "EventSourceArn" in asked else self.mappings}
 
-    def _lambda_GetFunctionRecursionConfig(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def lambda_GetFunctionRecursionConfig(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"RecursiveLoop": self.recursive_loop}
 
-    def _lambda_GetFunctionConcurrency(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def lambda_GetFunctionConcurrency(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {} if self.concurrency is None else {"ReservedConcurrentExecutions": 0}
 
-    def _pipes_ListPipes(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def pipes_ListPipes(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"Pipes": []}
 
-    def _kms_DescribeKey(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def kms_DescribeKey(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"KeyMetadata": {"Arn": asked["KeyId"], "KeyId": asked["KeyId"]}}
 
-    def _kms_GetKeyPolicy(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def kms_GetKeyPolicy(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"Policy": json.dumps(self.key_policy)}
 
-    def _iam_SimulatePrincipalPolicy(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def iam_SimulatePrincipalPolicy(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         role = ROLES[asked["PolicySourceArn"]]
         statements = self.made.statements[role]
         context = {
@@ -464,7 +464,7 @@ class World:
             results.append({"EvalActionName": action, "EvalDecision": decision})
         return {"EvaluationResults": results}
 
-    def _logs_FilterLogEvents(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def logs_FilterLogEvents(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         assert asked["logGroupName"] == "ReplayLogGroup"
         term = asked["filterPattern"].strip('"')
         events = [
@@ -474,7 +474,7 @@ class World:
         ]
         return {"events": events}
 
-    def _cloudwatch_GetMetricStatistics(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudwatch_GetMetricStatistics(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         dimensions = {one["Name"]: one["Value"] for one in asked["Dimensions"]}
         since = asked["StartTime"].timestamp()
         values = [
@@ -485,7 +485,7 @@ class World:
         ]
         return {"Datapoints": [{"Sum": sum(values), "Timestamp": self.now}] if values else []}
 
-    def _cloudwatch_DescribeAlarms(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudwatch_DescribeAlarms(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         names = asked.get("AlarmNames", self.alarms)
         rows = []
         for name in names:
@@ -504,7 +504,7 @@ class World:
             )
         return {"MetricAlarms": rows}
 
-    def _cloudwatch_DescribeAlarmHistory(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudwatch_DescribeAlarmHistory(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         assert asked["HistoryItemType"] == "Action"
         history = self.alarms[asked["AlarmName"]].history
         return {
@@ -515,7 +515,7 @@ class World:
             ]
         }
 
-    def _cloudwatch_SetAlarmState(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def cloudwatch_SetAlarmState(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         self.change_state(asked["AlarmName"], asked["StateValue"], asked["StateReason"])
         return {}
 
@@ -533,7 +533,7 @@ class World:
                 data |= {"actionState": "Failed", "error": "not authorized: SNS:Publish"}
             alarm.history.append((self.clock.time(), data))
 
-    def _sns_GetTopicAttributes(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def sns_GetTopicAttributes(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         key = {"KmsMasterKeyId": self.topic_key} if self.topic_key else {}
         return {
             "Attributes": {
@@ -544,14 +544,14 @@ class World:
             }
         }
 
-    def _glue_GetJob(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def glue_GetJob(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"Job": {"Name": asked["JobName"], "Role": list(ROLES)[1]}}
 
-    def _glue_GetTriggers(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def glue_GetTriggers(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         trigger = {"Name": "SparkJobTrigger", "Type": "SCHEDULED", "State": self.trigger_state}
         return {"Triggers": [trigger]}
 
-    def _glue_GetJobRuns(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
+    def glue_GetJobRuns(self, _: Parameters) -> Mapping[str, Any]:  # noqa: N802
         return {"JobRuns": self.runs}
 
     # --- what a test does

@@ -158,7 +158,12 @@ class Sighting:
         if self.line and self.line.is_refused:
             return True
         has_line = bool(self.log_fault) or bool(self.line and self.line.is_parked)
-        return has_line and bool(self.receive_fault or self.copy)
+        return self.is_parked and has_line and bool(self.receive_fault or self.copy)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether neither the log nor the queue shows anything."""
+        return not self.is_parked and bool(self.log_fault) and bool(self.receive_fault)
 
     @property
     def is_parked(self) -> bool:

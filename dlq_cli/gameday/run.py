@@ -266,6 +266,9 @@ class GameDay:
                 next_sweep = waited + (_SWEEP_SECONDS if is_due else _SWEEP_UNSEEN_SECONDS)
             if seen.is_settled or waited >= until:
                 return
+            if seen.is_blind and waited >= SECOND_SIGN_SECONDS:
+                # It is no throttling of some calls, which would have ended by now.
+                return
             if seen.is_parked and not seen.is_narrowed:
                 # One sign is there: the other one follows soon, or not at all.
                 seen.is_narrowed, until = True, min(until, waited + SECOND_SIGN_SECONDS)
@@ -364,12 +367,12 @@ class GameDay:
             if self._is_removed:
                 break
             try:
-                if why := self.watch.why_not_received(queue):
-                    reasons.append(why)
-                else:
-                    self._remove_from(queue)
+                why = self.watch.why_not_received(queue)
+                if not why and self._remove_from(queue) and not self._is_removed:
+                    why = f"{queue.name} did not confirm the deletion"
             except NotObservedError as error:
-                reasons.append(str(error))
+                why = str(error)
+            reasons += [why] if why else []
         if self._is_removed:
             return passed(name, f"the test message is deleted{before}")
         if was_parked:

@@ -26,6 +26,7 @@ from tests.gameday_world import (
     ROOT_KEY_POLICY,
     TOPIC,
     Died,
+    RefusedError,
     World,
     running,
 )
@@ -206,6 +207,33 @@ def test_what_the_operator_may_not_ask_is_unknown_and_no_failure(
     nothing_failed(world.game_day())
     assert where_tests_are(world) == []
     real_messages_are_untouched(world)
+
+
+def test_throttled_looks_do_not_end_a_game_day() -> None:
+    with busy() as world:
+        world.put(world.parked, *(f"more {number}" for number in range(120)))
+        refuse, looks = world.logs_FilterLogEvents, []
+
+        def throttled(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+            looks.append(asked)
+            if len(looks) < 4:
+                raise RefusedError("ThrottlingException")
+            return refuse(asked)
+
+        world.logs_FilterLogEvents = throttled  # type: ignore[method-assign]
+
+        nothing_failed(world.game_day())
+
+
+def test_a_game_day_that_sees_neither_log_nor_queue_says_so() -> None:
+    with busy() as world:
+        world.put(world.parked, *(f"more {number}" for number in range(120)))
+        world.operator_denied = {"logs.FilterLogEvents"}
+        report = world.game_day()
+
+    assert not report.has_failed
+    assert verdicts(report)[Name.FUNCTION] is Verdict.UNKNOWN
+    assert report.seconds < 120
 
 
 # --- sabotaged
