@@ -27,6 +27,7 @@ from dlq_cli.gameday.joints import (
     Name,
     Report,
     Sighting,
+    Verdict,
     broken,
     failed,
     judge_consumer,
@@ -207,9 +208,10 @@ class GameDay:
         of = of if seen.is_parked or seen.line else self._survey_again()
         judge = judge_consumer if self.through_consumer else judge_function
         yield judge(seen, of, limit)
-        yield judge_parked(seen, entry, of)
-        if not seen.is_parked:
-            yield skipped(Name.METRIC, "nothing was parked")
+        parked = judge_parked(seen, entry, of)
+        yield parked
+        if not seen.is_parked or parked.verdict is Verdict.FAILED:
+            yield skipped(Name.METRIC, "nothing was parked as it should be")
         elif seen.line is None and not seen.log_fault:
             yield skipped(Name.METRIC, "metrics are made of the log, which has nothing")
         else:

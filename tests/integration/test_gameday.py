@@ -15,7 +15,9 @@ from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.gameday.run import Clock
 from dlq_cli.stack.rules import Severity, examine
 from dlq_cli.stack.survey import survey
+from functions.replay import handler
 from local_sqs.faults import Effect, Fault
+from local_sqs.queues import Queue
 from spark_reprocess.errors import InputError
 from tests.gameday_world import (
     ACCOUNT,
@@ -57,11 +59,13 @@ def real_messages_are_untouched(world: World) -> None:
     world.clock.advance(11)
     assert set(REAL_PARKED) <= set(world.bodies(world.parked))
     assert set(REAL_WAITING) <= set(world.bodies(world.main))
-    counts = world.front.handle(
-        "GetQueueAttributes",
-        {"QueueUrl": world.model.url_of(world.parked), "AttributeNames": ["All"]},
-    )["Attributes"]
-    assert counts["ApproximateNumberOfMessagesNotVisible"] == "0"
+    assert hidden_in(world, world.parked) == 0
+
+
+def hidden_in(world: World, queue: Queue) -> int:
+    request = {"QueueUrl": world.model.url_of(queue), "AttributeNames": ["All"]}
+    counts = world.front.handle("GetQueueAttributes", request)["Attributes"]
+    return int(counts["ApproximateNumberOfMessagesNotVisible"])
 
 
 def where_tests_are(world: World) -> list[str]:
@@ -92,6 +96,7 @@ def test_a_healthy_installation_passes_time_after_time(*, is_fifo: bool) -> None
             nothing_failed(report)
             assert not report.has_failed
             assert where_tests_are(world) == []
+            assert hidden_in(world, world.parked) == 0
             real_messages_are_untouched(world)
 
 
@@ -644,6 +649,37 @@ def test_a_refused_send_of_the_operator_leaves_nothing() -> None:
     assert where_tests_are(world) == []
 
 
+def test_a_function_that_changes_the_copy_is_named() -> None:
+    with busy() as world:
+        real = handler.lambda_handler
+
+        def forgets(event: Mapping[str, Any], context: Any) -> object:
+            for record in event["Records"]:
+                record["messageAttributes"]["sqs-dlq-replay-nb"]["stringValue"] = "999"
+            return real(event, context)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(handler, "lambda_handler", forgets)
+            report = world.game_day()
+
+        [(subject, fault)] = causes(list(report.joints))
+        assert subject == "ReplayFunction"
+        assert fault == "changed the message on its way: replay count is 999, not 20"
+        assert where_tests_are(world) == []
+
+
+def test_a_function_with_other_settings_than_the_doctor_reads_is_named() -> None:
+    with busy() as world:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MAIN_QUEUE_URL", world.environment["MAIN_QUEUE_URL"].replace("Main", "M"))
+            report = world.game_day()
+
+        assert [one.name for one in report.joints if one.causes] == [Name.PARKED]
+        [(subject, fault)] = causes(list(report.joints))
+        assert subject == "ReplayFunction"
+        assert "parked the message as foreign_source" in fault or "source queue" in fault
+
+
 def test_a_main_queue_that_takes_too_long_is_refused_before() -> None:
     with busy() as world:
         world.set_queue(world.main, VisibilityTimeout="3600")
@@ -739,6 +775,27 @@ def test_killed_while_replay_is_paused_it_is_removed_from_the_dlq() -> None:
         assert where_tests_are(world) == []
         assert "1 of an earlier game day" in report.joints[-1].observed
         real_messages_are_untouched(world)
+
+
+@pytest.mark.parametrize("consumer", ["fails", "handles", None])
+@pytest.mark.parametrize("at", range(19, 45, 3))
+def test_killed_on_its_way_through_a_consumer_it_leaves_nothing(
+    at: int, consumer: str | None
+) -> None:
+    with busy() as world:
+        world.consumer = consumer
+        world.dies(at, after=True)
+        with pytest.raises(Died):
+            world.game_day(through_consumer=True)
+        world.lives()
+        # With no consumer it waits for one.
+        world.consumer = consumer or "fails"
+        world.pass_time(400)
+        report = world.game_day()
+
+        assert not report.has_failed
+        assert where_tests_are(world) == []
+        assert set(REAL_PARKED) <= set(world.bodies(world.parked))
 
 
 def test_ctrl_c_cleans_up() -> None:
