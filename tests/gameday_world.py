@@ -189,7 +189,7 @@ class World:
         consumer: what consumes the main queue: nobody, or a function that fails or handles.
         denied: what a role may not do, whatever the template says: role, action and resource.
         crashes: whether the function raises.
-        calls: how many calls of the operator came so far.
+        calls: how many calls of the operator came so far; ``operations`` are their names.
         die_at: the call at which the operator's program is killed; None for never.
         dies_after: whether that call is carried out first.
         fail_at: the call that gets an error for an answer, and is or is not carried out.
@@ -244,6 +244,7 @@ class World:
         self.log: list[tuple[float, str]] = []
         self.metrics: list[tuple[float, str, str, float]] = []
         self.calls = 0
+        self.operations: set[str] = set()
         self.die_at: int | None = None
         self.dies_after = False
         self.fail_at: int | None = None
@@ -381,6 +382,7 @@ class World:
 
     def of_operator(self, operation: str, asked: Parameters) -> Mapping[str, Any]:
         self.calls += 1
+        self.operations.add(operation)
         is_last = self.die_at is not None and self.calls >= self.die_at
         carries_on = is_last and self.dies_after and self.calls == self.die_at
         if is_last and not carries_on:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from functions.replay import handler
 from local_sqs.faults import Effect, Fault
 from local_sqs.queues import Queue
 from spark_reprocess.errors import InputError
+from tests.contract.template import ROOT
 from tests.gameday_world import (
     ACCOUNT,
     CLOUDWATCH_MAY_USE_KEY,
@@ -286,6 +288,8 @@ def attributes(queue: str, **values: str) -> Sabotage:
 
 def redrive(source: str, target: str, count: int = 5) -> Sabotage:
     def apply(world: World) -> None:
+        if target == "Elsewhere":
+            world.model.create_queue(target, {})
         target_arn = world.queue(target).arn
         policy = {"deadLetterTargetArn": target_arn, "maxReceiveCount": count}
         world.set_queue(world.queue(source), RedrivePolicy=json.dumps(policy))
@@ -380,14 +384,14 @@ CASES = [
     ),
     Case(
         "redrive to another queue",
-        redrive("MainQueue", "ParkedQueue"),
+        redrive("MainQueue", "Elsewhere"),
         "MainQueue",
-        "leads to arn:aws:sqs:us-east-1:123456789012:ParkedQueue",
+        "leads to arn:aws:sqs:us-east-1:123456789012:Elsewhere",
         S,
     ),
     Case(
         "DLQ's net leads elsewhere",
-        redrive("DeadLetterQueue", "MainQueue", 1000),
+        redrive("DeadLetterQueue", "Elsewhere", 1000),
         "DeadLetterQueue",
         "not to the parked queue",
         S,
@@ -937,6 +941,20 @@ def test_a_terminal_without_unicode_gets_words(
 
     assert dlq("--yes") == 0
     assert b"\nok     DLQ to function 4.0 s" in raw.getvalue()
+
+
+def test_every_right_that_a_game_day_needs_beyond_the_doctor_is_documented() -> None:
+    with busy() as world:
+        session: Any = OPERATOR
+        survey(session, "stack", peek=False)
+        of_doctor = set(world.operations)
+        world.topic_key = KEY
+        world.game_day(ring=True)
+
+    needed = {one.replace(".", ":").removesuffix("Batch") for one in world.operations - of_doctor}
+    page = (ROOT / "docs" / "gameday.md").read_text("utf-8")
+    documented = set(re.findall(r"`([a-z]+:[A-Za-z]+)`", page.partition("## Rights")[2]))
+    assert needed <= documented
 
 
 def test_a_stack_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
