@@ -159,6 +159,7 @@ class Installation:
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
         log_group: where the function writes its log.
+        knows_triggers: whether ``triggers`` are all.
     """
 
     function_name: str
@@ -182,12 +183,16 @@ class Installation:
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())
     log_group: str = ""
+    knows_triggers: bool = True
 
     @property
     def is_fed(self) -> bool:
-        """Whether something brings messages of the DLQ to the function, and it may run."""
+        """Whether something brings messages of the DLQ to the function, and it may run.
+
+        True also where that could not be found out.
+        """
         feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
-        return any(feeds) and self.reserved_concurrency != 0
+        return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property
     def main_queues(self) -> tuple[QueueFacts, ...]:

@@ -225,7 +225,10 @@ def _alarms_on_the_dlq_still_mean_it(of: Installation) -> Iterator[Finding]:
 
 
 def _trigger_is_right(of: Installation) -> Iterator[Finding]:
-    if not of.triggers:
+    if not of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
+        # Something that could not be listed may feed the function.
+        pass
+    elif not of.triggers:
         yield _risk(
             of.function_name,
             "has no event source mapping and no pipe: nothing is replayed",

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
 _BREAKER_ACTIONS = ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
 PEEK_MESSAGES = 10
-_NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
 _MEASURED = timedelta(days=7)
 
 Fact = TypeVar("Fact")
@@ -117,6 +116,8 @@ class _Survey:
         queues = (main, *others, dlq, parked)
         keys = sorted({queue.customer_key for queue in queues if queue.customer_key})
         table = settings.failure_table
+        mappings = self._try("event source mappings", self._mappings, None)
+        pipes = self._try("pipes", self._pipes, None)
         return Installation(
             function_name=configuration["FunctionName"],
             timeout_seconds=configuration["Timeout"],
@@ -127,10 +128,8 @@ class _Survey:
             other_main=others,
             # Each version that reads the variable also names the source, and its stack sets it.
             writes_source=OTHER_MAIN_QUEUES in _variables(configuration),
-            triggers=(
-                *self._try("event source mappings", self._mappings, _NO_TRIGGERS),
-                *self._try("pipes", self._pipes, _NO_TRIGGERS),
-            ),
+            triggers=(*(mappings or ()), *(pipes or ())),
+            knows_triggers=mappings is not None and pipes is not None,
             consumers=self._try("the main queue's consumers", lambda: self._consumers(main), ()),
             dlq_alarms=self._try("alarms on the DLQ", lambda: self._alarms(dlq), ()),
             recursive_loop=self._try("recursion", self._recursive_loop, None),

@@ -211,6 +211,8 @@ def test_a_log_level_without_parked_lines_leaves_the_copy_as_proof() -> None:
         ("iam.SimulatePrincipalPolicy", set()),
         ("sqs.ChangeMessageVisibilityBatch", set()),
         ("sqs.DeleteMessageBatch", set()),
+        ("lambda.ListEventSourceMappings", set()),
+        ("pipes.ListPipes", set()),
     ],
 )
 def test_what_the_operator_may_not_ask_is_unknown_and_no_failure(
@@ -254,6 +256,20 @@ def test_a_game_day_that_sees_neither_log_nor_queue_says_so() -> None:
     assert not report.has_failed
     assert verdicts(report)[Name.FUNCTION] is Verdict.UNKNOWN
     assert report.seconds < 120
+
+
+def test_when_all_its_time_is_over_it_waits_for_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each joint has a limit of its own, and even these limits hardly add up to 15 minutes.
+    monkeypatch.setattr("dlq_cli.gameday.run.TOTAL_SECONDS", 60.0)
+    with busy() as world:
+        world.makes_metrics = False
+        report = world.game_day()
+
+    assert not report.has_failed
+    assert verdicts(report)[Name.METRIC] is Verdict.UNKNOWN
+    assert verdicts(report)[Name.CLEAN_UP] is Verdict.PASSED
 
 
 # --- sabotaged
@@ -663,6 +679,8 @@ def test_a_refused_send_of_the_operator_leaves_nothing() -> None:
             "it does not take your message: AccessDenied: Invented by a fault.",
         )
     }
+    assert report.joints[-1].observed == "nothing was sent"
+    assert verdicts(report)[Name.FUNCTION] is Verdict.SKIPPED
     assert where_tests_are(world) == []
 
 

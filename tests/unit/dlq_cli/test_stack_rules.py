@@ -241,6 +241,14 @@ def test_each_main_queue_is_examined(
     assert [one.subject for one in found if fault in one.fault] == subjects
 
 
+@pytest.mark.parametrize("triggers", [(), (replace(TRIGGER, state="Disabled"),)])
+def test_triggers_that_could_not_be_listed_may_feed_the_function(triggers: Any) -> None:
+    of = installation(triggers=triggers, knows_triggers=False)
+
+    assert examine(of) == []
+    assert of.is_fed
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "STARTING", "UPDATING"])
 def test_a_pipe_in_place_of_the_mapping_is_no_pause(state: str) -> None:
     mapping = replace(TRIGGER, state="Disabled")
