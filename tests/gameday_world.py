@@ -229,7 +229,12 @@ class World:
             for name, one in resources.items()
             if one["Type"] == "AWS::CloudWatch::Alarm"
         }
-        self.topic_policy: dict[str, Any] = DEFAULT_TOPIC_POLICY
+        policies = [
+            one["Properties"]["PolicyDocument"]
+            for one in resources.values()
+            if one["Type"] == "AWS::SNS::TopicPolicy"
+        ]
+        self.topic_policy: dict[str, Any] = policies[0] if policies else DEFAULT_TOPIC_POLICY
         self.topic_key = ""
         self.key_policy: dict[str, Any] = ROOT_KEY_POLICY
         self.subscribed, self.pending = 1, 0

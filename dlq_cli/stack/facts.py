@@ -153,12 +153,12 @@ class Installation:
         writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        denied_sends: names of queues to which the function's role may not send.
         denied_to_breaker: actions that the circuit breaker needs and the role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
         log_group: where the function writes its log.
+        denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
     """
 
@@ -177,12 +177,12 @@ class Installation:
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
-    denied_sends: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
     denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())
     log_group: str = ""
+    denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
 
     @property

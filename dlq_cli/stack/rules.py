@@ -320,16 +320,6 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
-    if of.denied_sends:
-        yield _broken(
-            ", ".join(of.denied_sends),
-            "the function's role may not send to it, so dead letters stay in the DLQ",
-            "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "
-            "permissions boundary denies it",
-        )
-
-
 def _sizes_fit(of: Installation) -> Iterator[Finding]:
     largest = max(of.main_queues, key=lambda main: main.max_message_bytes)
     for queue in (of.dlq, of.parked):
@@ -391,6 +381,16 @@ def _breaker_may_work(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
+    if of.denied_sends:
+        yield _broken(
+            ", ".join(of.denied_sends),
+            "the function's role may not send to it, so dead letters stay in the DLQ",
+            "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "
+            "permissions boundary denies it",
+        )
+
+
 def _days(queue: QueueFacts) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -409,12 +409,12 @@ _RULES: tuple[Rule, ...] = (
     _function_replays,
     _sources_are_configured,
     _keys_are_usable,
-    _sends_are_allowed,
     _sizes_fit,
     _attributes_have_room,
     _quota_is_far,
     _reasons_are_recorded,
     _breaker_may_work,
+    _sends_are_allowed,
 )
 
 WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)

@@ -138,11 +138,6 @@ class _Survey:
             denied_keys=self._try(
                 "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
             ),
-            denied_sends=self._try(
-                "permissions to send",
-                lambda: self._denied_sends(configuration["Role"], queues),
-                None,
-            ),
             denied_to_breaker=self._try(
                 "the circuit breaker's permissions",
                 lambda: self._denied_to_breaker(configuration["Role"], settings),
@@ -150,6 +145,11 @@ class _Survey:
             ),
             has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
             most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
+            denied_sends=self._try(
+                "permissions to send",
+                lambda: self._denied_sends(configuration["Role"], queues),
+                None,
+            ),
             unknown=tuple(self.unknown),
             log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
             or f"/aws/lambda/{configuration['FunctionName']}",
@@ -295,17 +295,6 @@ class _Survey:
         through = ("kms:ViaService", "string", _sqs_of(key_arn))
         return not denied_actions(self.session, role_arn, _KEY_ACTIONS, key_arn, through)
 
-    def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
-        # Every call has this key, and policies often ask for it.
-        over_tls = ("aws:SecureTransport", "boolean", "true")
-        return tuple(
-            queue.name
-            for queue in queues
-            # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
-            if not (queue.role == "dlq" and queue.is_fifo)
-            and denied_actions(self.session, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
-        )
-
     def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
         if not (settings.has_breaker and settings.failure_table):
             return ()
@@ -315,6 +304,17 @@ class _Survey:
         return (
             *denied_actions(self.session, role_arn, _BREAKER_ACTIONS, table, items),
             *denied_actions(self.session, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
+        )
+
+    def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+        # Every call has this key, and policies often ask for it.
+        over_tls = ("aws:SecureTransport", "boolean", "true")
+        return tuple(
+            queue.name
+            for queue in queues
+            # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
+            if not (queue.role == "dlq" and queue.is_fifo)
+            and denied_actions(self.session, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
         )
 
     def _has_table(self, name: str | None) -> bool | None:
