@@ -280,7 +280,7 @@ def judge_ring(
     return passed(Name.RING, f"{alarm.name} notified its topic", seconds)
 
 
-def rang_in_vain(alarm: AlarmState, seconds: float) -> Joint:
+def no_action_taken(alarm: AlarmState, seconds: float) -> Joint:
     """Return that an alarm rang and CloudWatch took no action."""
     cause = broken(
         alarm.name,

@@ -140,7 +140,7 @@ class Sighting:
         log_fault: why the log shows nothing; empty if it does.
         copy: the copy that was received from the parked queue, and ``copy_seconds`` likewise.
         receive_fault: why nothing is received from that queue; empty if something is.
-        is_narrowed: whether the time limit was shortened after the first sign.
+        is_limit_shortened: whether the time limit was shortened after the first sign.
     """
 
     message_id: str
@@ -150,7 +150,7 @@ class Sighting:
     copy: Message | None = None
     copy_seconds: float = 0.0
     receive_fault: str = ""
-    is_narrowed: bool = False
+    is_limit_shortened: bool = False
 
     @property
     def is_settled(self) -> bool:
@@ -161,7 +161,7 @@ class Sighting:
         return self.is_parked and has_line and bool(self.receive_fault or self.copy)
 
     @property
-    def is_blind(self) -> bool:
+    def sees_nothing(self) -> bool:
         """Whether neither the log nor the queue shows anything."""
         return not self.is_parked and bool(self.log_fault) and bool(self.receive_fault)
 

@@ -19,7 +19,7 @@ from dlq_cli.gameday.alarms import (
     judge_job,
     judge_ring,
     judge_topics,
-    rang_in_vain,
+    no_action_taken,
 )
 from dlq_cli.gameday.joints import (
     RECEIVABLE_MESSAGES,
@@ -193,16 +193,16 @@ class GameDay:
 
     def _observe_message(self) -> Iterator[Joint]:
         of, seen = self.installation, None
-        taker = Name.CONSUMER if self.through_consumer else Name.FUNCTION
+        first = Name.CONSUMER if self.through_consumer else Name.FUNCTION
         if blockers := self._blockers():
             yield skipped(Name.SENT, f"it would stay in {self.target.name}")
-            yield failed(taker, "cannot take a message", blockers)
+            yield failed(first, "cannot take a message", blockers)
         else:
             entry = gameday_entry(self.run_id, of.settings.policy)
             yield self._send(entry)
             seen = self._seen
         if seen is None:
-            rest = (Name.PARKED, Name.METRIC) if blockers else (taker, Name.PARKED, Name.METRIC)
+            rest = (Name.PARKED, Name.METRIC) if blockers else (first, Name.PARKED, Name.METRIC)
             yield from (skipped(one, "no message to watch") for one in rest)
             return
         limit = FUNCTION_SECONDS + (self.consumer_seconds if self.through_consumer else 0.0)
@@ -271,12 +271,12 @@ class GameDay:
                 next_sweep = waited + (_SWEEP_SECONDS if is_due else _SWEEP_UNSEEN_SECONDS)
             if seen.is_settled or waited >= until:
                 return
-            if seen.is_blind and waited >= SECOND_SIGN_SECONDS:
+            if seen.sees_nothing and waited >= SECOND_SIGN_SECONDS:
                 # It is no throttling of some calls, which would have ended by now.
                 return
-            if seen.is_parked and not seen.is_narrowed:
+            if seen.is_parked and not seen.is_limit_shortened:
                 # One sign is there: the other one follows soon, or not at all.
-                seen.is_narrowed, until = True, min(until, waited + SECOND_SIGN_SECONDS)
+                seen.is_limit_shortened, until = True, min(until, waited + SECOND_SIGN_SECONDS)
             self.clock.sleep(_POLL_SECONDS)
 
     def _look_at_log(self, seen: Sighting) -> None:
@@ -322,7 +322,7 @@ class GameDay:
             self._sleep(_METRIC_POLL_SECONDS)
         return passed(Name.METRIC, f"CloudWatch has {_PARKED_METRIC}", self._since(self._sent_at))
 
-    # --- what is only read, and the bell
+    # --- what is only read, and the alarm that rings
 
     def _observe_alarms(self) -> Iterator[Joint]:
         try:
@@ -339,7 +339,7 @@ class GameDay:
         self.watch.set_alarm(alarm, "ALARM", f"{RINGING_REASON} {self.run_id}: a test, do nothing")
         while not (results := self.watch.actions(alarm, rang_at - _CLOCKS_DIFFER)):
             if self._since(rang_at) >= RING_SECONDS:
-                return rang_in_vain(alarm, RING_SECONDS)
+                return no_action_taken(alarm, RING_SECONDS)
             self._sleep(_POLL_SECONDS)
         return judge_ring(alarm, results, self._since(rang_at))
 
@@ -453,10 +453,10 @@ def announcement(day: GameDay) -> list[str]:
         "It takes about 3 minutes, 15 at most, and some hundred requests: below 1 US cent.",
     ]
     if day.ringing:
-        lines.insert(-1, bell(day.ringing, day.subscribers))
+        lines.insert(-1, who_is_notified(day.ringing, day.subscribers))
     return lines
 
 
-def bell(alarm: AlarmState, subscribers: int) -> str:
+def who_is_notified(alarm: AlarmState, subscribers: int) -> str:
     """Return whom an alarm notifies."""
     return f"{alarm.name} rings: this notifies {counted(subscribers, 'subscriber')}."

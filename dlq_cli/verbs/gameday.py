@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
-from dlq_cli.gameday.run import Clock, GameDay, announcement, bell, prepare
+from dlq_cli.gameday.run import Clock, GameDay, announcement, prepare, who_is_notified
 from dlq_cli.stack_values import required
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
@@ -86,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
 def _is_agreed(day: GameDay) -> bool:
     questions = ["Go on?"]
     if day.ringing:
-        questions.append(bell(day.ringing, day.subscribers))
+        questions.append(who_is_notified(day.ringing, day.subscribers))
     return all(_ask(question) for question in questions)
 
 

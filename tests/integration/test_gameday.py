@@ -596,7 +596,7 @@ CASES = [
         through_consumer=True,
     ),
     Case(
-        "a bell that nobody hears",
+        "topic open to another service only",
         topic_policy({"Service": "s3.amazonaws.com"}),
         "AlarmTopic",
         "its policy does not let cloudwatch.amazonaws.com publish",
@@ -658,7 +658,7 @@ def test_a_key_that_lets_cloudwatch_in_is_fine() -> None:
         nothing_failed(world.game_day())
 
 
-def test_a_bell_that_cannot_notify_fails() -> None:
+def test_an_alarm_that_rings_and_cannot_notify_fails() -> None:
     with busy() as world:
         topic_policy({"Service": "s3.amazonaws.com"})(world)
         report = world.game_day(ring=True)
