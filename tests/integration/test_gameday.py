@@ -39,6 +39,7 @@ from tests.gameday_world import (
 
 REAL_PARKED = ["order 1", "order 2", '{"gameday": "20261122T203000Z-0123abcd"}']
 REAL_WAITING = ["order 3", "order 4"]
+REAL_DEAD = ["order 5", "order 6"]
 
 Sabotage = Callable[[World], object]
 
@@ -75,7 +76,7 @@ def hidden_in(world: World, queue: Queue) -> int:
 def where_tests_are(world: World) -> list[str]:
     """Where test messages are: the name of the queue of each."""
     queues = (world.parked, world.dlq, world.main)
-    real = {*REAL_PARKED, *REAL_WAITING}
+    real = {*REAL_PARKED, *REAL_WAITING, *REAL_DEAD}
     return [queue.name for queue in queues for body in world.bodies(queue) if body not in real]
 
 
@@ -101,6 +102,7 @@ def test_a_healthy_installation_passes_time_after_time(*, is_fifo: bool) -> None
             assert not report.has_failed
             assert where_tests_are(world) == []
             assert hidden_in(world, world.parked) == 0
+            assert world.front.log.count("ReceiveMessage", world.main.name) == 0
             real_messages_are_untouched(world)
 
 
@@ -804,9 +806,12 @@ def test_killed_while_replay_is_paused_it_is_removed_from_the_dlq() -> None:
         world.mappings[0]["State"] = "Disabled"
         world.lives()
         assert where_tests_are(world) == ["DeadLetterQueue"]
+        world.put(world.dlq, *REAL_DEAD)
 
         report = world.game_day()
 
+        assert world.bodies(world.dlq) == REAL_DEAD
+        assert hidden_in(world, world.dlq) == 0
         assert where_tests_are(world) == []
         assert "1 of an earlier game day" in report.joints[-1].observed
         real_messages_are_untouched(world)
