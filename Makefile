@@ -14,7 +14,7 @@ export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
-	wheel spark-package publish check bench soak outages lock clean
+	wheel spark-package publish check bench soak soak-gameday outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: setup ## Compare the product with the alternatives; exit 1 if a target is
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
+
+soak-gameday: setup ## Let a game day pass fifty times in a row, on standard and on FIFO queues [GAMEDAYS=50]
+	@GAMEDAYS=$(or $(GAMEDAYS),50) $(BIN)/python -m pytest tests/integration/test_gameday.py -k time_after_time
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
 	@OUTAGES=full $(BIN)/python -m pytest -s tests/simulation/test_outages.py $(ARGS)

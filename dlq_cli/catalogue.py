@@ -7,6 +7,7 @@ from spark_reprocess.command_line import cli
 _OWN = {
     "stacks": "installations in this account and Region",
     "doctor": "check queues, function and trigger; say what to change",
+    "gameday": "send a test message through all of it and watch each joint",
     "pause": "stop automatic replay; dead letters stay in the DLQ",
     "resume": "start automatic replay again",
     "simulate": "what a replay policy would do in an outage",
@@ -17,7 +18,7 @@ _NAMES = {
     "See what is there": ("status", "groups", "show", "export"),
     "Decide and put back": ("decide", "redrive", "restore", "erase"),
     "Collect and analyze": ("drain", "analyze", "run"),
-    "Maintain an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
+    "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
 }
 
 LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}

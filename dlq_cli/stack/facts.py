@@ -113,12 +113,14 @@ class TriggerFacts:
         state: as AWS spells it.
         reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
             That of a pipe that waits for the answer always does.
+        last_result: of the last batch, as AWS words it; empty for a pipe.
     """
 
     name: str
     state: str
     source_arn: str
     reports_batch_item_failures: bool
+    last_result: str = ""
 
     @property
     def is_live(self) -> bool:
@@ -169,6 +171,9 @@ class Installation:
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
         unknown: what could not be found out, and why.
+        log_group: where the function writes its log.
+        denied_sends: names of queues to which the function's role may not send.
+        knows_triggers: whether ``triggers`` are all.
     """
 
     function_name: str
@@ -191,6 +196,18 @@ class Installation:
     denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
     unknown: tuple[str, ...] = field(default=())
+    log_group: str = ""
+    denied_sends: tuple[str, ...] | None = None
+    knows_triggers: bool = True
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether something brings messages of the DLQ to the function, and it may run.
+
+        True also where that could not be found out.
+        """
+        feeds = (one.is_live and one.source_arn == self.dlq.arn for one in self.triggers)
+        return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
 
     @property
     def main_queues(self) -> tuple[QueueFacts, ...]:

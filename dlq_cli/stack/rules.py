@@ -4,7 +4,7 @@ Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQ
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,12 +49,17 @@ Rule = Callable[[Installation], Iterator[Finding]]
 
 def examine(installation: Installation) -> list[Finding]:
     """Return everything that is wrong, what is broken first."""
-    found = [finding for rule in _RULES for finding in rule(installation)]
+    found = findings(installation, _RULES)
     found += [
         Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
         for fault in installation.unknown
     ]
     return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
+    """Return what *rules* find."""
+    return [finding for rule in rules for finding in rule(installation)]
 
 
 def _broken(subject: str, fault: str, fix: str) -> Finding:
@@ -220,7 +225,10 @@ def _alarms_on_the_dlq_still_mean_it(of: Installation) -> Iterator[Finding]:
 
 
 def _trigger_is_right(of: Installation) -> Iterator[Finding]:
-    if not of.triggers:
+    if not of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
+        # Something that could not be listed may feed the function.
+        pass
+    elif not of.triggers:
         yield _risk(
             of.function_name,
             "has no event source mapping and no pipe: nothing is replayed",
@@ -263,6 +271,9 @@ def _function_may_run(of: Installation) -> Iterator[Finding]:
             "its reserved concurrency is 0, so it never runs",
             "remove the reserved concurrency",
         )
+
+
+def _function_replays(of: Installation) -> Iterator[Finding]:
     if of.settings.policy.max_attempts == 0:
         yield _risk(
             of.function_name,
@@ -389,6 +400,16 @@ def _breaker_may_work(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
+    if of.denied_sends:
+        yield _broken(
+            ", ".join(of.denied_sends),
+            "the function's role may not send to it, so dead letters stay in the DLQ",
+            "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "
+            "permissions boundary denies it",
+        )
+
+
 def _days(queue: QueueFacts) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
@@ -404,6 +425,7 @@ _RULES: tuple[Rule, ...] = (
     _alarms_on_the_dlq_still_mean_it,
     _trigger_is_right,
     _function_may_run,
+    _function_replays,
     _sources_are_configured,
     _keys_are_usable,
     _data_key_lets_services_in,
@@ -412,4 +434,14 @@ _RULES: tuple[Rule, ...] = (
     _quota_is_far,
     _reasons_are_recorded,
     _breaker_may_work,
+    _sends_are_allowed,
 )
+
+WHY_NOT_FED: tuple[Rule, ...] = (_trigger_is_right, _function_may_run, _keys_are_usable)
+"""What keeps the function from seeing a message of the DLQ."""
+
+WHY_NOT_SENT: tuple[Rule, ...] = (_keys_are_usable, _sends_are_allowed)
+"""What keeps the function from sending a message on."""
+
+WHY_NOT_DEAD: tuple[Rule, ...] = (_main_queues_fail_to_the_dlq, _doors_are_open)
+"""What keeps a failed message of the main queue from the DLQ."""

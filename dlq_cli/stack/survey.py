@@ -1,13 +1,14 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from dlq_cli.stack.facts import (
     AlarmFacts,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
 _BREAKER_ACTIONS = ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
 PEEK_MESSAGES = 10
-_NO_TRIGGERS: tuple[TriggerFacts, ...] = ()
 _MEASURED = timedelta(days=7)
 
 Fact = TypeVar("Fact")
@@ -45,6 +45,41 @@ def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
     for page in session.client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
         # A prefix: the function orders-replay-2 begins with orders-replay.
         yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
+
+
+def denied_actions(
+    session: "Session",
+    role_arn: str,
+    actions: Sequence[str],
+    resource: str,
+    context: tuple[str, Any, str],
+) -> tuple[str, ...]:
+    """Ask IAM which of *actions* a role may not do. IAM looks at the role's policies alone.
+
+    Args:
+        session: of boto3.
+        role_arn: the role.
+        actions: such as ``sqs:SendMessage``.
+        resource: its ARN.
+        context: name, type and value of a condition key of the calls.
+
+    Raises:
+        ClientError, BotoCoreError: IAM refuses or does not answer.
+    """
+    name, kind, value = context
+    answer = session.client("iam").simulate_principal_policy(
+        PolicySourceArn=role_arn,
+        ActionNames=list(actions),
+        ResourceArns=[resource],
+        ContextEntries=[
+            {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
+        ],
+    )
+    return tuple(
+        one["EvalActionName"]
+        for one in answer["EvaluationResults"]
+        if one["EvalDecision"] != "allowed"
+    )
 
 
 def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
@@ -84,6 +119,8 @@ class _Survey:
         queues = (main, *others, dlq, parked)
         keys = sorted({queue.customer_key for queue in queues if queue.customer_key})
         table = settings.failure_table
+        mappings = self._try("event source mappings", self._mappings, None)
+        pipes = self._try("pipes", self._pipes, None)
         return Installation(
             function_name=configuration["FunctionName"],
             timeout_seconds=configuration["Timeout"],
@@ -94,10 +131,8 @@ class _Survey:
             other_main=others,
             # Each version that reads the variable also names the source, and its stack sets it.
             writes_source=OTHER_MAIN_QUEUES in _variables(configuration),
-            triggers=(
-                *self._try("event source mappings", self._mappings, _NO_TRIGGERS),
-                *self._try("pipes", self._pipes, _NO_TRIGGERS),
-            ),
+            triggers=(*(mappings or ()), *(pipes or ())),
+            knows_triggers=mappings is not None and pipes is not None,
             consumers=self._try("the main queue's consumers", lambda: self._consumers(main), ()),
             dlq_alarms=self._try("alarms on the DLQ", lambda: self._alarms(dlq), ()),
             recursive_loop=self._try("recursion", self._recursive_loop, None),
@@ -114,7 +149,14 @@ class _Survey:
             ),
             has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
             most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
+            denied_sends=self._try(
+                "permissions to send",
+                lambda: self._denied_sends(configuration["Role"], queues),
+                None,
+            ),
             unknown=tuple(self.unknown),
+            log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
+            or f"/aws/lambda/{configuration['FunctionName']}",
         )
 
     def _try(self, what: str, ask: Callable[[], Fact], otherwise: Fact) -> Fact:
@@ -122,8 +164,11 @@ class _Survey:
             return ask()
         except (ClientError, BotoCoreError, QueueError) as error:
             text = str(error) if isinstance(error, QueueError) else describe(error)
-            self.unknown.append(f"{what}: {text}")
-            return otherwise
+        except ResponseParserError:
+            # A proxy or an emulator that does not know the call.
+            text = "the answer is not one of AWS"
+        self.unknown.append(f"{what}: {text}")
+        return otherwise
 
     def _configuration(self) -> dict[str, Any]:
         with _required(f"function {self.function}"):
@@ -157,6 +202,7 @@ class _Survey:
                 source_arn=one.get("EventSourceArn", ""),
                 reports_batch_item_failures="ReportBatchItemFailures"
                 in one.get("FunctionResponseTypes", []),
+                last_result=one.get("LastProcessingResult", ""),
             )
             for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
             for one in page["EventSourceMappings"]
@@ -251,7 +297,7 @@ class _Survey:
         # The role may use keys through SQS alone. A simulation that does not say through what it
         # comes denies what AWS would allow.
         through = ("kms:ViaService", "string", _sqs_of(key_arn))
-        return not self._denied_actions(role_arn, _KEY_ACTIONS, key_arn, through)
+        return not denied_actions(self.session, role_arn, _KEY_ACTIONS, key_arn, through)
 
     def _data_key(self) -> DataKeyFacts | None:
         [found] = self.session.client("cloudformation").describe_stacks(StackName=self.stack)[
@@ -277,27 +323,19 @@ class _Survey:
         table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
         items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
         return (
-            *self._denied_actions(role_arn, _BREAKER_ACTIONS, table, items),
-            *self._denied_actions(role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
+            *denied_actions(self.session, role_arn, _BREAKER_ACTIONS, table, items),
+            *denied_actions(self.session, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
         )
 
-    def _denied_actions(
-        self, role_arn: str, actions: list[str], resource: str, context: tuple[str, Any, str]
-    ) -> tuple[str, ...]:
-        """Ask IAM what a role may not do, where a condition key has a type and a value."""
-        name, kind, value = context
-        answer = self.session.client("iam").simulate_principal_policy(
-            PolicySourceArn=role_arn,
-            ActionNames=actions,
-            ResourceArns=[resource],
-            ContextEntries=[
-                {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
-            ],
-        )
+    def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+        # Every call has this key, and policies often ask for it.
+        over_tls = ("aws:SecureTransport", "boolean", "true")
         return tuple(
-            one["EvalActionName"]
-            for one in answer["EvaluationResults"]
-            if one["EvalDecision"] != "allowed"
+            queue.name
+            for queue in queues
+            # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
+            if not (queue.role == "dlq" and queue.is_fifo)
+            and denied_actions(self.session, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
         )
 
     def _has_table(self, name: str | None) -> bool | None:

@@ -44,6 +44,7 @@ _COUNTS = pa.schema(
         *((name, pa.int64()) for name in ("received", "archived", "deleted", "left", "unreadable")),
         ("faults", pa.list_(pa.string())),
         ("stopped_by", pa.string()),
+        ("tests", pa.int64()),
     ]
 )
 
@@ -79,6 +80,7 @@ class DrainSummary:
 
     Attributes:
         rest: SQS's counts of the queue afterwards; None if SQS did not answer.
+        tests: test messages of ``dlq gameday``.
     """
 
     drain_id: str
@@ -92,6 +94,7 @@ class DrainSummary:
     faults: tuple[str, ...]
     stopped_by: tuple[str, ...]
     rest: QueueCounts | None = None
+    tests: int = 0
 
 
 def drain(
@@ -246,4 +249,5 @@ def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> 
         rest=queue_counts(SqsQueue(work.make_client(work.queue_url), work.queue_url)),
         faults=tuple(fault for one in counts for fault in one.faults),
         stopped_by=tuple(sorted({one.stopped_by for one in counts if one.stopped_by})),
+        tests=sum(one.tests for one in counts),
     )

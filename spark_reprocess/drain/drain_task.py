@@ -1,7 +1,8 @@
 """One drain task: receive a chunk of messages, write it durably, only then delete it.
 
 No I/O but through the arguments. Wherever a task stops, each message is in the queue, in the
-archive, or in both; never in neither.
+archive, or in both; never in neither. Only test messages of ``dlq gameday`` are deleted and not
+archived.
 """
 
 import math
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
+from dlq_replay.gameday import gameday_of
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.retry import Retry
@@ -84,6 +86,8 @@ class DrainCounts:
         unreadable: receives of messages that could not be parsed; they stay in the queue.
         faults: what was wrong with the first few of those.
         stopped_by: why the task ended early; None if the queue was empty or a limit was reached.
+        tests: test messages of ``dlq gameday`` that were deleted and not archived. No other count
+            has them.
     """
 
     received: int = 0
@@ -93,6 +97,7 @@ class DrainCounts:
     unreadable: int = 0
     faults: list[str] = field(default_factory=list)
     stopped_by: str | None = None
+    tests: int = 0
 
 
 class Receipt(NamedTuple):
@@ -210,6 +215,7 @@ class DrainTask:
     _reserved: int = 0
     _largest_answer_bytes: int | None = None
     _deletions: list[Future[tuple[int, int]]] = field(default_factory=list)
+    _test_deletions: list[Future[tuple[int, int]]] = field(default_factory=list)
 
     def __post_init__(self, count_visible: Callable[[], int | None]) -> None:
         self._detector = EmptyQueueDetector(count_visible)
@@ -300,11 +306,21 @@ class DrainTask:
             self._counts.stopped_by = str(received)
             return
         self._detector.record(len(received))
+        self._discard_tests(received)
         before = chunk.size_bytes
-        for message, row in self._readable(received):
+        for message, row in self._readable([one for one in received if not _is_test(one)]):
             self._counts.received += 1
             self._taken += chunk.add(message, row)
         self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
+
+    def _discard_tests(self, received: Received) -> None:
+        tests = [
+            Receipt(one.message_id, one.receipt_handle)
+            for one in received
+            if isinstance(one, Message) and _is_test(one)
+        ]
+        if tests:
+            self._test_deletions.append(self.executor.submit(self._delete, tests))
 
     def _readable(self, received: Received) -> Iterator[tuple[Message, Row]]:
         drained_at = datetime.fromtimestamp(self.now_seconds(), UTC)
@@ -349,3 +365,9 @@ class DrainTask:
             self._counts.deleted += deleted
             self._counts.left += left
         self._deletions.clear()
+        self._counts.tests += sum(deletion.result()[0] for deletion in self._test_deletions)
+        self._test_deletions.clear()
+
+
+def _is_test(received: Message | MalformedMessageError) -> bool:
+    return isinstance(received, Message) and gameday_of(received) is not None

@@ -40,7 +40,7 @@ def test_every_variable_is_set_before_it_is_used() -> None:
 def test_outputs_and_resources_are_those_of_the_template() -> None:
     calls = re.findall(r"(?:\$\(|`)output (\w+)( \$STACK-emr)?", PAGE)
 
-    assert len(calls) > 20
+    assert len(calls) > 15
     for name, is_emr in calls:
         assert name in (EMR if is_emr else TEMPLATE)["Outputs"]
     assert set(re.findall(r"\$\(resource (\w+)", PAGE)) <= TEMPLATE["Resources"].keys()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dlq_cli.catalogue import LINES, STACK_OPTIONS
+from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack_values import StackValues
 from spark_reprocess.archive.disposition import Disposition
@@ -61,6 +62,7 @@ def test_every_exit_code_has_a_row() -> None:
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
         ("stacks", [StackValues]),
         ("doctor", [Finding]),
+        ("gameday", [Report, Joint, Finding]),
         ("drain", [DrainSummary, QueueCounts]),
         ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
         ("erase", [EraseSummary]),
@@ -75,6 +77,10 @@ def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) 
 
 def test_every_state_of_a_message_is_named() -> None:
     assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
+
+
+def test_every_joint_and_verdict_is_named() -> None:
+    assert {*Verdict, *Name} <= set(re.findall(r"`([\w-]+)`", section("gameday")))
 
 
 def test_every_severity_of_a_finding_is_named() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from dlq_replay.gameday import gameday_entry
 from dlq_replay.message import SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Probe, open_archive
@@ -23,7 +24,7 @@ from spark_reprocess.drain.drain import DrainOptions, DrainWork, drain
 from spark_reprocess.drain.drain_task import DrainRules
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.failures import SPARK_FAILURES
-from tests.builders import context
+from tests.builders import context, policy
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     DRAIN_ID,
@@ -56,6 +57,21 @@ def test_nothing_is_deleted_when_the_write_fails(
     assert summary.rest == QueueCounts(visible=0, in_flight=5, delayed=0)
     assert main(["analyze", "--archive", str(tmp_path)]) == 2
     assert "holds no messages; run drain first" in capsys.readouterr().err
+
+
+def test_test_message_of_a_game_day_is_deleted_and_not_archived(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    source = make_queue("parked")
+    test_message = gameday_entry("20261122T203000Z-0123abcd", policy())
+    source.send([test_message, SendEntry("real", test_message.attributes)])
+
+    summary = drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))
+
+    assert (summary.archived, summary.deleted, summary.tests) == (1, 1, 1)
+    assert summary.rest == QueueCounts(visible=0, in_flight=0, delayed=0)
+    rows = read_archive(spark, open_archive(str(tmp_path))).collect()
+    assert [row["body"] for row in rows] == ["real"]
 
 
 def test_archive_names_the_source_queue_of_each_message(

@@ -67,7 +67,7 @@ def stack(endpoint: str) -> str:
 
 
 def run(*argv: str) -> int:
-    return main([*argv, "--region", REGION])
+    return run_answering({}, *argv)
 
 
 Answer = Callable[[str], tuple[Any, ...]]
@@ -93,7 +93,23 @@ def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.se
 
 
 def run_answering(answers: Mapping[str, Answer], *argv: str) -> int:
-    return main([*argv, "--region", REGION], partial(session_answering, answers))
+    make_session = partial(session_answering, {**allowing_everything(), **answers})
+    return main([*argv, "--region", REGION], make_session)
+
+
+def allowing_everything() -> dict[str, Answer]:
+    """IAM's simulator, which moto does not have, for a role that may do everything."""
+    everything = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    return {"iam.SimulatePrincipalPolicy": simulating(everything)}
+
+
+QUEUES = {
+    "MainQueueURL": f"https://sqs.{REGION}.amazonaws.com/123456789012/main",
+    "MainQueueName": "main",
+    "DLQArn": arn("dlq"),
+    "ParkedQueueArn": arn("parked"),
+}
+"""Those of the installation, as parameters of the template."""
 
 
 def simulating(statements: list[dict[str, Any]]) -> Answer:
@@ -235,7 +251,8 @@ def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
         QueueUrl=client("sqs").get_queue_url(QueueName="main")["QueueUrl"],
         Attributes={"KmsMasterKeyId": key},
     )
-    role = Stack.of(TEMPLATE, {given: key} if given else {"DLQKmsKeyArn": KEYS["DLQKmsKeyArn"]})
+    keys = {given: key} if given else {"DLQKmsKeyArn": KEYS["DLQKmsKeyArn"]}
+    role = Stack.of(TEMPLATE, {**QUEUES, **keys})
     answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
 
     exit_code = run_answering(answers, "doctor", "--stack", stack)
@@ -599,7 +616,7 @@ def test_the_doctor_measures_the_consumer(stack: str, capsys: pytest.CaptureFixt
 
     def measured() -> boto3.session.Session:
         # moto knows no percentiles.
-        session = boto3.session.Session()
+        session = session_answering(allowing_everything())
         datapoint = {"ExtendedStatistics": {"p99": 41_234.0}}
         session.events.register(
             "after-call.cloudwatch.GetMetricStatistics",
@@ -711,7 +728,7 @@ def test_the_doctor_finds_a_breaker_without_its_rights(
     functions.update_function_configuration(
         FunctionName="replay", Environment={"Variables": variables}
     )
-    role = Stack.of(TEMPLATE, {"CircuitBreaker": str(is_granted).lower()})
+    role = Stack.of(TEMPLATE, {**QUEUES, "CircuitBreaker": str(is_granted).lower()})
     answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
 
     assert run_answering(answers, "doctor", "--stack", stack) == 0
@@ -720,3 +737,16 @@ def test_the_doctor_finds_a_breaker_without_its_rights(
     denied = "its role may not dynamodb:UpdateItem, cloudwatch:GetMetricStatistics: the circuit"
     assert (denied in out) is not is_granted
     assert "circuit breaker's permissions" not in out
+
+
+def test_the_doctor_finds_a_queue_to_which_the_role_may_not_send(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    role = Stack.of(TEMPLATE, {**QUEUES, "ParkedQueueArn": arn("before")})
+    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
+
+    assert run_answering(answers, "doctor", "--stack", stack) == 1
+
+    out = capsys.readouterr().out
+    assert "broken   parked: the function's role may not send to it" in out
+    assert out.count("broken ") == 1

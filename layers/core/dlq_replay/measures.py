@@ -11,6 +11,7 @@ from enum import StrEnum
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
+from dlq_replay.gameday import gameday_of
 from dlq_replay.message import Message
 from dlq_replay.plan import Wait
 from dlq_replay.replay import BatchOutcome
@@ -132,7 +133,8 @@ def measure_dlq(
 def _arrived(records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome) -> int:
     """Count new dead letters: moved by SQS, and never replayed, held or redriven before.
 
-    One that stays in the DLQ is counted when it leaves.
+    One that stays in the DLQ is counted when it leaves. Test messages of ``dlq gameday`` are no
+    dead letters.
     """
     left = {one.message_id for one in outcome.outcomes if one.is_left}
     new = {
@@ -143,6 +145,7 @@ def _arrived(records: Sequence[Message | UnreadableRecord], outcome: BatchOutcom
         and one.history.replay_count == 0
         and one.history.context.due_seconds is None
         and one.history.context.plan_id is None
+        and gameday_of(one) is None
     }
     return len(new - left)
 
@@ -155,12 +158,13 @@ def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[in
     """Yield the replay count of each dead letter once for each time it died.
 
     One that comes back from a hold (it carries ``due``) was counted before; one that stays in the
-    DLQ is counted when it leaves.
+    DLQ is counted when it leaves. Test messages of ``dlq gameday`` do not count.
     """
     left = {one.message_id for one in outcome.outcomes if one.is_left}
     distinct = {message.message_id: message for message in messages}
     for message_id, message in distinct.items():
         count = message.history.true_replay_count
         is_back_from_hold = message.history.context.due_seconds is not None
-        if message_id not in left and not is_back_from_hold and count is not None:
+        is_counted = message_id not in left and not is_back_from_hold
+        if is_counted and count is not None and gameday_of(message) is None:
             yield count

@@ -142,6 +142,7 @@ def test_a_sound_fifo_installation_has_nothing_to_change() -> None:
         ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
         ({"reserved_concurrency": 0}, "it never runs"),
         ({"most_attributes": 10}, "no room for the counter"),
+        ({"denied_sends": ("main",)}, "role may not send to it"),
     ],
 )
 def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
@@ -256,6 +257,14 @@ def test_each_main_queue_is_examined(
     found = examine(shared("invoices", other_main=(other,)))
 
     assert [one.subject for one in found if fault in one.fault] == subjects
+
+
+@pytest.mark.parametrize("triggers", [(), (replace(TRIGGER, state="Disabled"),)])
+def test_triggers_that_could_not_be_listed_may_feed_the_function(triggers: Any) -> None:
+    of = installation(triggers=triggers, knows_triggers=False)
+
+    assert examine(of) == []
+    assert of.is_fed
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "STARTING", "UPDATING"])
