@@ -27,16 +27,17 @@ PAGE_NEXT = "## How it is measured\n"
 """The heading after the section, on each page."""
 
 _README_TEXT = """\
-`make bench` compares this project with a simple boto3 script (*the loop*) and with the public app, on one
-machine and a local SQS that takes 5 ms for each answer. The slower the processor, the smaller the ratios: the
-alternatives mostly wait for answers. [benchmarks/README.md](benchmarks/README.md) has all figures.
+`make bench` compares this project with a simple boto3 script (*the loop*) and with the public app,
+on one machine and a local SQS that takes 5 ms for each answer. The slower the processor, the
+smaller the ratios: the alternatives mostly wait for answers.
+[benchmarks/README.md](benchmarks/README.md) has all figures.
 
 ![Measured ratios and their targets](docs/images/bench.svg)
 """
 
 _PAGE_TEXT = """\
-Ratios are medians over turns. The slower the processor, the smaller they are: the alternatives mostly wait
-for answers.
+Ratios are medians over turns. The slower the processor, the smaller they are: the alternatives
+mostly wait for answers.
 
 ![Measured ratios and their targets](../docs/images/bench.svg)
 """

@@ -22,8 +22,8 @@ from botocore.exceptions import ConnectionClosedError
 
 from demo.event_source import interpret, to_event
 from dlq_cli.gameday.joints import Joint, Report
-from dlq_cli.gameday.policies import ServiceCall
 from dlq_cli.gameday.run import Clock, prepare
+from dlq_cli.stack.policies import ServiceCall
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.errors import SqsError

@@ -3,7 +3,6 @@
 ==============  =======================================================================
 ``joints``      a joint and its verdict; what was seen of the test message gives both; pure
 ``alarms``      the same for alarms, topics and the Spark job, of which nothing is sent; pure
-``policies``    whether a resource policy lets a service of AWS do something; pure
 ``watch`` *     asks AWS, and the queues
 ``run``         one game day: sends, watches, cleans up
 ==============  =======================================================================

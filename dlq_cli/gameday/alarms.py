@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from dlq_cli.gameday.joints import Joint, Name, broken, failed, passed, skipped
-from dlq_cli.gameday.policies import ServiceCall
+from dlq_cli.stack.policies import ServiceCall, may_use_key
 from dlq_cli.stack.rules import Finding
 from dlq_replay.measures import MAIN_QUEUE_DIMENSION, NAMESPACE
 
@@ -19,7 +19,6 @@ SNS_MANAGED_KEY = "alias/aws/sns"
 RINGING_REASON = "dlq gameday"
 """What the reason of a state begins with that a game day has set."""
 
-_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
 _NOT_ENDED_WELL = {"FAILED", "TIMEOUT", "ERROR"}
 
 
@@ -199,14 +198,16 @@ def _may_be_published_to(topic: TopicFacts) -> Iterator[Finding]:
             "is encrypted with SNS's own key, which alarms cannot use",
             "encrypt it with a key of yours, or not at all",
         )
-    elif topic.key and topic.key_policy is not None:
-        calls = [ServiceCall(CLOUDWATCH, one, account, topic.alarm) for one in _KEY_ACTIONS]
-        if not all(call.is_allowed(topic.key_policy) for call in calls):
-            yield broken(
-                topic.key,
-                f"the key of topic {topic.name}: its policy does not let {CLOUDWATCH} use it",
-                f"allow {' and '.join(_KEY_ACTIONS)} to {CLOUDWATCH} in the policy of the key",
-            )
+    elif (
+        topic.key
+        and topic.key_policy is not None
+        and not may_use_key(topic.key_policy, CLOUDWATCH, account, topic.alarm)
+    ):
+        yield broken(
+            topic.key,
+            f"the key of topic {topic.name}: its policy does not let {CLOUDWATCH} use it",
+            f"allow kms:Decrypt and kms:GenerateDataKey to {CLOUDWATCH} in the policy of the key",
+        )
 
 
 def judge_job(job: JobFacts | None) -> Joint:

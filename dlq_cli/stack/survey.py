@@ -1,6 +1,5 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from dlq_cli.stack.facts import (
     QueueFacts,
     TriggerFacts,
 )
-from dlq_cli.stack.key_policy import closed_to
+from dlq_cli.stack.policies import may_use_key
 from dlq_cli.stack_values import read_stack
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
@@ -314,7 +313,9 @@ class _Survey:
         # Alarms go to a topic with this key only if the stack has created it.
         has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
         services = [_logs_of(key_arn), *(["cloudwatch.amazonaws.com"] if has_topic else [])]
-        return DataKeyFacts(key_arn, closed_to(json.loads(answer["Policy"]), services))
+        account = key_arn.split(":")[4]
+        closed_to = [one for one in services if not may_use_key(answer["Policy"], one, account)]
+        return DataKeyFacts(key_arn, tuple(closed_to))
 
     def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
         if not (settings.has_breaker and settings.failure_table):

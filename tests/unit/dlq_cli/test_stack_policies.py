@@ -1,9 +1,11 @@
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlq_cli.gameday.policies import ServiceCall
+from dlq_cli.stack.policies import ServiceCall, may_use_key
 
 ACCOUNT = "123456789012"
 ALARM = f"arn:aws:cloudwatch:us-east-1:{ACCOUNT}:alarm:a"
@@ -67,3 +69,44 @@ def test_what_is_denied_is_reported(statements: list[dict[str, Any]]) -> None:
 
 def test_one_statement_needs_no_list() -> None:
     assert PUBLISH.is_allowed(json.dumps({"Statement": allow(CLOUDWATCH)}))
+
+
+LOGS = "logs.eu-west-1.amazonaws.com"
+KEY_ACTIONS = ["kms:Encrypt*", "kms:Decrypt*", "kms:GenerateDataKey*"]
+INSTALL_PAGE = Path(__file__).parents[3] / "docs" / "install.md"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [allow({"Service": LOGS}, KEY_ACTIONS)],
+        [allow({"Service": LOGS}, ["kms:decrypt", "kms:GenerateDataKey*"])],
+        [allow({"Service": LOGS}, "kms:Decrypt"), allow({"Service": LOGS}, "kms:Gen*")],
+        [allow("*", "kms:*", **when("ArnLike", "aws:SourceArn", "arn:aws:logs:*"))],
+    ],
+)
+def test_a_service_may_use_a_key(statements: list[dict[str, Any]]) -> None:
+    assert may_use_key(json.dumps({"Statement": statements}), LOGS, ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [],
+        [allow({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "kms:*")],
+        [allow({"Service": "logs.us-east-1.amazonaws.com"}, KEY_ACTIONS)],
+        [allow({"Service": LOGS}, "kms:Decrypt")],
+        [allow({"Service": LOGS}, "kms:Describe*")],
+        [allow({"Service": LOGS}, KEY_ACTIONS, **when("StringEquals", "aws:SourceAccount", OTHER))],
+    ],
+)
+def test_a_service_may_not_use_a_key(statements: list[dict[str, Any]]) -> None:
+    assert not may_use_key(json.dumps({"Statement": statements}), LOGS, ACCOUNT)
+
+
+@pytest.mark.parametrize("service", [LOGS, "cloudwatch.amazonaws.com"])
+def test_the_key_policy_of_the_documents_lets_all_in(service: str) -> None:
+    section = INSTALL_PAGE.read_text("utf-8").partition("### A key for the data")[2]
+    documented = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
+
+    assert may_use_key(documented, service, ACCOUNT)

@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+
+
+def may_use_key(policy: str, service: str, account: str, source_arn: str = "") -> bool:
+    """Whether the policy of a KMS key, a JSON document, lets a service encrypt and decrypt with it.
+
+    See ``ServiceCall`` for the other arguments.
+    """
+    calls = (ServiceCall(service, action, account, source_arn) for action in _KEY_ACTIONS)
+    return all(call.is_allowed(policy) for call in calls)
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
@@ -21,13 +32,13 @@ class ServiceCall:
         service: such as ``cloudwatch.amazonaws.com``.
         action: such as ``sns:Publish``.
         account: of what the service acts for.
-        source_arn: of what the service acts for.
+        source_arn: of what the service acts for; empty if that is not known.
     """
 
     service: str
     action: str
     account: str
-    source_arn: str
+    source_arn: str = ""
 
     @property
     def _keys(self) -> dict[str, str]:
@@ -75,7 +86,7 @@ class ServiceCall:
 
     def _fulfils(self, operator: str, key: str, values: Iterable[object], *, unknown: bool) -> bool:
         # SNS's own name of the key in its default policy.
-        actual = self._keys.get(key.replace("sns:", "aws:"))
+        actual = self._keys.get(key.replace("sns:", "aws:")) or None
         name = operator.removesuffix("IfExists").lower()
         if actual is None or name not in _OPERATORS:
             return unknown
