@@ -21,7 +21,7 @@ import pytest
 from botocore.exceptions import ConnectionClosedError
 
 from demo.event_source import interpret, to_event
-from dlq_cli.gameday.joints import Joint, Report
+from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.gameday.run import Clock, prepare
 from dlq_cli.stack.policies import ServiceCall
 from functions.replay import handler
@@ -598,3 +598,49 @@ def running(world: World) -> Iterator[World]:
         finally:
             handler.logger.registered_handler.setStream(stream)  # type: ignore[attr-defined]
             handler.wired_replayer.cache_clear()
+
+
+REAL_PARKED = ["order 1", "order 2", '{"gameday": "20261122T203000Z-0123abcd"}']
+REAL_WAITING = ["order 3", "order 4"]
+REAL_DEAD = ["order 5", "order 6"]
+
+
+def busy(*, is_fifo: bool = False, **parameters: str) -> contextlib.AbstractContextManager[World]:
+    """An installation with real messages in its queues."""
+    world = World(is_fifo=is_fifo, **parameters)
+    world.put(world.parked, *REAL_PARKED)
+    world.put(world.main, *REAL_WAITING)
+    return running(world)
+
+
+def real_messages_are_untouched(world: World) -> None:
+    """They are all there; those that were received are visible again after the 10 s."""
+    world.lives()
+    world.clock.advance(11)
+    assert set(REAL_PARKED) <= set(world.bodies(world.parked))
+    assert set(REAL_WAITING) <= set(world.bodies(world.main))
+    assert hidden_in(world, world.parked) == 0
+
+
+def hidden_in(world: World, queue: Queue) -> int:
+    request = {"QueueUrl": world.model.url_of(queue), "AttributeNames": ["All"]}
+    counts = world.front.handle("GetQueueAttributes", request)["Attributes"]
+    return int(counts["ApproximateNumberOfMessagesNotVisible"])
+
+
+def where_tests_are(world: World) -> list[str]:
+    """Where test messages are: the name of the queue of each."""
+    queues = (world.parked, world.dlq, world.main)
+    real = {*REAL_PARKED, *REAL_WAITING, *REAL_DEAD}
+    return [queue.name for queue in queues for body in world.bodies(queue) if body not in real]
+
+
+def verdicts(report: Report) -> dict[Name, Verdict]:
+    return {joint.name: joint.verdict for joint in report.joints}
+
+
+def nothing_failed(report: Report) -> None:
+    assert [one for one in report.joints if one.verdict is not Verdict.PASSED] == []
+
+
+# --- healthy

@@ -1,18 +1,17 @@
-"""``dlq gameday`` in an installation that the template makes: healthy, sabotaged, and killed."""
+"""``dlq gameday`` in an installation that the template makes: healthy, and sabotaged."""
 
 import io
 import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from dlq_cli.__main__ import main
-from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
+from dlq_cli.gameday.joints import Joint, Name, Verdict
 from dlq_cli.gameday.run import Clock
 from dlq_cli.gameday.watch import Watch
 from dlq_cli.stack.rules import Severity, examine
@@ -20,7 +19,6 @@ from dlq_cli.stack.survey import survey
 from dlq_cli.stack_values import read_stack
 from functions.replay import handler
 from local_sqs.faults import Effect, Fault
-from local_sqs.queues import Queue
 from spark_reprocess.errors import InputError
 from tests.contract.template import ROOT
 from tests.gameday_world import (
@@ -28,18 +26,19 @@ from tests.gameday_world import (
     CLOUDWATCH_MAY_USE_KEY,
     KEY,
     OPERATOR,
+    REAL_PARKED,
     REGION,
     ROOT_KEY_POLICY,
     TOPIC,
-    Died,
     RefusedError,
     World,
-    running,
+    busy,
+    hidden_in,
+    nothing_failed,
+    real_messages_are_untouched,
+    verdicts,
+    where_tests_are,
 )
-
-REAL_PARKED = ["order 1", "order 2", '{"gameday": "20261122T203000Z-0123abcd"}']
-REAL_WAITING = ["order 3", "order 4"]
-REAL_DEAD = ["order 5", "order 6"]
 
 Sabotage = Callable[[World], object]
 
@@ -48,47 +47,6 @@ Sabotage = Callable[[World], object]
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with busy(is_fifo=request.param) as one:
         yield one
-
-
-def busy(*, is_fifo: bool = False, **parameters: str) -> AbstractContextManager[World]:
-    """An installation with real messages in its queues."""
-    world = World(is_fifo=is_fifo, **parameters)
-    world.put(world.parked, *REAL_PARKED)
-    world.put(world.main, *REAL_WAITING)
-    return running(world)
-
-
-def real_messages_are_untouched(world: World) -> None:
-    """They are all there; those that were received are visible again after the 10 s."""
-    world.lives()
-    world.clock.advance(11)
-    assert set(REAL_PARKED) <= set(world.bodies(world.parked))
-    assert set(REAL_WAITING) <= set(world.bodies(world.main))
-    assert hidden_in(world, world.parked) == 0
-
-
-def hidden_in(world: World, queue: Queue) -> int:
-    request = {"QueueUrl": world.model.url_of(queue), "AttributeNames": ["All"]}
-    counts = world.front.handle("GetQueueAttributes", request)["Attributes"]
-    return int(counts["ApproximateNumberOfMessagesNotVisible"])
-
-
-def where_tests_are(world: World) -> list[str]:
-    """Where test messages are: the name of the queue of each."""
-    queues = (world.parked, world.dlq, world.main)
-    real = {*REAL_PARKED, *REAL_WAITING, *REAL_DEAD}
-    return [queue.name for queue in queues for body in world.bodies(queue) if body not in real]
-
-
-def verdicts(report: Report) -> dict[Name, Verdict]:
-    return {joint.name: joint.verdict for joint in report.joints}
-
-
-def nothing_failed(report: Report) -> None:
-    assert [one for one in report.joints if one.verdict is not Verdict.PASSED] == []
-
-
-# --- healthy
 
 
 @pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])
@@ -732,110 +690,6 @@ def test_an_alarm_that_would_keep_its_state_is_not_rung() -> None:
 
         with pytest.raises(InputError, match="no alarm of the stack is quiet"):
             world.game_day(ring=True)
-
-
-# --- killed
-
-
-def calls_of_a_game_day() -> int:
-    with busy() as world:
-        world.game_day(ring=True)
-        return world.calls
-
-
-CALLS = calls_of_a_game_day()
-
-
-def clean_after(world: World) -> None:
-    """What a game day left is gone after the next one, and nothing real is."""
-    world.lives()
-    world.pass_time(30)
-    nothing_failed(world.game_day())
-    assert where_tests_are(world) == []
-    assert {one.state for one in world.alarms.values()} == {"OK"}
-    real_messages_are_untouched(world)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at", range(1, CALLS + 1))
-def test_killed_at_any_call_it_leaves_nothing_that_the_next_one_does_not_clean_up(
-    at: int, *, after: bool
-) -> None:
-    with busy() as world:
-        world.dies(at, after=after)
-        with pytest.raises(Died):
-            world.game_day(ring=True)
-
-        clean_after(world)
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["not done", "done"])
-@pytest.mark.parametrize("at", range(1, CALLS + 1))
-def test_a_call_without_an_answer_loses_nothing(at: int, *, after: bool) -> None:
-    with busy() as world:
-        world.fail_at, world.dies_after = at, after
-        try:
-            world.game_day(ring=True)
-        except InputError:
-            assert at <= CALLS // 2
-
-        clean_after(world)
-
-
-@pytest.mark.parametrize("at", range(20, CALLS + 1, 3))
-def test_killed_on_fifo_queues_it_leaves_nothing_either(at: int) -> None:
-    with busy(is_fifo=True) as world:
-        world.dies(at, after=True)
-        with pytest.raises(Died):
-            world.game_day(ring=True)
-
-        clean_after(world)
-
-
-def test_killed_while_replay_is_paused_it_is_removed_from_the_dlq() -> None:
-    with busy() as world:
-
-        def die() -> None:
-            world.die_at = world.calls
-            raise Died
-
-        world.front.faults.add(Fault(Effect.CALL, "SendMessageBatch", after=True, callback=die))
-        with pytest.raises(Died):
-            world.game_day()
-        world.front.faults.clear()
-        world.mappings[0]["State"] = "Disabled"
-        world.lives()
-        assert where_tests_are(world) == ["DeadLetterQueue"]
-        world.put(world.dlq, *REAL_DEAD)
-
-        report = world.game_day()
-
-        assert world.bodies(world.dlq) == REAL_DEAD
-        assert hidden_in(world, world.dlq) == 0
-        assert where_tests_are(world) == []
-        assert "1 of an earlier game day" in report.joints[-1].observed
-        real_messages_are_untouched(world)
-
-
-@pytest.mark.parametrize("consumer", ["fails", "handles", None])
-@pytest.mark.parametrize("at", range(19, 45, 3))
-def test_killed_on_its_way_through_a_consumer_it_leaves_nothing(
-    at: int, consumer: str | None
-) -> None:
-    with busy() as world:
-        world.consumer = consumer
-        world.dies(at, after=True)
-        with pytest.raises(Died):
-            world.game_day(through_consumer=True)
-        world.lives()
-        # With no consumer it waits for one.
-        world.consumer = consumer or "fails"
-        world.pass_time(400)
-        report = world.game_day()
-
-        assert not report.has_failed
-        assert where_tests_are(world) == []
-        assert set(REAL_PARKED) <= set(world.bodies(world.parked))
 
 
 def test_ctrl_c_cleans_up() -> None:
