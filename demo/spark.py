@@ -124,6 +124,7 @@ class Spark:
             session = get_session()
             # For so few messages, compiling what a query does takes longer than it saves.
             session.conf.set("spark.sql.codegen.wholeStage", "false")
+            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             session.conf.set("spark.sql.shuffle.partitions", "2")
             # The first Python worker takes seconds to start, too.
             session.range(1).mapInArrow(lambda batches: batches, "id long").count()

@@ -16,7 +16,8 @@ QUICK_JVM = JVM_OPTIONS + (_MAPPED_CLASSES if _CLASSES.exists() else "")
 
 QUICK_SPARK = {
     "SPARK_SUBMIT_OPTS": QUICK_JVM,
-    "PYSPARK_SUBMIT_ARGS": "--conf spark.sql.codegen.wholeStage=false pyspark-shell",
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.sql.codegen.wholeStage=false"
+    " --conf spark.sql.codegen.factoryMode=NO_CODEGEN pyspark-shell",
 }
 """The environment of a program whose Spark lives for seconds."""
 

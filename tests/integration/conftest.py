@@ -56,6 +56,7 @@ def started_spark(sqs_endpoint: str, moto_endpoint: str) -> "SparkSession":
         session = get_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session
 
 
