@@ -40,6 +40,8 @@ print_command() {
 }
 aws() { print_command aws "$@"; command aws "$@"; }
 sam() { print_command sam "$@"; command sam "$@"; }
+make() { print_command make "$@"; command make "$@"; }
+docker() { print_command docker "$@"; command docker "$@"; }
 dlq() { print_command dlq "$@"; PYTHONPATH=layers/core .venv/bin/python -m dlq_cli "$@"; }
 wait_minutes() {
     echo "Waiting for $1 minutes: $2" >&2
@@ -48,7 +50,6 @@ wait_minutes() {
 
 # --- Stacks
 
-build() { print_command make build; make build; }
 deploy() {
     local name=$1
     shift
@@ -75,7 +76,7 @@ remove_stack() {
     if [[ $layer == arn:* ]]; then
         aws lambda delete-layer-version --layer-name "${layer%:*}" --version-number "${layer##*:}"
     fi
-    sam delete --stack-name "$1" --no-prompts
+    sam delete --stack-name "$1" --region "$AWS_REGION" --no-prompts
 }
 
 # --- Queues
@@ -123,8 +124,7 @@ key() {
 }
 create_lambda_role() {
     aws iam create-role --role-name "$1" --query Role.Arn --output text --assume-role-policy-document \
-        '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole",
-          "Principal": {"Service": "lambda.amazonaws.com"}}]}'
+        '{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}}'
 }
 wait_for_run() {
     local state=STARTING
@@ -146,7 +146,7 @@ needs() {
 
 check_deploy() {
     local main dlq dlq_arn one
-    build
+    make build
     deploy_standard
     deploy dlq-try-fifo QueueType=fifo MaxAttempts=2 BackoffRate=1
     main=$(create_queue dlq-try-own-main)
@@ -158,7 +158,7 @@ check_deploy() {
 }
 
 check_failed_deployment() {
-    build
+    make build
     if deploy dlq-try-fails CreateSparkJob=true GlueSecurityConfigurationName=missing; then
         echo "The deployment did not fail."
     fi
@@ -168,7 +168,7 @@ check_failed_deployment() {
 
 check_replay() {
     local main dlq log invoices invoices_arn
-    build
+    make build
     invoices=$(create_queue dlq-try-invoices)
     invoices_arn=$(arn "$invoices")
     deploy dlq-try-shared MaxAttempts=2 BackoffRate=1 OtherMainQueueArns="$invoices_arn"
@@ -190,7 +190,7 @@ check_replay() {
 
 check_recursion() {
     local main main_arn parked role
-    build
+    make build
     deploy dlq-try-recursion MaxAttempts=30 BackoffRate=0.1 BackoffCapSeconds=5
     main=$(output dlq-try-recursion MainQueueUrl)
     main_arn=$(output dlq-try-recursion MainQueueArn)
@@ -252,7 +252,7 @@ check_queues() {
 
 check_long_wait() {
     local dlq log i
-    build
+    make build
     deploy dlq-try-wait QueueType=fifo MaxAttempts=30 BackoffRate=9999 BackoffCapSeconds=999999
     dlq=$(output dlq-try-wait DeadLetterQueueUrl)
     log=$(output dlq-try-wait ReplayLogGroupName)
@@ -269,17 +269,17 @@ check_long_wait() {
 
 check_kms() {
     local key_1 key_2 main dlq dlq_arn
-    build
+    make build
     key_1=$(key dlq-try-1)
     key_2=$(key dlq-try-2)
     deploy dlq-try-kms MainQueueKmsKeyArn="$key_1" DLQKmsKeyArn="$key_2"
     main=$(create_queue dlq-try-keyed-main)
     dlq=$(create_queue dlq-try-keyed-dlq)
     dead_letters_go "$main" "$dlq"
-    aws sqs set-queue-attributes --queue-url "$main" --attributes "KmsMasterKeyId=$key_1"
-    aws sqs set-queue-attributes --queue-url "$dlq" --attributes "KmsMasterKeyId=$key_2"
     dlq_arn=$(arn "$dlq")
     deploy dlq-try-nokey MainQueueURL="$main" DLQArn="$dlq_arn"
+    aws sqs set-queue-attributes --queue-url "$main" --attributes "KmsMasterKeyId=$key_1"
+    aws sqs set-queue-attributes --queue-url "$dlq" --attributes "KmsMasterKeyId=$key_2"
     gameday dlq-try-kms
     gameday dlq-try-nokey
 }
@@ -287,7 +287,7 @@ check_kms() {
 check_vpc() {
     local job function run
     needs SUBNET SECURITY_GROUP ZONE DATA_KEY BOUNDARY
-    build
+    make build
     deploy dlq-try-vpc CreateSparkJob=true SubnetIds="$SUBNET" SecurityGroupIds="$SECURITY_GROUP" \
         SparkJobAvailabilityZone="$ZONE" DataKmsKeyArn="$DATA_KEY" PermissionsBoundaryArn="$BOUNDARY" \
         RolePath=/dlq-try/ ReserveConcurrency=true Tracing=true
@@ -301,7 +301,7 @@ check_vpc() {
 
 check_spark_job() {
     local parked job archive bucket run
-    build
+    make build
     deploy_standard
     parked=$(output dlq-try-standard ParkedQueueUrl)
     job=$(output dlq-try-standard SparkJobName)
@@ -317,7 +317,7 @@ check_spark_job() {
 
     cp spark_reprocess/actor.py "$scratch/actor.py"
     echo '# another version' >>spark_reprocess/actor.py
-    build
+    make build
     deploy_standard
     aws s3 ls --recursive "s3://$bucket/code/"
     aws glue get-job --job-name "$job" --query Job.Command.ScriptLocation
@@ -326,7 +326,7 @@ check_spark_job() {
 check_alarms() {
     local dlq parked function reminder topic job run waiting i
     needs EMAIL
-    build
+    make build
     deploy dlq-try-alarms MaxAttempts=2 BackoffRate=1 CreateSparkJob=true AlarmEmail="$EMAIL"
     dlq=$(output dlq-try-alarms DeadLetterQueueUrl)
     parked=$(output dlq-try-alarms ParkedQueueUrl)
@@ -369,7 +369,7 @@ print_states() {
 
 check_pipe() {
     local function dlq_arn
-    build
+    make build
     deploy dlq-try-piped MaxAttempts=2 BackoffRate=1 ReplayEnabled=false
     function=$(output dlq-try-piped ReplayFunctionArn)
     dlq_arn=$(output dlq-try-piped DeadLetterQueueArn)
@@ -384,12 +384,11 @@ check_pipe() {
 check_emr() {
     local main dlq parked application
     needs BUCKET
-    build
+    make build
     deploy_standard
     main=$(output dlq-try-standard MainQueueArn)
     dlq=$(output dlq-try-standard DeadLetterQueueArn)
     parked=$(output dlq-try-standard ParkedQueueArn)
-    print_command make spark-package
     make spark-package
     docker run --rm --platform linux/amd64 -v "$PWD:/work" -w /work \
         public.ecr.aws/amazonlinux/amazonlinux:2023 sh scripts/pack-environment.sh
@@ -407,7 +406,7 @@ check_emr() {
 
 check_deletion() {
     local parked policy
-    build
+    make build
     deploy dlq-try-deletion MaxAttempts=2 BackoffRate=1
     parked=$(output dlq-try-deletion ParkedQueueUrl)
     policy=$(output dlq-try-deletion RecordFailuresPolicyArn)
@@ -422,7 +421,7 @@ check_deletion() {
 
 # An assignment, unlike a list in a for loop, ends the script if the call fails.
 check_clean_up() {
-    local found one more
+    local found one more id
     found=$(aws lambda list-functions --output text \
         --query "Functions[?starts_with(FunctionName, 'dlq-try-') && ends_with(FunctionName, '-consumer')].FunctionName")
     for one in $(names "$found"); do
@@ -434,7 +433,8 @@ check_clean_up() {
     found=$(aws cloudformation describe-stacks --output text \
         --query "Stacks[?starts_with(StackName, 'dlq-try-')].StackName")
     for one in $(names "$found"); do remove_stack "$one"; done
-    found=$(aws iam list-roles --output text --query "Roles[?starts_with(RoleName, 'dlq-try-')].RoleName")
+    found=$(aws iam list-roles --output text \
+        --query "Roles[?starts_with(RoleName, 'dlq-try-') && ends_with(RoleName, '-consumer')].RoleName")
     for one in $(names "$found"); do
         more=$(aws iam list-attached-role-policies --role-name "$one" --output text \
             --query 'AttachedPolicies[].PolicyArn')
@@ -459,8 +459,12 @@ check_clean_up() {
     found=$(aws kms list-aliases --output text \
         --query "Aliases[?starts_with(AliasName, 'alias/dlq-try-')].AliasName")
     for one in $(names "$found"); do
-        more=$(aws kms describe-key --key-id "$one" --query KeyMetadata.KeyId --output text)
-        aws kms schedule-key-deletion --key-id "$more" --pending-window-in-days 7
+        # Scheduled already, if a run before stopped between these two.
+        more=$(aws kms describe-key --key-id "$one" --query KeyMetadata.KeyState --output text)
+        if [[ $more != PendingDeletion ]]; then
+            id=$(aws kms describe-key --key-id "$one" --query KeyMetadata.KeyId --output text)
+            aws kms schedule-key-deletion --key-id "$id" --pending-window-in-days 7
+        fi
         aws kms delete-alias --alias-name "$one"
     done
 }
