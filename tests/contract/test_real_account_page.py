@@ -27,11 +27,14 @@ from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "real-account.md").read_text("utf-8")
 SCRIPT = ROOT / "scripts" / "try-in-account.sh"
-ENTRIES = {
-    title: re.findall(r"^```sh\n(.*?)^```", body, re.DOTALL | re.MULTILINE)
-    for title, body in re.findall(r"^### (.+)\n((?:(?!^##).*\n?)*)", PAGE, re.MULTILINE)
-}
-COMMANDS = [block.replace("\\\n", " ").strip() for blocks in ENTRIES.values() for block in blocks]
+ENTRIES = re.findall(r"^### (.+)\n\n((?:(?!^#).*\n)*)", PAGE, re.MULTILINE)
+COMMANDS = [
+    " ".join(match[1].split())
+    for _, body in ENTRIES
+    if (match := re.match(r"`([^`]+)`: ", body))
+]
+"""With which the entries begin."""
+
 OF_SCRIPT = re.compile(r"(?P<settings>(?:\w+=\S+ +)*)scripts/try-in-account\.sh (?P<check>[a-z-]+)")
 ON_PAGE = {
     match["check"]: dict(word.split("=", 1) for word in shlex.split(match["settings"]))
@@ -139,7 +142,8 @@ class Ran:
     folder: Path
 
     def of(self, name: str) -> list[list[str]]:
-        return [words for one, *words in self.commands if one == name]
+        """Without the question for the version of the AWS CLI, with which each run starts."""
+        return [words for one, *words in self.commands if one == name and words != ["--version"]]
 
     @property
     def deployments(self) -> dict[str, dict[str, str]]:
@@ -225,11 +229,19 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     shutil.rmtree(folder)
 
 
-def test_each_entry_has_one_command() -> None:
-    assert len(ENTRIES) > 10
-    for title, blocks in ENTRIES.items():
-        assert len(blocks) == 1, title
-        assert len(blocks[0].replace("\\\n", " ").strip().splitlines()) == 1, title
+def test_each_entry_has_one_command_what_is_expected_and_what_to_do() -> None:
+    assert len(COMMANDS) == len(ENTRIES) > 10
+    assert set(COMMANDS) - {"make publish"} == {one for one in COMMANDS if OF_SCRIPT.fullmatch(one)}
+    for _, body in ENTRIES:
+        assert body.count("try-in-account.sh") <= 1
+        assert "expected" in body.lower()
+        assert "if not" in body.lower()
+
+
+def test_the_table_at_the_top_has_every_entry() -> None:
+    table = set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE))
+
+    assert table == {*ON_PAGE, "publish"}
 
 
 def test_page_help_and_script_have_the_same_checks() -> None:
@@ -241,7 +253,7 @@ def test_page_help_and_script_have_the_same_checks() -> None:
     functions = re.findall(r"^check_(\w+)\(\) \{", text, re.MULTILINE)
 
     assert listed == [one.replace("_", "-") for one in functions]
-    assert listed == list(ON_PAGE)
+    assert set(listed) == ON_PAGE.keys()
 
 
 @pytest.mark.parametrize("text", [SCRIPT.read_text("utf-8"), *COMMANDS])
@@ -256,19 +268,17 @@ def test_a_check_runs_to_its_end(ran: Ran) -> None:
 
 def test_each_command_is_printed(ran: Ran) -> None:
     """All but the waits, and what the script asks before it starts."""
+    wrapped = {"aws", "sam", "make", "docker"}
     printed = [shlex.split(line[2:]) for line in ran.errors.splitlines() if line.startswith("+ ")]
-    started = [one for one in ran.commands if one[0] in {"aws", "sam", "make", "docker"}]
+    started = [one for one in ran.commands if one[0] in wrapped and one[1] != "--version"]
 
-    assert [one for one in printed if one[0] in {"aws", "sam", "make", "docker"}] == [
-        one for one in started if one[1:2] not in (["--version"], ["sts"])
-    ]
+    assert [one for one in printed if one[0] in wrapped] == started
 
 
 def test_the_commands_of_aws_are_there(ran: Ran) -> None:
     """By botocore's models, from which the AWS CLI makes its commands and options."""
     for words in ran.of("aws"):
-        if words[0] != "--version":
-            assert problem_of(words) is None, words
+        assert problem_of(words) is None, words
 
 
 def test_every_deployment_is_accepted(ran: Ran) -> None:
