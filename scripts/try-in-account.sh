@@ -300,13 +300,13 @@ check_vpc() {
 }
 
 check_spark_job() {
-    local parked job archive bucket run
+    local parked job archive archive_bucket run
     make build
     deploy_standard
     parked=$(output dlq-try-standard ParkedQueueUrl)
     job=$(output dlq-try-standard SparkJobName)
     archive=$(output dlq-try-standard ArchiveUri)
-    bucket=$(resource dlq-try-standard ArchiveBucket)
+    archive_bucket=$(resource dlq-try-standard ArchiveBucket)
     aws sqs send-message --queue-url "$parked" --message-body '{"order": 3}'
     run=$(aws glue start-job-run --job-name "$job" --query JobRunId --output text)
     if aws glue start-job-run --job-name "$job"; then echo "The second start was not refused."; fi
@@ -319,7 +319,7 @@ check_spark_job() {
     echo '# another version' >>spark_reprocess/actor.py
     make build
     deploy_standard
-    aws s3 ls --recursive "s3://$bucket/code/"
+    aws s3 ls --recursive "s3://$archive_bucket/code/"
     aws glue get-job --job-name "$job" --query Job.Command.ScriptLocation
 }
 
@@ -497,6 +497,7 @@ if ! declare -F "check_${check//-/_}" >/dev/null; then
     refuse "$check: there is no such check; --help lists all"
 fi
 if [[ -z ${AWS_REGION:-} ]]; then refuse "set AWS_REGION to the Region of the test"; fi
+if [[ ! -x .venv/bin/python ]]; then refuse "run make setup-test first"; fi
 if [[ $(command aws --version) != aws-cli/2.* ]]; then refuse "the AWS CLI 2 is needed"; fi
 
 # boto3 does not read AWS_REGION.

@@ -5,20 +5,23 @@ others: they record their arguments, and ``aws`` answers as the service would.
 """
 
 import json
+import os
+import pty
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jmespath
+import jmespath  # type: ignore[import-untyped]
 import pytest
 from botocore import xform_name
-from botocore.exceptions import DataNotFoundError
 from botocore.session import Session
 
 from dlq_cli import __main__ as program
@@ -29,9 +32,7 @@ PAGE = (ROOT / "docs" / "real-account.md").read_text("utf-8")
 SCRIPT = ROOT / "scripts" / "try-in-account.sh"
 ENTRIES = re.findall(r"^### (.+)\n\n((?:(?!^#).*\n)*)", PAGE, re.MULTILINE)
 COMMANDS = [
-    " ".join(match[1].split())
-    for _, body in ENTRIES
-    if (match := re.match(r"`([^`]+)`: ", body))
+    " ".join(match[1].split()) for _, body in ENTRIES if (match := re.match(r"`([^`]+)`: ", body))
 ]
 """With which the entries begin."""
 
@@ -49,6 +50,7 @@ TEMPLATES = {
 }
 """Those of the stacks that are not of the application."""
 
+SESSION = Session()
 PREFIX = "dlq-try-"
 SQS = "https://sqs.eu-central-1.amazonaws.com/123456789012/"
 ARN = "arn:aws:{}:eu-central-1:123456789012:{}"
@@ -101,7 +103,7 @@ ANSWERS: dict[str, Any] = {
     "glue get-job": {"Job": {"Command": {"ScriptLocation": "s3://x/code/1/job.py"}}},
 }
 
-STAND_IN = f"""#!{sys.executable} -E
+STAND_IN = f"""#!{sys.executable} -ES
 import json, os, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 with open(os.environ["RECORD"], "a", encoding="utf-8") as record:
@@ -121,6 +123,7 @@ elif name == "aws":
         queue = option["--queue-url"].rpartition("/")[2]
         answer = {{"Attributes": {{"QueueArn": "{ARN.format("sqs", "")}" + queue}}}}
     if "--query" in option:
+        sys.path.append("{Path(jmespath.__file__).parents[1]}")
         import jmespath
         answer = jmespath.search(option["--query"], answer)
     if option.get("--output") == "text":
@@ -172,7 +175,13 @@ class World:
     version: str = "aws-cli/2.31.0 Python/3.13.7"
     region: str | None = "eu-central-1"
 
-    def run(self, *words: str, settings: dict[str, str] | None = None, typed: str = "") -> Ran:
+    def run(
+        self,
+        *words: str,
+        settings: dict[str, str] | None = None,
+        typed: str = "",
+        on_terminal: bool = False,
+    ) -> Ran:
         scripts, commands = self.folder / "scripts", self.folder / "commands"
         code = self.folder / "spark_reprocess" / "actor.py"
         for one in (scripts, commands, code.parent, self.folder / ".venv" / "bin"):
@@ -188,24 +197,29 @@ class World:
         record, world = self.folder / "record.jsonl", self.folder / "world.json"
         record.write_text("", "utf-8")
         world.write_text(
-            json.dumps(
-                {"answers": self.answers, "failing": self.failing, "version": self.version}
-            ),
+            json.dumps({"answers": self.answers, "failing": self.failing, "version": self.version}),
             "utf-8",
         )
         environment = {"PATH": f"{commands}:/usr/bin:/bin", **(settings or {})}
         environment |= {"RECORD": str(record), "WORLD": str(world)}
         if self.region is not None:
             environment["AWS_REGION"] = self.region
+        writes, reads = pty.openpty() if on_terminal else reversed(os.pipe())
+        os.write(writes, typed.encode())
+        if not on_terminal:
+            os.close(writes)
         done = subprocess.run(
             ["/bin/bash", str(scripts / SCRIPT.name), *words],
             env=environment,
-            input=typed,
+            stdin=reads,
             capture_output=True,
             text=True,
             check=False,
             timeout=300,
         )
+        os.close(reads)
+        if on_terminal:
+            os.close(writes)
         lines = record.read_text("utf-8").splitlines()
         return Ran(
             words[-1] if words else "",
@@ -291,7 +305,7 @@ def test_outputs_and_resources_are_those_of_the_stack(ran: Ran) -> None:
     if ran.check == "clean-up":
         return
     for words in ran.of("aws"):
-        option = dict(zip(words, words[1:], strict=False))
+        option = dict(pairwise(words))
         name = option.get("--stack-name", "")
         if words[1] == "describe-stacks":
             (output,) = re.findall(r"OutputKey=='(\w+)'", option["--query"])
@@ -351,7 +365,9 @@ def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(world: World) 
     ]
     assert [words[:3] for words in ran.of("sam")] == [["delete", "--stack-name", MINE]]
     assert [words[-1] for words in ran.of("python")] == [MINE]
-    listed = [words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}]
+    listed = [
+        words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}
+    ]
     assert all(any(one.endswith(PREFIX) for one in words) for words in listed)
 
 
@@ -365,7 +381,9 @@ def test_clean_up_of_an_empty_account_deletes_nothing(world: World) -> None:
 
 
 def test_clean_up_that_stopped_between_key_and_alias_goes_on(world: World) -> None:
-    world.answers["kms describe-key"] = {"KeyMetadata": {"KeyId": "1", "KeyState": "PendingDeletion"}}
+    world.answers["kms describe-key"] = {
+        "KeyMetadata": {"KeyId": "1", "KeyState": "PendingDeletion"}
+    }
 
     ran = world.run("--yes", "clean-up")
 
@@ -404,59 +422,91 @@ def test_a_game_day_that_fails_does_not_end_the_check(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words", "refusal"),
+    ("words", "refusal"),
     [
-        (lambda world: setattr(world, "region", None), ["--yes", "deploy"], "AWS_REGION"),
-        (lambda world: setattr(world, "version", "aws-cli/1.45"), ["--yes", "deploy"], "CLI 2"),
-        (lambda world: None, ["deploy"], "--yes"),
-        (lambda world: None, ["--yes", "unknown"], "there is no such check"),
-        (lambda world: None, ["--yes", "--force", "deploy"], "there is no such option"),
-        (lambda world: None, ["--yes", "deploy", "replay"], "one check at a time"),
-        (lambda world: None, ["--yes", "emr"], "set BUCKET first"),
-        (lambda world: None, [], "usage"),
+        (["deploy"], "--yes"),
+        (["--yes", "unknown"], "there is no such check"),
+        (["--yes", "--force", "deploy"], "there is no such option"),
+        (["--yes", "deploy", "replay"], "one check at a time"),
+        (["--yes", "emr"], "set BUCKET first"),
+        ([], "usage"),
     ],
 )
 def test_a_start_that_nobody_can_mean_is_refused(
-    world: World, change: Callable[[World], None], words: list[str], refusal: str
+    world: World, words: list[str], refusal: str
 ) -> None:
-    change(world)
-
     # What comes through a pipe is not typed by a person.
-    ran = world.run(*words, typed="dlq-try\n")
+    assert refusal in refused(world.run(*words, typed="dlq-try\n"))
 
+
+def test_a_start_without_a_region_is_refused(world: World) -> None:
+    world.region = None
+
+    assert "AWS_REGION" in refused(world.run("--yes", "deploy"))
+
+
+def test_a_start_with_another_aws_cli_is_refused(world: World) -> None:
+    world.version = "aws-cli/1.45.11 Python/3.11.7"
+
+    assert "CLI 2" in refused(world.run("--yes", "deploy"))
+
+
+def test_a_person_who_types_something_else_is_refused(world: World) -> None:
+    assert "nothing was done" in refused(world.run("queues", typed="yes\n", on_terminal=True))
+
+
+def test_a_person_who_types_the_word_starts_the_check(world: World) -> None:
+    ran = world.run("failed-deployment", typed="dlq-try\n", on_terminal=True)
+
+    assert ran.code == 0
+    assert ran.of("sam")
+
+
+def refused(ran: Ran) -> str:
+    """Return what was said; nothing was done."""
     assert ran.code == 2
-    assert refusal in ran.errors
-    assert {one[1] for one in ran.commands} <= {"--version", "sts"}
+    assert {words[0] for words in ran.of("aws")} <= {"sts"}
+    assert {one[0] for one in ran.commands} <= {"aws"}
+    return ran.errors
 
 
 def problem_of(words: list[str]) -> str | None:
     """Return why the AWS CLI would not take the command, if so."""
     service, command, *rest = words
     given = {one for one in rest if one.startswith("--")}
-    options = dict(zip(rest, rest[1:], strict=False))
+    options = dict(pairwise(rest))
     if "--query" in options:
         jmespath.compile(options["--query"])
-    given -= {"--query", "--output"}
+    given -= {"--query", "--output", "--max-items"}
     known = OF_THE_CLI_ALONE.get((service, command))
     if known is not None:
         return str(given - known) if given - known else None
-    try:
-        model = Session().get_service_model(service)
-    except DataNotFoundError:
-        return "service"
+    service = service.removesuffix("api")  # s3api
     if command == "wait":
-        waiters = Session().get_waiter_model(service).waiter_names
+        waiters = SESSION.get_waiter_model(service).waiter_names
         return None if rest[0] in {xform_name(one, "-") for one in waiters} else "waiter"
-    operations = {xform_name(one, "-"): one for one in model.operation_names}
-    if command not in operations:
+    known, required = options_of(service).get(command, (None, set[str]()))
+    if known is None:
         return "operation"
-    shape = model.operation_model(operations[command]).input_shape
-    members = {f"--{xform_name(one, '-')}" for one in shape.members} if shape else set()
-    required = {f"--{xform_name(one, '-')}" for one in shape.required_members} if shape else set()
-    pages = {"--max-items"}
-    if given - members - pages or required - given:
-        return f"unknown: {given - members - pages}, missing: {required - given}"
+    if "--zip-file" in given:  # the CLI's name for one part of --code
+        given = given - {"--zip-file"} | {"--code"}
+    if given - known or required - given:
+        return f"unknown: {given - known}, missing: {required - given}"
     return None
+
+
+@cache
+def options_of(service: str) -> dict[str, tuple[set[str], set[str]]]:
+    """By command: the options that it has, and those that it requires."""
+    model = SESSION.get_service_model(service)
+    shapes = {name: model.operation_model(name).input_shape for name in model.operation_names}
+    return {
+        xform_name(name, "-"): (
+            {f"--{xform_name(one, '-')}" for one in (shape.members if shape else ())},
+            {f"--{xform_name(one, '-')}" for one in (shape.required_members if shape else ())},
+        )
+        for name, shape in shapes.items()
+    }
 
 
 OF_THE_CLI_ALONE = {
