@@ -1,63 +1,532 @@
-"""docs/real-account.md: its commands refer to what there is, in words that a shell understands."""
+"""docs/real-account.md and scripts/try-in-account.sh: one list of checks, and commands that exist.
 
+Each check runs as the page writes it. Commands on PATH stand in for ``aws``, ``sam`` and the
+others: they record their arguments, and ``aws`` answers as the service would.
+"""
+
+import json
+import os
+import pty
 import re
+import shlex
+import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import jmespath  # type: ignore[import-untyped]
 import pytest
+from botocore import xform_name
+from botocore.session import Session
 
+from dlq_cli import __main__ as program
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import (
-    KEYS,
-    OTHER_MAIN_QUEUES,
-    OWN_QUEUES,
-    PRESCRIBED,
-    ROOT,
-    TEMPLATE,
-)
+from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "real-account.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-COMMANDS = "\n".join(BLOCKS).replace("\\\n", " ")
-EMR = load_template(ROOT / "templates" / "emr-serverless.yaml")
+SCRIPT = ROOT / "scripts" / "try-in-account.sh"
+ENTRIES = re.findall(r"^### (.+)\n\n((?:(?!^#).*\n)*)", PAGE, re.MULTILINE)
+COMMANDS = [
+    " ".join(match[1].split()) for _, body in ENTRIES if (match := re.match(r"`([^`]+)`: ", body))
+]
+"""With which the entries begin."""
 
-SET_BY_THE_SHELL = {"1", "2", "@", "PATH", "PWD"}
+OF_SCRIPT = re.compile(r"(?P<settings>(?:\w+=\S+ +)*)scripts/try-in-account\.sh (?P<check>[a-z-]+)")
+ON_PAGE = {
+    match["check"]: dict(word.split("=", 1) for word in shlex.split(match["settings"]))
+    for one in COMMANDS
+    if (match := OF_SCRIPT.fullmatch(one))
+}
+"""The settings that the page gives to each check."""
+
+TEMPLATES = {
+    "dlq-try-emr": load_template(ROOT / "templates" / "emr-serverless.yaml"),
+    "dlq-try-pipe": load_template(ROOT / "templates" / "pipe-trigger.yaml"),
+}
+"""Those of the stacks that are not of the application."""
+
+SESSION = Session()
+PREFIX = "dlq-try-"
+SQS = "https://sqs.eu-central-1.amazonaws.com/123456789012/"
+ARN = "arn:aws:{}:eu-central-1:123456789012:{}"
+VALUES = {
+    "ReplayFunctionArn": ARN.format("lambda", "function:replay"),
+    "CoreLayerArn": ARN.format("lambda", "layer:CoreLayer:3"),
+    "AlarmTopicArn": ARN.format("sns", "alarms"),
+    **{f"{one}QueueArn": ARN.format("sqs", one) for one in ("Main", "DeadLetter", "Parked")},
+    **{f"{one}QueueUrl": SQS + one for one in ("Main", "DeadLetter", "Parked")},
+}
+OUTPUTS = [
+    {"OutputKey": name, "OutputValue": VALUES.get(name, name.lower())}
+    for one in (TEMPLATE, *TEMPLATES.values())
+    for name in one["Outputs"]
+]
+MINE = "dlq-try-one-consumer"
+OTHERS = "orders-consumer"
+ANSWERS: dict[str, Any] = {
+    "sts get-caller-identity": {"Account": "123456789012"},
+    "cloudformation describe-stacks": {
+        "Stacks": [{"StackName": MINE, "Outputs": OUTPUTS}, {"StackName": OTHERS}]
+    },
+    "cloudformation describe-stack-resource": {
+        "StackResourceDetail": {"PhysicalResourceId": "dlq-try-resource"}
+    },
+    "iam create-role": {"Role": {"Arn": ARN.format("iam", "role/x")}},
+    "iam list-roles": {"Roles": [{"RoleName": MINE}, {"RoleName": OTHERS}]},
+    "iam list-attached-role-policies": {"AttachedPolicies": [{"PolicyArn": "arn:attached"}]},
+    "iam list-policies": {
+        "Policies": [
+            {"PolicyName": MINE, "Arn": f"arn:{MINE}"},
+            {"PolicyName": OTHERS, "Arn": f"arn:{OTHERS}"},
+        ]
+    },
+    "kms describe-key": {
+        "KeyMetadata": {"Arn": ARN.format("kms", "key/1"), "KeyId": "1", "KeyState": "Enabled"}
+    },
+    "kms list-aliases": {
+        "Aliases": [{"AliasName": f"alias/{MINE}"}, {"AliasName": f"alias/{OTHERS}"}]
+    },
+    "lambda list-functions": {"Functions": [{"FunctionName": MINE}, {"FunctionName": OTHERS}]},
+    "lambda list-event-source-mappings": {"EventSourceMappings": [{"UUID": "1"}, {"UUID": "2"}]},
+    "logs describe-log-groups": {"logGroups": [{"logGroupName": f"/aws/lambda/{MINE}"}]},
+    "s3api list-buckets": {"Buckets": [{"Name": MINE}, {"Name": OTHERS}]},
+    "sqs list-queues": {"QueueUrls": [SQS + MINE, f"{SQS}{MINE}-2"]},
+    "sqs receive-message": {},
+    "sns list-subscriptions-by-topic": {"Subscriptions": [{"SubscriptionArn": "arn:1"}]},
+    "glue start-job-run": {"JobRunId": "jr_1"},
+    "glue get-job-run": {"JobRun": {"JobRunState": "SUCCEEDED"}},
+    "glue get-job": {"Job": {"Command": {"ScriptLocation": "s3://x/code/1/job.py"}}},
+}
+
+STAND_IN = f"""#!{sys.executable} -ES
+import json, os, sys
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+with open(os.environ["RECORD"], "a", encoding="utf-8") as record:
+    record.write(json.dumps([name, *words]) + "\\n")
+world = json.load(open(os.environ["WORLD"], encoding="utf-8"))
+line = " ".join([name, *words])
+if any(one in line for one in world["failing"]):
+    sys.exit(254)
+if name == "aws" and words == ["--version"]:
+    print(world["version"])
+elif name == "aws":
+    option = dict(zip(words, words[1:]))
+    answer = world["answers"].get(" ".join(words[:2]), {{}})
+    if words[1] == "create-queue":
+        answer = {{"QueueUrl": "{SQS}" + option["--queue-name"]}}
+    if words[1] == "get-queue-attributes":
+        queue = option["--queue-url"].rpartition("/")[2]
+        answer = {{"Attributes": {{"QueueArn": "{ARN.format("sqs", "")}" + queue}}}}
+    if "--query" in option:
+        sys.path.append("{Path(jmespath.__file__).parents[1]}")
+        import jmespath
+        answer = jmespath.search(option["--query"], answer)
+    if option.get("--output") == "text":
+        answer = "\\t".join(answer) if isinstance(answer, list) else answer
+        print(answer)
+    else:
+        print(json.dumps(answer))
+"""
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_shell_can_read_the_commands(block: str) -> None:
-    subprocess.run(["/bin/bash", "-n"], input=block, text=True, check=True)
+@dataclass(frozen=True)
+class Ran:
+    """A check that ran, and the commands that it started."""
+
+    check: str
+    code: int
+    errors: str
+    commands: list[list[str]]
+    folder: Path
+
+    def of(self, name: str) -> list[list[str]]:
+        """Without the question for the version of the AWS CLI, with which each run starts."""
+        return [words for one, *words in self.commands if one == name and words != ["--version"]]
+
+    @property
+    def deployments(self) -> dict[str, dict[str, str]]:
+        """The parameters by stack; each stack has them from its creation."""
+        found: dict[str, dict[str, str]] = {}
+        for words in [*self.of("sam"), *(one[1:] for one in self.of("aws"))]:
+            if words[0] == "deploy":
+                given = words[words.index("--parameter-overrides") + 1 :]
+                parameters = dict(word.split("=", 1) for word in given)
+                parameters = {n: value.strip('"') for n, value in parameters.items()}
+                stack = words[words.index("--stack-name") + 1]
+                assert found.setdefault(stack, parameters) == parameters
+        return found
+
+    def stack(self, name: str) -> Stack:
+        return Stack.of(TEMPLATES.get(name, TEMPLATE), self.deployments[name])
 
 
-def test_every_variable_is_set_before_it_is_used() -> None:
-    known = set(SET_BY_THE_SHELL)
-    for line in COMMANDS.splitlines():
-        known |= set(re.findall(r"\b([A-Za-z_][A-Za-z_0-9]*)=", line))
-        known |= set(re.findall(r"\bfor (\w+) in", line))
-        used = {plain or braced for plain, braced in re.findall(r"\$(?:(\w+|@)|\{(\w+))", line)}
-        assert used <= known, line
+@dataclass
+class World:
+    """What stands in for an account, in a copy of the script's checkout."""
+
+    folder: Path
+    answers: dict[str, Any] = field(default_factory=lambda: dict(ANSWERS))
+    failing: list[str] = field(default_factory=list)
+    version: str = "aws-cli/2.31.0 Python/3.13.7"
+    region: str | None = "eu-central-1"
+
+    def run(
+        self,
+        *words: str,
+        settings: dict[str, str] | None = None,
+        typed: str = "",
+        on_terminal: bool = False,
+    ) -> Ran:
+        scripts, commands = self.folder / "scripts", self.folder / "commands"
+        code = self.folder / "spark_reprocess" / "actor.py"
+        for one in (scripts, commands, code.parent, self.folder / ".venv" / "bin"):
+            one.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SCRIPT, scripts)
+        code.write_text("as it was\n", "utf-8")
+        stand_in = commands / "aws"
+        stand_in.write_text(STAND_IN, "utf-8")
+        stand_in.chmod(0o755)
+        for name in ("sam", "make", "docker", "sleep"):
+            shutil.copy(stand_in, commands / name)
+        shutil.copy(stand_in, self.folder / ".venv" / "bin" / "python")
+        record, world = self.folder / "record.jsonl", self.folder / "world.json"
+        record.write_text("", "utf-8")
+        world.write_text(
+            json.dumps({"answers": self.answers, "failing": self.failing, "version": self.version}),
+            "utf-8",
+        )
+        environment = {"PATH": f"{commands}:/usr/bin:/bin", **(settings or {})}
+        environment |= {"RECORD": str(record), "WORLD": str(world)}
+        if self.region is not None:
+            environment["AWS_REGION"] = self.region
+        writes, reads = pty.openpty() if on_terminal else reversed(os.pipe())
+        os.write(writes, typed.encode())
+        if not on_terminal:
+            os.close(writes)
+        done = subprocess.run(
+            ["/bin/bash", str(scripts / SCRIPT.name), *words],
+            env=environment,
+            stdin=reads,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        os.close(reads)
+        if on_terminal:
+            os.close(writes)
+        lines = record.read_text("utf-8").splitlines()
+        return Ran(
+            words[-1] if words else "",
+            done.returncode,
+            done.stderr,
+            [json.loads(line) for line in lines],
+            self.folder,
+        )
 
 
-def test_outputs_and_resources_are_those_of_the_template() -> None:
-    calls = re.findall(r"(?:\$\(|`)output (\w+)( \$STACK-emr)?", PAGE)
-
-    assert len(calls) > 15
-    for name, is_emr in calls:
-        assert name in (EMR if is_emr else TEMPLATE)["Outputs"]
-    assert set(re.findall(r"\$\(resource (\w+)", PAGE)) <= TEMPLATE["Resources"].keys()
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
-def test_the_parameters_of_every_deployment_are_accepted() -> None:
-    deployments = re.findall(r"^deploy \S+ (.*)$", COMMANDS, re.MULTILINE)
+@pytest.fixture(scope="module", params=sorted(ON_PAGE))
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    """Every check, with the settings of the page."""
+    folder = tmp_path_factory.mktemp("account")
+    yield World(folder).run("--yes", request.param, settings=ON_PAGE[request.param])
+    shutil.rmtree(folder)
 
-    assert len(deployments) > 5
-    for text in deployments:
-        given = dict(word.split("=", 1) for word in re.findall(r"\w+=(?:\$\(.*?\)+|\S+)", text))
-        assert given.keys() <= TEMPLATE["Parameters"].keys()
-        # What a command finds out stands for a value of its kind.
-        found_out = {
-            n: (OWN_QUEUES | OTHER_MAIN_QUEUES | KEYS | PRESCRIBED)[n]
-            for n, value in given.items()
-            if "$" in value
-        }
-        filled = given | found_out
-        assert Stack.of(TEMPLATE, filled).broken_rules == []
+
+def test_each_entry_has_one_command_what_is_expected_and_what_to_do() -> None:
+    assert len(COMMANDS) == len(ENTRIES) > 10
+    assert set(COMMANDS) - {"make publish"} == {one for one in COMMANDS if OF_SCRIPT.fullmatch(one)}
+    for _, body in ENTRIES:
+        assert body.count("try-in-account.sh") <= 1
+        assert "expected" in body.lower()
+        assert "if not" in body.lower()
+
+
+def test_the_table_at_the_top_has_every_entry() -> None:
+    table = set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE))
+
+    assert table == {*ON_PAGE, "publish"}
+
+
+def test_page_help_and_script_have_the_same_checks() -> None:
+    text = SCRIPT.read_text("utf-8")
+    answer = subprocess.run(
+        ["/bin/bash", str(SCRIPT), "--help"], capture_output=True, text=True, check=True
+    )
+    listed = re.findall(r"^  ([a-z-]+)  +\S", answer.stdout, re.MULTILINE)
+    functions = re.findall(r"^check_(\w+)\(\) \{", text, re.MULTILINE)
+
+    assert listed == [one.replace("_", "-") for one in functions]
+    assert set(listed) == ON_PAGE.keys()
+
+
+@pytest.mark.parametrize("text", [SCRIPT.read_text("utf-8"), *COMMANDS])
+def test_a_shell_can_read_it(text: str) -> None:
+    subprocess.run(["/bin/bash", "-n"], input=text, text=True, check=True)
+
+
+def test_a_check_runs_to_its_end(ran: Ran) -> None:
+    assert ran.code == 0, ran.errors
+    assert len(ran.commands) > 5
+
+
+def test_each_command_is_printed(ran: Ran) -> None:
+    """All but the waits, and what the script asks before it starts."""
+    wrapped = {"aws", "sam", "make", "docker"}
+    printed = [shlex.split(line[2:]) for line in ran.errors.splitlines() if line.startswith("+ ")]
+    started = [one for one in ran.commands if one[0] in wrapped and one[1] != "--version"]
+
+    assert [one for one in printed if one[0] in wrapped] == started
+
+
+def test_the_commands_of_aws_are_there(ran: Ran) -> None:
+    """By botocore's models, from which the AWS CLI makes its commands and options."""
+    for words in ran.of("aws"):
+        assert problem_of(words) is None, words
+
+
+def test_every_deployment_is_accepted(ran: Ran) -> None:
+    for name in ran.deployments:
+        assert name.startswith(PREFIX)
+        assert ran.stack(name).broken_rules == []
+
+
+def test_outputs_and_resources_are_those_of_the_stack(ran: Ran) -> None:
+    if ran.check == "clean-up":
+        return
+    for words in ran.of("aws"):
+        option = dict(pairwise(words))
+        name = option.get("--stack-name", "")
+        if words[1] == "describe-stacks":
+            (output,) = re.findall(r"OutputKey=='(\w+)'", option["--query"])
+            # Asked for each stack that is deleted; the others have none.
+            assert output in ran.stack(name).outputs or (output, name in TEMPLATES) == (
+                "CoreLayerArn",
+                True,
+            )
+        if words[1] == "describe-stack-resource":
+            assert option["--logical-resource-id"] in ran.stack(name).resources
+
+
+def test_the_commands_of_dlq_are_there(ran: Ran) -> None:
+    for words in ran.of("python"):
+        if words[:2] == ["-m", "dlq_cli"]:
+            _, _, verb, *options = words
+            parser, _ = program._parser_of(verb)  # noqa: SLF001 - the parser of a verb is not public
+            assert parser.parse_args(options).stack in ran.deployments
+
+
+def test_what_is_made_has_a_name_that_clean_up_finds(ran: Ran) -> None:
+    for words in ran.of("aws"):
+        if words[1].startswith("create-") and words[:2] not in (
+            ["kms", "create-key"],
+            ["lambda", "create-event-source-mapping"],
+        ):
+            (option,) = {"--queue-name", "--role-name", "--function-name", "--alias-name"} & {
+                *words
+            }
+            name = words[words.index(option) + 1].removeprefix("alias/")
+            assert name.startswith(PREFIX)
+            assert option in {"--queue-name", "--alias-name"} or name.endswith("-consumer")
+
+
+def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(world: World) -> None:
+    ran = world.run("--yes", "clean-up")
+    deleted = [
+        (words[1], words[-1])
+        for words in ran.of("aws")
+        if words[1].startswith(("delete-", "detach-", "schedule-"))
+    ]
+
+    assert deleted == [
+        ("delete-event-source-mapping", "1"),
+        ("delete-event-source-mapping", "2"),
+        ("delete-function", MINE),
+        ("delete-layer-version", "3"),
+        ("detach-role-policy", "arn:attached"),
+        ("delete-role", MINE),
+        ("delete-policy", f"arn:{MINE}"),
+        ("delete-queue", SQS + MINE),
+        ("delete-queue", f"{SQS}{MINE}-2"),
+        ("delete-bucket", MINE),
+        ("delete-log-group", f"/aws/lambda/{MINE}"),
+        ("schedule-key-deletion", "7"),
+        ("delete-alias", f"alias/{MINE}"),
+    ]
+    assert [words[:3] for words in ran.of("sam")] == [["delete", "--stack-name", MINE]]
+    assert [words[-1] for words in ran.of("python")] == [MINE]
+    listed = [
+        words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}
+    ]
+    assert all(any(one.endswith(PREFIX) for one in words) for words in listed)
+
+
+def test_clean_up_of_an_empty_account_deletes_nothing(world: World) -> None:
+    world.answers = {"sts get-caller-identity": {"Account": "123456789012"}}
+
+    ran = world.run("--yes", "clean-up")
+
+    assert ran.code == 0, ran.errors
+    assert not [one for one in ran.commands if re.search(r"delete|detach|schedule", " ".join(one))]
+
+
+def test_clean_up_that_stopped_between_key_and_alias_goes_on(world: World) -> None:
+    world.answers["kms describe-key"] = {
+        "KeyMetadata": {"KeyId": "1", "KeyState": "PendingDeletion"}
+    }
+
+    ran = world.run("--yes", "clean-up")
+
+    assert ran.code == 0, ran.errors
+    assert ran.of("aws")[-1][:2] == ["kms", "delete-alias"]
+    assert "schedule-key-deletion" not in ran.errors
+
+
+def test_a_list_that_fails_ends_the_clean_up(world: World) -> None:
+    world.failing = ["list-queues"]
+
+    ran = world.run("--yes", "clean-up")
+
+    assert ran.code == 254
+    assert ran.of("aws")[-1][:2] == ["sqs", "list-queues"]
+
+
+def test_the_code_is_as_before_when_a_build_of_other_code_fails(world: World) -> None:
+    world.failing = ["s3 ls --recursive s3://dlq-try-resource/code/"]
+
+    ran = world.run("--yes", "spark-job")
+
+    assert ran.code == 254
+    assert ran.of("make") == [["build"], ["build"]]
+    code = world.folder / "spark_reprocess" / "actor.py"
+    assert code.read_text("utf-8") == "as it was\n"
+
+
+def test_a_game_day_that_fails_does_not_end_the_check(world: World) -> None:
+    world.failing = ["dlq_cli gameday"]
+
+    ran = world.run("--yes", "deploy")
+
+    assert ran.code == 0
+    assert len([one for one in ran.of("python") if "gameday" in one]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["deploy"], "--yes"),
+        (["--yes", "unknown"], "there is no such check"),
+        (["--yes", "--force", "deploy"], "there is no such option"),
+        (["--yes", "deploy", "replay"], "one check at a time"),
+        (["--yes", "emr"], "set BUCKET first"),
+        ([], "usage"),
+    ],
+)
+def test_a_start_that_nobody_can_mean_is_refused(
+    world: World, words: list[str], refusal: str
+) -> None:
+    # What comes through a pipe is not typed by a person.
+    assert refusal in refused(world.run(*words, typed="dlq-try\n"))
+
+
+def test_a_start_without_a_region_is_refused(world: World) -> None:
+    world.region = None
+
+    assert "AWS_REGION" in refused(world.run("--yes", "deploy"))
+
+
+def test_a_start_with_another_aws_cli_is_refused(world: World) -> None:
+    world.version = "aws-cli/1.45.11 Python/3.11.7"
+
+    assert "CLI 2" in refused(world.run("--yes", "deploy"))
+
+
+def test_a_person_who_types_something_else_is_refused(world: World) -> None:
+    assert "nothing was done" in refused(world.run("queues", typed="yes\n", on_terminal=True))
+
+
+def test_a_person_who_types_the_word_starts_the_check(world: World) -> None:
+    ran = world.run("failed-deployment", typed="dlq-try\n", on_terminal=True)
+
+    assert ran.code == 0
+    assert ran.of("sam")
+
+
+def refused(ran: Ran) -> str:
+    """Return what was said; nothing was done."""
+    assert ran.code == 2
+    assert {words[0] for words in ran.of("aws")} <= {"sts"}
+    assert {one[0] for one in ran.commands} <= {"aws"}
+    return ran.errors
+
+
+def problem_of(words: list[str]) -> str | None:
+    """Return why the AWS CLI would not take the command, if so."""
+    service, command, *rest = words
+    given = {one for one in rest if one.startswith("--")}
+    options = dict(pairwise(rest))
+    if "--query" in options:
+        jmespath.compile(options["--query"])
+    given -= {"--query", "--output", "--max-items"}
+    known = OF_THE_CLI_ALONE.get((service, command))
+    if known is not None:
+        return str(given - known) if given - known else None
+    service = service.removesuffix("api")  # s3api
+    if command == "wait":
+        waiters = SESSION.get_waiter_model(service).waiter_names
+        return None if rest[0] in {xform_name(one, "-") for one in waiters} else "waiter"
+    known, required = options_of(service).get(command, (None, set[str]()))
+    if known is None:
+        return "operation"
+    if "--zip-file" in given:  # the CLI's name for one part of --code
+        given = given - {"--zip-file"} | {"--code"}
+    if given - known or required - given:
+        return f"unknown: {given - known}, missing: {required - given}"
+    return None
+
+
+@cache
+def options_of(service: str) -> dict[str, tuple[set[str], set[str]]]:
+    """By command: the options that it has, and those that it requires."""
+    model = SESSION.get_service_model(service)
+    shapes = {name: model.operation_model(name).input_shape for name in model.operation_names}
+    return {
+        xform_name(name, "-"): (
+            {f"--{xform_name(one, '-')}" for one in (shape.members if shape else ())},
+            {f"--{xform_name(one, '-')}" for one in (shape.required_members if shape else ())},
+        )
+        for name, shape in shapes.items()
+    }
+
+
+OF_THE_CLI_ALONE = {
+    ("s3", "ls"): {"--recursive"},
+    ("s3", "sync"): set[str](),
+    ("logs", "tail"): {"--since"},
+    ("cloudformation", "deploy"): {
+        "--stack-name",
+        "--template-file",
+        "--capabilities",
+        "--no-fail-on-empty-changeset",
+        "--parameter-overrides",
+    },
+}
+"""Commands that are no operation of a service, with those of their options that are used."""
+
+
+def test_a_command_that_aws_does_not_have_is_noticed() -> None:
+    assert problem_of(["sqs", "send-mail"]) == "operation"
+    assert problem_of(["sqs", "delete-queue", "--queue", "x"]) is not None
+    assert problem_of(["sqs", "delete-queue"]) is not None
+    assert problem_of(["lambda", "wait", "function-asleep"]) == "waiter"
+    assert problem_of(["s3", "ls", "--all"]) is not None
