@@ -17,6 +17,7 @@ _OWN = {
 _NAMES = {
     "See what is there": ("status", "groups", "show", "export"),
     "Decide and put back": ("decide", "redrive", "restore", "erase"),
+    "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
 }
@@ -40,7 +41,10 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
-    **dict.fromkeys(("analyze", "groups", "decide", "show", "export"), ("--archive",)),
+    **dict.fromkeys(
+        ("analyze", "groups", "decide", "resolve", "note", "snooze", "show", "export"),
+        ("--archive",),
+    ),
 }
 """The options for which a stack has a value, by verb of the Spark job.
 

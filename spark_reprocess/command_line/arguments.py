@@ -44,16 +44,43 @@ def sha256_hex(text: str) -> str:
 def since(text: str) -> datetime:
     """Read a time in ISO 8601 (UTC unless it names a zone), or an age such as 7d."""
     try:
-        if age := _AGE.fullmatch(text):
-            ago = timedelta(**{_UNITS[age["unit"]]: int(age["number"])})
-            return (datetime.now(UTC) - ago).replace(microsecond=0)
-        time = datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+        if _AGE.fullmatch(text):
+            return (datetime.now(UTC) - duration(text)).replace(microsecond=0)
+        return _time(text)
     except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(
             f"{text!r}: must be an age such as 45m, 12h, 7d or 2w, or a time such as "
             "2026-11-01T09:30:00Z"
         ) from error
+
+
+def duration(text: str) -> timedelta:
+    """Read a length of time such as 45m, 12h, 7d or 2w."""
+    if found := _AGE.fullmatch(text):
+        return timedelta(**{_UNITS[found["unit"]]: int(found["number"])})
+    raise argparse.ArgumentTypeError(f"{text!r}: must be a length of time such as 12h, 3d or 2w")
+
+
+def moment(text: str) -> datetime:
+    """Read a date or a time in ISO 8601, in UTC unless it names a zone."""
+    try:
+        return _time(text)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a date or a time such as 2026-11-01 or 2026-11-01T09:30:00Z"
+        ) from error
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def add_group(parser: argparse.ArgumentParser) -> None:
+    """Add the id of a group, the first argument."""
+    parser.add_argument(
+        "group_id", metavar="GROUP", help="id of a group, as groups prints it: g-..."
+    )
 
 
 def positive_number(text: str) -> float:

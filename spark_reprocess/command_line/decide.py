@@ -4,7 +4,8 @@ import argparse
 from dataclasses import dataclass
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.command_line.arguments import add_plan
+from spark_reprocess.command_line.arguments import add_group, add_plan
+from spark_reprocess.command_line.group_events import record_event
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.errors import BusyError
@@ -12,11 +13,13 @@ from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.triage.events import EventKind, is_group_id
 
 _ABOUT = """\
 Writes a decision about one group into the plan of the newest report, on disk or on S3; everything
 else in the file stays as it is. If somebody else changes the plan at the same moment, exactly one
-of you succeeds. Sends nothing: redrive carries out the plan. Needs no Spark."""
+of you succeeds. The archive remembers the decision with the group. Sends nothing: redrive carries
+out the plan. Needs no Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class DecideOptions:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("group_id", metavar="GROUP", help="id of a group, as groups prints it: g-...")
+    add_group(parser)
     add("action", type=_action, metavar="ACTION", help=f"{', '.join(Action)}")
     add("--note", metavar="TEXT", help="why, for the next reader of the plan")
     add_plan(parser)
@@ -50,7 +53,8 @@ def _action(text: str) -> Action:
 
 
 def _run(options: DecideOptions) -> int:
-    file = find_plan(open_archive(options.archive), options.plan)
+    archive = open_archive(options.archive)
+    file = find_plan(archive, options.plan)
     text = file.read()
     changed = decide(text, options.group_id, options.action, options.note)
     if not file.replace(text, changed):
@@ -60,6 +64,16 @@ def _run(options: DecideOptions) -> int:
         )
     before = read_plan(text).actions[options.group_id]
     plan_id = read_plan(changed).plan_id
+    # After the plan, which alone decides: if this fails, the same command repeats both.
+    if is_group_id(options.group_id):
+        record_event(
+            archive,
+            options.group_id,
+            EventKind.DECIDED,
+            action=options.action.value,
+            plan_id=plan_id,
+            text=options.note,
+        )
     decision = {"group_id": options.group_id, "before": before, "action": options.action}
 
     def show() -> None:

@@ -15,6 +15,7 @@ from spark_reprocess.canary.sample import CanarySample
 from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
+from spark_reprocess.command_line.group_events import GroupAnswer
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
@@ -58,6 +59,7 @@ def test_every_exit_code_has_a_row() -> None:
     ("heading", "values"),
     [
         ("groups", [ListedGroup]),
+        ("resolve, note and snooze", [GroupAnswer]),
         ("status", [ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker]),
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
         ("stacks", [StackValues]),
