@@ -51,6 +51,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("body_bytes", pa.int64()),
         pa.field("queue_url", pa.string()),
         pa.field("drained_at", _TIME),
+        pa.field("error_version", pa.string()),
     ]
 )
 """The columns of a Parquet file of the archive, as this version writes it.
@@ -107,6 +108,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "body_bytes": len(_utf8(message.message_id, message.body)),
         "queue_url": queue_url,
         "drained_at": drained_at,
+        "error_version": context.error and context.error.version,
     }
     _require_unicode(message)
     return row

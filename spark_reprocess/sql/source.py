@@ -39,7 +39,7 @@ class SqsDataSource(DataSource):
     The columns are those of the archive: the message id, body, ``attributes`` (name to
     ``data_type``, ``string_value``, ``binary_value``), SQS's own attributes, typed, and what the
     replay function wrote: ``replay_count``, ``parked_reason``, ``error_type``, ``error_message``,
-    ``source_queue``.
+    ``error_version``, ``source_queue``.
 
     Limits and side effects:
 

@@ -5,7 +5,12 @@ import string
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.context import (
+    CONTEXT_ATTRIBUTE,
+    FailureError,
+    ReplayContext,
+    is_error_version,
+)
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from tests.builders import NOW, queue_arn
@@ -60,7 +65,13 @@ contexts = st.builds(
     first_seen_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     due_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     reason=st.none() | ascii_words,
-    error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
+    error=st.none()
+    | st.builds(
+        FailureError,
+        ascii_words,
+        st.text(max_size=300),
+        st.none() | ascii_words.filter(is_error_version),
+    ),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
     replay_count=st.none() | st.integers(0, 10**38 - 1),

@@ -15,6 +15,7 @@ CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
+ERROR_VERSION_CHARACTERS = 64
 _SECONDS_MAX = 2**63 - 1
 _REPLAY_COUNT_MAX = 10**38 - 1
 _UNKNOWN_MAX_BYTES = 256
@@ -28,10 +29,17 @@ _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 @dataclass(frozen=True, slots=True)
 class FailureError:
-    """The error that a consumer recorded: its type and its shortened message."""
+    """The error that a consumer recorded.
+
+    Attributes:
+        type: of the error.
+        message: its text, shortened.
+        version: of the consumer: printable ASCII of 1 to 64 characters; None if it recorded none.
+    """
 
     type: str
     message: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +110,18 @@ class ReplayContext:
         """Format it compactly, in at most 1,024 bytes of ASCII.
 
         Where it would be more, the error's message is cut first. Then the unknown keys are left
-        out, then the whole error.
+        out, then the error's version, then the whole error.
         """
         for characters in _ERROR_MESSAGE_CHARACTERS:
             text = self._format(characters)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
         known = replace(self, unknown={})
-        text = known._format(0)  # noqa: SLF001 - of this class
-        if len(text) <= CONTEXT_MAX_BYTES:
-            return text
+        unversioned = self.error and replace(self.error, version=None)
+        for smaller in (known, replace(known, error=unversioned)):
+            text = smaller._format(0)  # noqa: SLF001 - of this class
+            if len(text) <= CONTEXT_MAX_BYTES:
+                return text
         return replace(known, error=None)._format(0)  # noqa: SLF001 - of this class
 
     def _format(self, error_characters: int) -> str:
@@ -121,8 +131,7 @@ class ReplayContext:
             "t0": self.first_seen_seconds,
             "due": self.due_seconds,
             "reason": self.reason,
-            "error": self.error
-            and {"type": self.error.type, "message": self.error.message[:error_characters]},
+            "error": self.error and _error_fields(self.error, error_characters),
             "plan": self.plan_id,
             "src": self.source_queue,
             "n": self.replay_count,
@@ -199,4 +208,20 @@ def _error(raw: dict[str, Any]) -> FailureError | None:
         return None
     if not isinstance(value, dict):
         raise ValueError("error must be an object")  # noqa: TRY004 - one error type for the caller
-    return FailureError(type=_text(value, "type") or "Error", message=str(value.get("message", "")))
+    version = value.get("version")
+    return FailureError(
+        type=_text(value, "type") or "Error",
+        message=str(value.get("message", "")),
+        # Advice about an error: a bad one must not make the whole context unreadable.
+        version=version if isinstance(version, str) and is_error_version(version) else None,
+    )
+
+
+def _error_fields(error: FailureError, message_characters: int) -> dict[str, str]:
+    fields = {"type": error.type, "message": error.message[:message_characters]}
+    return fields if error.version is None else {**fields, "version": error.version}
+
+
+def is_error_version(text: str) -> bool:
+    """Whether *text* can be the version of a consumer: printable ASCII of 1 to 64 characters."""
+    return 1 <= len(text) <= ERROR_VERSION_CHARACTERS and text.isascii() and text.isprintable()
