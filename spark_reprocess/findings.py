@@ -1,12 +1,16 @@
 """The result of an analysis: frozen values, and how a lead is formatted. Pure.
 
-Every text in here has been masked; none is safe to put into a page unescaped.
+Every text in here has been masked, but for what people said about a group; none is safe to put into
+a page unescaped.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from spark_reprocess.figures import percent
+from spark_reprocess.triage.status import Status
 
 LEAST_GROUP = 10
 """Minimum group size for leads. Below it, differences are not significant."""
@@ -100,6 +104,16 @@ class GroupFinding:
         age_seconds: since the first failure that is known of, at the time of the analysis.
         leads: the strongest first; at most five.
         samples: at most five.
+        versions: of the consumer on which messages failed (None where unknown), and how many; the
+            most frequent first.
+        status: what the analysis makes of the group; see ``triage.status.Status``.
+        first_seen_at: when an analysis first listed it.
+        resolved_in: the consumer's version that was said to resolve it last; None for none.
+        last_action: what was decided about it last, in any plan; None for nothing.
+        snoozed_until: no notice names it before; None if it is not snoozed.
+        owner: who looks after it; empty for nobody. In the user's words, like the next two.
+        ticket: where it is worked on.
+        note: what is known of it.
     """
 
     group_id: str
@@ -117,6 +131,31 @@ class GroupFinding:
     age_seconds: Spread
     leads: tuple[Lead, ...]
     samples: tuple[Sample, ...]
+    versions: tuple[tuple[str | None, int], ...] = ()
+    status: str = Status.NEW.value
+    first_seen_at: datetime | None = None
+    resolved_in: str | None = None
+    last_action: str | None = None
+    snoozed_until: datetime | None = None
+    owner: str = ""
+    ticket: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoneGroup:
+    """A group that the analysis before listed, and that has no undecided message now.
+
+    Attributes:
+        title: as that report has it; empty where it is not there any more.
+        count: its undecided messages then.
+        last_seen_at: when an analysis last listed it.
+    """
+
+    group_id: str
+    title: str
+    count: int
+    last_seen_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +173,8 @@ class Findings:
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all that are undecided where they are
             few.
+        gone: groups that are gone since the analysis before, by id.
+        unreadable: files of the archive with what is remembered of groups that cannot be read.
     """
 
     plan_id: str
@@ -149,11 +190,25 @@ class Findings:
     unlisted_messages: int
     where: str | None
     sampled: int = 0
+    gone: tuple[GoneGroup, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     @property
     def undecided(self) -> int:
         """Messages that the groups are made of."""
         return self.messages - self.decided
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many groups have which status; those that none has are left out."""
+        counts = Counter(group.status for group in self.groups)
+        counts[Status.GONE.value] += len(self.gone)
+        return {one.value: counts[one.value] for one in Status if counts[one.value]}
+
+
+def format_statuses(statuses: Mapping[str, int]) -> str:
+    """Format counts by status in one line: ``1 regressed · 2 new · 9 known · 3 gone``."""
+    return " · ".join(f"{count:,} {status}" for status, count in statuses.items())
 
 
 def format_lead(lead: Lead) -> str:

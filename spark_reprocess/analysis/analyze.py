@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -17,11 +18,13 @@ from spark_reprocess.analysis.group_findings import Buckets, buckets_between, gr
 from spark_reprocess.analysis.groups import (
     SLIM_COLUMNS,
     Totals,
+    failures_by_version,
     group_rows,
     largest,
     picked,
     sampling_rates,
     tallies,
+    those_there,
     totals_of,
     with_groups,
 )
@@ -34,8 +37,10 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
+from spark_reprocess.analysis.remembered import failed_on, titles_before, with_memory
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_frames import FILE, message_set, read_archive_set
 from spark_reprocess.archive.message_store import drain_ids, new_id
@@ -48,6 +53,7 @@ from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.triage.status import Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
@@ -118,13 +124,15 @@ def analyze(
         drains = drain_ids(archive)
         analysis = _Analysis(spark, archive, options, masks, datetime.now(UTC), progress)
         with explained(options.condition):
-            findings, snapshot = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
+            findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         rules: Mapping[str, Rule] = {}
         if options.policy:
             rules = rules_by_group(spark, options.policy, groups_table(findings))
         if trouble := lock.trouble():
             raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
         _write(reports, findings, snapshot, rules)
+        # Last: if the process dies before, the next analysis repeats what this one would have said.
+        write_seen(archive, plan_id, findings.analyzed_at, memory)
     return findings
 
 
@@ -137,7 +145,9 @@ class _Analysis:
     now: datetime
     progress: Progress
 
-    def run(self, drains: Sequence[str], plan_id: str, plan_path: str) -> tuple[Findings, Snapshot]:
+    def run(
+        self, drains: Sequence[str], plan_id: str, plan_path: str
+    ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading the archive", partial(counted, len(drains), "drain")):
             rows, known = read_archive_set(self.spark, self.archive, drains)
             if self.options.since is not None:
@@ -154,6 +164,11 @@ class _Analysis:
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             found, sampled = self._found(messages, undecided, listed, totals, buckets)
+            with self.progress("remembering the groups", str):
+                failures = failures_by_version(undecided, [one.group_id for one in found])
+                memory = read_memory(self.archive)
+                lacking = _present(memory).difference(one.group_id for one in found)
+                unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
         finally:
@@ -174,6 +189,7 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
         )
+        findings, remembered = self._remember(findings, failures, memory, unlisted)
         snapshot = Snapshot(
             tuple(drains),
             known.messages,
@@ -182,7 +198,34 @@ class _Analysis:
             self.options.policy.sha256 if self.options.policy else None,
             table_sha256,
         )
-        return findings, snapshot
+        return findings, snapshot, remembered
+
+    def _remember(
+        self, findings: Findings, failures: pa.Table, memory: GroupMemory, unlisted: set[str]
+    ) -> tuple[Findings, GroupMemory]:
+        """Add to each group what is remembered of it; return what is remembered from now on."""
+        failed = failed_on(failures.to_pylist())
+        result = outcome(
+            memory,
+            findings.plan_id,
+            self.now,
+            [
+                Found(
+                    one.group_id,
+                    one.count,
+                    one.first_sent_at,
+                    one.last_sent_at,
+                    failed[one.group_id],
+                )
+                for one in findings.groups
+            ],
+            unlisted,
+            is_whole=self.options.condition is None,
+        )
+        notes = with_notes(self.archive, memory, [one.group_id for one in findings.groups])
+        gone = [memory.groups[one] for one in result.gone]
+        titles = titles_before(self.archive, gone, self.masks)
+        return with_memory(findings, failed, memory, result, notes, titles), result.memory
 
     def _slim(self, messages: DataFrame) -> DataFrame:
         states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)
@@ -236,6 +279,10 @@ class _Analysis:
             now=self.now,
         )
         return found, sampled
+
+
+def _present(memory: GroupMemory) -> set[str]:
+    return {one for one, seen in memory.groups.items() if seen.status is not Status.GONE}
 
 
 def _write(

@@ -6,7 +6,7 @@ evenly among the largest groups; the other half is drawn from all messages at th
 sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -30,6 +30,7 @@ SLIM_COLUMNS = (
     "source_queue",
     "source_arn",
     "body_bytes",
+    "error_version",
 )
 
 SAMPLED_MESSAGES = 40_000
@@ -38,6 +39,7 @@ _MOST_OF_A_GROUP = 2000
 _ACCURACY = 500
 _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
+_VERSIONS = 100
 
 
 def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
@@ -176,6 +178,38 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
     rank = Window.partitionBy("group_id", "column").orderBy(F.desc("count"), "value")
     kept = counted.withColumn("_rank", F.row_number().over(rank)).where(F.col("_rank") <= _VALUES)
     return kept.drop("_rank").toArrow()
+
+
+def failures_by_version(slim: DataFrame, group_ids: Sequence[str]) -> pa.Table:
+    """Count the messages of some groups by the version of the consumer that they failed on.
+
+    Args:
+        slim: as for ``group_rows``.
+        group_ids: the groups.
+
+    Returns:
+        ``group_id, version, count, last_sent_at``; of one group at most the 100 versions on which
+        messages failed last. The version is null for messages that have none.
+    """
+    wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
+    counted = (
+        slim.join(F.broadcast(wanted), "group_id")
+        .groupBy("group_id", F.col("error_version").alias("version"))
+        .agg(F.count("*").alias("count"), F.max("sent_at").alias("last_sent_at"))
+    )
+    newest_first = Window.partitionBy("group_id").orderBy(F.desc("last_sent_at"), "version")
+    rank = F.row_number().over(newest_first)
+    return (
+        counted.withColumn("_rank", rank).where(F.col("_rank") <= _VERSIONS).drop("_rank").toArrow()
+    )
+
+
+def those_there(groups: DataFrame, group_ids: Collection[str]) -> set[str]:
+    """Return which of these groups are among *groups*, as ``group_rows`` returns them."""
+    ids = pa.table({"group_id": pa.array(sorted(group_ids), pa.string())})
+    wanted = F.broadcast(groups.sparkSession.createDataFrame(ids))
+    found = groups.join(wanted, "group_id", "left_semi").select("group_id").toArrow()
+    return {str(one) for one in found["group_id"].to_pylist()}
 
 
 def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -56,6 +56,15 @@ _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("age_seconds", _SPREAD),
     pa.field("leads", pa.list_(pa.struct(LEAD_FIELDS))),
     pa.field("samples", pa.list_(_SAMPLE)),
+    pa.field("versions", pa.list_(pa.struct([("version", pa.string()), ("messages", pa.int64())]))),
+    pa.field("status", pa.string()),
+    pa.field("first_seen_at", _TIME),
+    pa.field("resolved_in", pa.string()),
+    pa.field("last_action", pa.string()),
+    pa.field("snoozed_until", _TIME),
+    pa.field("owner", pa.string()),
+    pa.field("ticket", pa.string()),
+    pa.field("note", pa.string()),
 ]
 GROUPS_SCHEMA = pa.schema(_FIELDS)
 """The columns of ``groups.parquet``: one row per listed group."""
@@ -80,6 +89,7 @@ def summary_json(findings: Findings) -> str:
         "signature": SIGNATURE_VERSION,
         **asdict(findings),
         "undecided": findings.undecided,
+        "statuses": findings.statuses,
         "groups": [_json_group(group) for group in findings.groups],
     }
     return json.dumps(content, indent=1, default=datetime.isoformat)
@@ -115,6 +125,6 @@ def _json_group(group: GroupFinding) -> dict[str, Any]:
 
 
 def _row(group: GroupFinding) -> dict[str, Any]:
-    names = ("replay_count", "messages")
-    counts = [dict(zip(names, pair, strict=True)) for pair in group.replay_counts]
-    return {**asdict(group), "replay_counts": counts}
+    counts = [{"replay_count": count, "messages": n} for count, n in group.replay_counts]
+    versions = [{"version": version, "messages": n} for version, n in group.versions]
+    return {**asdict(group), "replay_counts": counts, "versions": versions}

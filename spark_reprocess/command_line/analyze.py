@@ -22,6 +22,7 @@ from spark_reprocess.findings import (
     GroupFinding,
     format_lead,
     format_predicate,
+    format_statuses,
 )
 from spark_reprocess.plan.plan_file import REPORTS
 
@@ -119,11 +120,20 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
         "decided": findings.decided,
         "undecided": findings.undecided,
         "groups": [
-            {"group_id": one.group_id, "count": one.count, "share": one.share, "trend": one.trend}
+            {
+                "group_id": one.group_id,
+                "count": one.count,
+                "share": one.share,
+                "trend": one.trend,
+                "status": one.status,
+            }
             for one in findings.groups
         ],
         "unlisted_groups": findings.unlisted_groups,
         "unlisted_messages": findings.unlisted_messages,
+        "statuses": findings.statuses,
+        "gone": [one.group_id for one in findings.gone],
+        "unreadable": findings.unreadable,
     }
 
 
@@ -139,6 +149,10 @@ def print_analysis(findings: Findings) -> None:
         f"{counted(findings.messages, 'message')}, {findings.decided:,} decided before, "
         f"{findings.undecided:,} undecided in {counted(groups, 'group')}"
     )
+    if findings.statuses:
+        print_line(format_statuses(findings.statuses))
+    for path in findings.unreadable:
+        print_line(f"note: {path} cannot be read; what it says of a group is left out")
     folder = findings.plan_path.removesuffix("/plan.yaml")
     if not findings.groups:
         print_line(f"nothing is left to decide; report: {folder}")

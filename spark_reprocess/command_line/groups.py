@@ -2,23 +2,34 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.group_events import read_memory, with_notes
 from spark_reprocess.command_line.arguments import add_plan
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
-from spark_reprocess.figures import counted
-from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Synonym, format_predicate
+from spark_reprocess.figures import counted, minute
+from spark_reprocess.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Synonym,
+    format_predicate,
+    format_statuses,
+)
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.triage.status import GroupMemory
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
-what the plan says to do with them. Counts are those of the analysis: status counts what is left.
-Changes nothing; needs no Spark."""
+what the plan says to do with them. Counts and statuses are those of the analysis: status counts
+what is left. What people say about a group is shown as it is now. Changes nothing; needs no
+Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +47,14 @@ class ListedGroup:
     Attributes:
         title: what failed, masked.
         lead: what sets the group apart, masked; empty where nothing does.
+        note: of the plan.
         is_edited: whether the plan changes its messages before it sends them.
+        status: what the analysis made of it; empty where an older version made the report.
+        owner: who looks after it now; empty for nobody.
+        ticket: likewise.
+        resolved_in: the consumer's version that was said to resolve it; None for none.
+        snoozed_until: no notice names it before; None if it is not snoozed.
+        remembered: the last note about the group, in any plan or none.
     """
 
     group_id: str
@@ -46,6 +64,12 @@ class ListedGroup:
     lead: str
     note: str
     is_edited: bool
+    status: str = ""
+    owner: str = ""
+    ticket: str = ""
+    resolved_in: str | None = None
+    snoozed_until: datetime | None = None
+    remembered: str = ""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,54 +77,110 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: GroupsOptions) -> int:
-    file = find_plan(open_archive(options.archive), options.plan)
+    archive = open_archive(options.archive)
+    file = find_plan(archive, options.plan)
     plan = read_plan(file.read())
-    groups = list_groups(plan, _leads(file))
+    # None without a report beside the plan.
+    summary: Any = json.loads(file.summary() or b'{"groups": []}')
+    memory = read_memory(archive)
+    notes = with_notes(archive, memory, [group.group_id for group in plan.groups])
+    groups = list_groups(plan, summary, memory, notes, datetime.now(UTC))
+    statuses = summary.get("statuses", {})
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
+        "statuses": statuses,
         "groups": [asdict(one) for one in groups],
+        "gone": [one["group_id"] for one in summary.get("gone", ())],
+        "unreadable": memory.unreadable,
     }
-    print_answer(answer, lambda: _print(options.archive, file, plan, groups))
+
+    def show() -> None:
+        _print(options.archive, file, plan, groups, statuses)
+        for path in memory.unreadable:
+            print_line(f"note: {path} cannot be read; what it says of a group is left out")
+
+    print_answer(answer, show)
     return DONE
 
 
-def list_groups(plan: Plan, leads: dict[str, str]) -> list[ListedGroup]:
-    """Combine the groups of a plan with their *leads*, by group id."""
-    return [
-        ListedGroup(
-            group_id=group.group_id,
-            count=group.count,
-            action=group.action.value,
-            title=group.title,
-            lead=leads.get(group.group_id) or (TOO_FEW if group.count < LEAST_GROUP else ""),
-            note=group.note,
-            is_edited=group.edit is not None,
+def list_groups(
+    plan: Plan,
+    summary: Any,  # noqa: ANN401 - of a file
+    memory: GroupMemory,
+    notes: Mapping[str, str],
+    now: datetime,
+) -> list[ListedGroup]:
+    """Combine the groups of a plan with its report's *summary*, and with what is remembered now.
+
+    Args:
+        plan: whose groups to list.
+        summary: of its report, as JSON.
+        memory: what is remembered of groups.
+        notes: the texts of notes, by group id.
+        now: which snoozes are over.
+    """
+    found = {group["group_id"]: group for group in summary["groups"]}
+    listed = []
+    for group in plan.groups:
+        state, of_report = memory.state(group.group_id), found.get(group.group_id, {})
+        leads = of_report.get("leads", [])
+        listed.append(
+            ListedGroup(
+                group_id=group.group_id,
+                count=group.count,
+                action=group.action.value,
+                title=group.title,
+                lead=_first(leads) or (TOO_FEW if group.count < LEAST_GROUP else ""),
+                note=group.note,
+                is_edited=group.edit is not None,
+                status=of_report.get("status", ""),
+                owner=state.owner,
+                ticket=state.ticket,
+                resolved_in=state.resolved_in,
+                snoozed_until=state.snoozed_until if state.is_snoozed(now) else None,
+                remembered=notes.get(group.group_id, ""),
+            )
         )
-        for group in plan.groups
-    ]
+    return listed
 
 
-def _leads(file: PlanFile) -> dict[str, str]:
-    """Return each group's first lead from the report beside the plan; none without a report."""
-    summary: Any = json.loads(file.summary() or b'{"groups": []}')
-    return {
-        group["group_id"]: format_predicate(Synonym(lead["field"], lead["value"]))
-        for group in summary["groups"]
-        for lead in group["leads"][:1]
-    }
+def _first(leads: Any) -> str:  # noqa: ANN401 - of a file
+    return next((format_predicate(Synonym(lead["field"], lead["value"])) for lead in leads[:1]), "")
 
 
-def _print(archive: str, file: PlanFile, plan: Plan, groups: list[ListedGroup]) -> None:
+def _said(one: ListedGroup) -> str:
+    """Format what people say about a group in one line; empty where nobody said anything."""
+    until = one.snoozed_until
+    parts = (
+        one.resolved_in and f"resolved in {one.resolved_in}",
+        one.owner and f"owner {one.owner}",
+        one.ticket and f"ticket {one.ticket}",
+        until and f"snoozed until {minute(until)}",
+        one.remembered if one.remembered != one.note else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _print(
+    archive: str,
+    file: PlanFile,
+    plan: Plan,
+    groups: list[ListedGroup],
+    statuses: Mapping[str, int],
+) -> None:
     print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
+    if statuses:
+        print_line(format_statuses(statuses))
     if not groups:
         return
     print_table(
-        ("group", "count", "action", "what failed, and what sets it apart"),
+        ("group", "count", "status", "action", "what failed, and what sets it apart"),
         [
             (
                 one.group_id,
                 one.count,
+                one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
                 "\n".join(
                     filter(
@@ -109,6 +189,7 @@ def _print(archive: str, file: PlanFile, plan: Plan, groups: list[ListedGroup]) 
                             one.title,
                             one.lead and f"↳ {one.lead}",
                             one.note and f"note: {one.note}",
+                            _said(one),
                         ),
                     )
                 ),

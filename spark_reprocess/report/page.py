@@ -16,7 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from spark_reprocess import figures
-from spark_reprocess.findings import Findings, state_of
+from spark_reprocess.findings import Findings, format_statuses, state_of
 from spark_reprocess.report.texts import visible
 from spark_reprocess.report.views import page_view
 
@@ -90,6 +90,7 @@ def _environment() -> Environment:
         size=figures.size,
         spoken=figures.spoken,
         state=state_of,
+        statuses=format_statuses,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment

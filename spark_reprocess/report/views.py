@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from spark_reprocess.figures import cut, duration, epoch, moment
+from spark_reprocess.figures import cut, duration, epoch, minute, moment
 from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
 from spark_reprocess.report.commands import lead_with_option, places, quoted
 from spark_reprocess.report.texts import indented_json, looks_like_json, visible
@@ -65,6 +65,7 @@ def _group_view(
     leads = group.leads if rank <= _GROUPS_WITH_ALL_LEADS else group.leads[:_LEADS_OF_THE_REST]
     lead, option = lead_with_option(group.leads)
     replays = (("unknown" if n is None else f"{n:,}", count) for n, count in group.replay_counts)
+    versions = [(version or "unknown", count) for version, count in group.versions]
     return {
         "found": group,
         # The element's id. No other element's id starts with "g-".
@@ -82,6 +83,9 @@ def _group_view(
         "reasons": _tally(group.reasons),
         "sources": _tally(group.sources),
         "replay_counts": _tally(replays),
+        # Consumers that record no version have no list of versions.
+        "versions": _tally(versions if any(version for version, _ in group.versions) else ()),
+        "remembered": _remembered(group),
         "samples": samples,
         "samples_left_out": len(group.samples) - len(samples),
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
@@ -89,6 +93,21 @@ def _group_view(
         "lead_with_option": lead,
         "where_option": option,
     }
+
+
+def _remembered(group: GroupFinding) -> list[tuple[str, str]]:
+    """Return what is remembered of a group as names and values; nothing if nobody said anything."""
+    rows = (
+        ("Resolved in version", group.resolved_in or ""),
+        ("Decided last", group.last_action or ""),
+        ("Snoozed until", minute(group.snoozed_until) if group.snoozed_until else ""),
+        ("Owner", group.owner),
+        ("Ticket", group.ticket),
+        ("Note", group.note),
+    )
+    said = [row for row in rows if row[1]]
+    since = [("First listed", minute(group.first_seen_at))] if group.first_seen_at else []
+    return since + said if said else []
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> View:

@@ -37,6 +37,7 @@ def test_the_summary_says_everything_of_the_whole() -> None:
         "version",
         "signature",
         "undecided",
+        "statuses",
     }
     assert (summary["version"], summary["signature"]) == (1, "v1")
     assert summary["undecided"] == summary["messages"] - summary["decided"]

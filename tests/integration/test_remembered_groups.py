@@ -1,0 +1,215 @@
+"""``analyze`` and what an archive remembers of its groups, in a real Spark session."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dlq_replay.context import FailureError
+from dlq_replay.message import Message
+from spark_reprocess.analysis import analyze as analyze_module
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.group_events import read_memory
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.findings import Findings
+from tests.approved_plan import approve
+from tests.builders import context, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import analyzed, archive_of, executed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAST = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+FUTURE = datetime(2999, 1, 1, tzinfo=UTC).timestamp()
+
+
+def failed(
+    name: str, error: str, version: str | None = None, sent_seconds: float = PAST
+) -> Message:
+    reason = FailureError(error, "it was so", version)
+    sent = {"SentTimestamp": str(int(sent_seconds * 1000))}
+    return message(name, "{}", context(first_id=name, reason="too_old", error=reason), **sent)
+
+
+def drained(archive: Archive | Path, number: int, messages: Sequence[Message]) -> Archive:
+    folder = Path(archive.root) if not isinstance(archive, Path) else archive
+    return archive_of(folder, messages, drain_id=f"20261121T{number:06d}Z-ab12cd")
+
+
+def statuses(findings: Findings) -> dict[str, str]:
+    """The status of each group by the error that its title begins with."""
+    found = {one.title.split(":")[0]: one.status for one in findings.groups}
+    return found | {one.title.split(":")[0]: "gone" for one in findings.gone}
+
+
+def id_of(findings: Findings, error: str) -> str:
+    return next(one.group_id for one in findings.groups if one.title.startswith(error))
+
+
+def said(archive: Archive, verb: str, *words: str) -> None:
+    assert main([verb, "--archive", archive.root, *words]) == 0
+
+
+def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    archive = drained(
+        tmp_path,
+        1,
+        [
+            failed("a-1", "VatError", "7"),
+            failed("b-1", "TimeoutError"),
+            failed("a-2", "VatError", "8"),
+        ],
+    )
+    first = analyzed(spark, archive)
+    vat = id_of(first, "VatError")
+    second = analyzed(spark, archive)
+    said(archive, "resolve", vat, "--in-version", "9")
+    said(archive, "note", vat, "HR is <b>missing</b>", "--owner", "ada", "--ticket", "SHOP-17")
+    third = analyzed(spark, archive)
+    plan = approve(Path(third.plan_path), "redrive")
+    executed(spark, archive, str(plan), make_queue("main").url)
+    fourth = analyzed(spark, archive)
+    drained(archive, 2, [failed("a-3", "VatError", "8", FUTURE)])
+    late = analyzed(spark, archive)
+    drained(archive, 3, [failed("a-4", "VatError", "10"), failed("c-1", "KeyError", "10")])
+    last = analyzed(spark, archive)
+
+    assert statuses(first) == {"VatError": "new", "TimeoutError": "new"}
+    assert statuses(second) == {"VatError": "known", "TimeoutError": "known"}
+    assert statuses(third) == {"VatError": "resolved", "TimeoutError": "known"}
+    assert statuses(fourth) == {"VatError": "gone", "TimeoutError": "gone"}
+    assert statuses(late) == {"VatError": "resolved"}
+    assert statuses(last) == {"VatError": "regressed", "KeyError": "new"}
+
+    group = next(one for one in last.groups if one.group_id == vat)
+    assert dict(group.versions) == {"8": 1, "10": 1}
+    assert (group.resolved_in, group.owner, group.note) == ("9", "ada", "HR is <b>missing</b>")
+    assert group.first_seen_at == first.analyzed_at
+    folder = Path(last.plan_path).parent
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["statuses"] == {"regressed": 1, "new": 1}
+    page = (folder / "report.html").read_text()
+    assert "1 regressed · 1 new" in page
+    assert "HR is &lt;b&gt;missing&lt;/b&gt;" in page
+    rows = pq.read_table(folder / "groups.parquet").to_pylist()
+    assert {row["status"] for row in rows} == {"regressed", "new"}
+    assert "2 gone" in (Path(fourth.plan_path).parent / "report.html").read_text()
+
+    said(archive, "snooze", vat, "--until", "2999-01-01")
+    capsys.readouterr()
+    said(archive, "groups", "--json")
+    answer = json.loads(capsys.readouterr().out)
+    (listed,) = [one for one in answer["groups"] if one["group_id"] == vat]
+    assert answer["statuses"] == {"regressed": 1, "new": 1}
+    assert (listed["status"], listed["ticket"], listed["resolved_in"]) == (
+        "regressed",
+        "SHOP-17",
+        "9",
+    )
+    assert (listed["remembered"], listed["snoozed_until"][:4]) == ("HR is <b>missing</b>", "2999")
+    said(archive, "groups")
+    shown = capsys.readouterr().out
+    assert "1 regressed · 1 new" in shown
+    assert "resolved in 9 · owner ada · ticket SHOP-17 · snoozed until 2999-01-01 00:00" in shown
+
+
+def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = drained(tmp_path, 1, [failed("a-1", "VatError"), failed("b-1", "TimeoutError")])
+
+    part = analyzed(spark, archive, where="error_type = 'VatError'")
+    whole = analyzed(spark, archive)
+    again = analyzed(spark, archive, where="error_type = 'VatError'")
+
+    assert statuses(part) == {"VatError": "new"}
+    assert statuses(whole) == {"VatError": "known", "TimeoutError": "new"}
+    assert statuses(again) == {"VatError": "known"}
+    assert again.gone == ()
+
+
+def test_groups_that_are_not_listed_are_not_gone(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = drained(tmp_path, 1, [failed("a-1", "VatError"), failed("b-1", "TimeoutError")])
+    analyzed(spark, archive)
+    monkeypatch.setattr(analyze_module, "LISTED_GROUPS", 1)
+    drained(archive, 2, [failed("a-2", "VatError")])
+
+    findings = analyzed(spark, archive)
+
+    assert statuses(findings) == {"VatError": "known"}
+    assert findings.unlisted_groups == 1
+
+
+def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
+    for path in ("/summary.json", "/report.html", "/plan.yaml", "groups/seen/"):
+        with monkeypatch.context() as patched:
+            _die_at(patched, path)
+            with pytest.raises(ArchiveError, match="killed"):
+                analyze(spark, AnalyzeOptions(archive.root))
+        assert read_memory(archive).groups == {}
+
+    assert statuses(analyzed(spark, archive)) == {"VatError": "new"}
+
+
+def _die_at(patched: pytest.MonkeyPatch, path: str) -> None:
+    for name in ("write", "create"):
+        real = getattr(LocalArchive, name)
+
+        def dying(self: LocalArchive, at: str, content: bytes, real: Any = real) -> Any:
+            if path in f"/{at}":
+                raise ArchiveError("killed")
+            return real(self, at, content)
+
+        patched.setattr(LocalArchive, name, dying)
+
+
+def test_what_is_remembered_has_no_words_of_messages(spark: "SparkSession", tmp_path: Path) -> None:
+    archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
+    analyzed(spark, archive)
+
+    (seen,) = archive.list("groups")
+    assert b"mona" not in (archive.read(seen) or b"").lower()
+
+
+def test_titles_of_gone_groups_are_left_out_where_an_analysis_hides_values(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+) -> None:
+    archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
+    first = analyzed(spark, archive)
+    plan = approve(Path(first.plan_path), "discard")
+    executed(spark, archive, str(plan), make_queue("main").url)
+
+    findings = analyzed(spark, archive, has_samples=False)
+
+    assert "mona" in first.groups[0].title
+    assert [(one.group_id, one.title) for one in findings.gone] == [(first.groups[0].group_id, "")]
+
+
+def test_a_damaged_event_is_named_and_the_analysis_goes_on(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
+    path = "groups/g-0123456789/20261109T000000000000Z-x.json"
+    archive.write(path, b"{")
+
+    findings = analyzed(spark, archive)
+
+    assert (statuses(findings), findings.unreadable) == ({"VatError": "new"}, (path,))
