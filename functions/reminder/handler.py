@@ -49,7 +49,14 @@ _REPORT = "report.html"
 _MOST_FOLDERS = 20
 """How many folders are searched for the newest report."""
 
+NEW_FOR = timedelta(hours=25)
+"""How long a group is new: a notice comes once a day, not to the second."""
+
+_MOST_GROUPS = 20
+"""Groups that a notice names, at most."""
+
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
+_GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
 
 _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessages",
@@ -65,6 +72,41 @@ _CONSOLES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups that the last analysis found and that nobody snoozed.
+
+    Attributes:
+        regressed: ids and numbers of messages, of those that failed again after they were resolved;
+            most messages first.
+        new: likewise, of those that an analysis listed for the first time within ``NEW_FOR``.
+    """
+
+    regressed: tuple[tuple[str, int], ...] = ()
+    new: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """How many there are: ``1 regressed and 2 new groups``; empty for none."""
+        counts = ((len(self.regressed), "regressed"), (len(self.new), "new"))
+        parts = [f"{count} {status}" for count, status in counts if count]
+        is_one = len(self.regressed) + len(self.new) == 1
+        return f"{' and '.join(parts)} group{'' if is_one else 's'}" if parts else ""
+
+    @property
+    def lines(self) -> list[str]:
+        """One line for each, and one for those that are left out."""
+        named = [("regressed", *one) for one in self.regressed]
+        named += [("new", *one) for one in self.new]
+        lines = [
+            f"  {group_id}  {status}, {n} message{'' if n == 1 else 's'}"
+            for status, group_id, n in named
+        ]
+        left_out = len(lines) - _MOST_GROUPS
+        more = [f"  and {left_out} more: see dlq groups"] if left_out > 0 else []
+        return lines[:_MOST_GROUPS] + more
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Messages that wait for a decision.
 
@@ -77,6 +119,7 @@ class Waiting:
         report: URL of the newest report, or its S3 URI; None if there is none.
         blocked: undecided messages of a FIFO queue that wait behind another of their message group.
         blockers: ids of the messages that most others wait for, each with the number of others.
+        groups: what the last analysis found; None where none left a record.
     """
 
     main_queue: str
@@ -86,6 +129,18 @@ class Waiting:
     report: str | None = None
     blocked: int = 0
     blockers: tuple[tuple[str, int], ...] = ()
+    groups: Groups | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody has to know.
+
+        Groups that are neither new nor regressed were named before, and the alarm on undecided
+        messages still stands. What is in the parked queue no analysis has seen.
+        """
+        if self.groups is None:
+            return self.total > 0
+        return self.parked > 0 or bool(self.groups.title)
 
     @property
     def total(self) -> int:
@@ -94,7 +149,11 @@ class Waiting:
 
     @property
     def subject(self) -> str:
-        """The subject of the notice: how many messages wait."""
+        """The subject of the notice: how many groups are new or regressed, or messages wait."""
+        if self.groups and self.groups.title:
+            text = f"{self.groups.title} of dead letters of {self.main_queue}"
+            is_short = len(text) <= SUBJECT_MAX_CHARACTERS
+            return text if is_short else f"{self.groups.title} of dead letters"
         text = f"{self.total} dead letters of {self.main_queue} wait for you"
         is_short = len(text) <= SUBJECT_MAX_CHARACTERS
         return text if is_short else f"{self.total} dead letters wait for you"
@@ -113,9 +172,12 @@ class Waiting:
                 f"Of them, {self.blocked} wait behind an earlier message of their message group, "
                 f"which comes first: {most}"
             )
+        if self.groups and self.groups.title:
+            lines += [f"In the last analysis: {self.groups.title}", *self.groups.lines]
         if self.report is not None:
             lines.append(f"Latest report: {self.report}")
-        return "\n".join([*lines, "", _ADVICE])
+        until = _UNTIL_NOTHING_WAITS if self.groups is None else _UNTIL_NO_GROUP_IS_NEW
+        return "\n".join([*lines, "", _ADVICE, until])
 
 
 _ADVICE = """\
@@ -125,7 +187,14 @@ What to do, each with --stack and the name of the stack:
   dlq groups                  shows the groups
   dlq redrive --group ID      shows what putting a group back would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
-This notice comes once a day until nothing waits."""
+  dlq resolve ID --in-version V   says that a version of the consumer resolves a group
+  dlq snooze ID --for 3d      keeps a group out of this notice, from the next analysis on"""
+
+_UNTIL_NOTHING_WAITS = "This notice comes once a day until nothing waits."
+_UNTIL_NO_GROUP_IS_NEW = (
+    "This notice comes once a day while messages are in the parked queue, or a group is new or "
+    "regressed."
+)
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
@@ -146,7 +215,7 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     if job := os.environ.get("SPARK_JOB"):
         _publish_last_run_age(_client("glue"), job, os.environ["MAIN_QUEUE_NAME"])
     waiting = read_waiting(_client("sqs"), _client("cloudwatch"), _client("s3"), os.environ)
-    if waiting.total:
+    if waiting.is_due:
         _publish(waiting.subject, waiting.text)
 
 
@@ -157,19 +226,16 @@ def read_waiting(
     environment: Mapping[str, str],
 ) -> Waiting:
     """Return what waits now."""
-    main_queue = environment["MAIN_QUEUE_NAME"]
+    main_queue, bucket = environment["MAIN_QUEUE_NAME"], environment.get("ARCHIVE_BUCKET")
+    folder = _newest_report(s3, bucket, environment.get("REPORTS_PREFIX", ""))
     return Waiting(
         main_queue,
         _parked(sqs, environment["PARKED_QUEUE_URL"]),
         _latest(cloudwatch, Metric.UNDECIDED_MESSAGES, main_queue),
         _latest(cloudwatch, Metric.OLDEST_UNDECIDED_SECONDS, main_queue),
-        _newest_report(
-            s3,
-            environment["TOPIC_ARN"],
-            environment.get("ARCHIVE_BUCKET"),
-            environment.get("REPORTS_PREFIX", ""),
-        ),
-        *_blocked(s3, environment.get("ARCHIVE_BUCKET"), environment.get("STATUS_KEY")),
+        place_of_folder(environment["TOPIC_ARN"], bucket, folder) if bucket and folder else None,
+        *_blocked(s3, bucket, environment.get("STATUS_KEY")),
+        _groups(s3, bucket, environment.get("SEEN_PREFIX"), folder),
     )
 
 
@@ -231,8 +297,8 @@ def _latest(cloudwatch: "CloudWatchClient", metric: Metric, main_queue: str) -> 
     return int(values[0]) if values else None
 
 
-def _newest_report(s3: "S3Client", topic_arn: str, bucket: str | None, prefix: str) -> str | None:
-    """Return where the newest report is. The ids of reports sort by time."""
+def _newest_report(s3: "S3Client", bucket: str | None, prefix: str) -> str | None:
+    """Return the prefix of the newest report. The ids of reports sort by time."""
     if not bucket:
         return None
     pages = s3.get_paginator("list_objects_v2").paginate(
@@ -243,8 +309,38 @@ def _newest_report(s3: "S3Client", topic_arn: str, bucket: str | None, prefix: s
     for folder in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
         found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}{_REPORT}", MaxKeys=1)
         if found.get("KeyCount"):
-            return place_of_folder(topic_arn, bucket, folder)
+            return folder
     return None
+
+
+def _groups(
+    s3: "S3Client", bucket: str | None, prefix: str | None, folder: str | None
+) -> Groups | None:
+    """Return what the analysis of the newest report found; None if it left nothing readable."""
+    if not bucket or not prefix or not folder:
+        return None
+    report_id = folder.rstrip("/").rpartition("/")[2]
+    now = datetime.now(UTC)
+    try:
+        answer = s3.get_object(Bucket=bucket, Key=f"{prefix}{report_id}.json")
+        raw = json.loads(answer["Body"].read())
+        found: dict[str, list[tuple[str, int]]] = {"regressed": [], "new": []}
+        for group_id, group in raw["groups"].items():
+            until = group.get("snoozed_until")
+            is_snoozed = until is not None and datetime.fromisoformat(until) > now
+            is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
+            status = "regressed" if group["status"] == "regressed" else "new" if is_new else ""
+            # Only ids may go into a notice, whatever the file contains.
+            is_named = _GROUP_ID.fullmatch(group_id) and group["status"] != "gone"
+            if status and is_named and not is_snoozed:
+                found[status].append((group_id, int(group["count"])))
+        ordered = {
+            status: tuple(sorted(groups, key=lambda one: (-one[1], one[0])))
+            for status, groups in found.items()
+        }
+        return Groups(**ordered)
+    except (ClientError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _blocked(

@@ -105,7 +105,11 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
         "analyzed_at": at.isoformat(),
         "reports": memory.reports,
         "first_seen": memory.first_seen,
-        "groups": {one: _seen_fields(seen) for one, seen in memory.groups.items()},
+        # The daily notice reads statuses and snoozes here, and folds no events.
+        "groups": {
+            one: {**_seen_fields(seen), "snoozed_until": _iso(memory.state(one).snoozed_until)}
+            for one, seen in memory.groups.items()
+        },
         "events": [
             _event_fields(replace(event, text=None))
             for events in memory.events.values()
@@ -174,7 +178,7 @@ def _event_fields(event: GroupEvent) -> dict[str, Any]:
         "has_text": event.has_text or event.text is not None or None,
         "owner": event.owner,
         "ticket": event.ticket,
-        "until": event.until and event.until.isoformat(),
+        "until": _iso(event.until),
         "in_version": event.version,
     }
     return {name: value for name, value in fields.items() if value is not None}
@@ -211,8 +215,8 @@ def _seen_fields(seen: SeenGroup) -> dict[str, Any]:
         "last_seen_at": seen.last_seen_at.isoformat(),
         "report_id": seen.report_id,
         "count": seen.count,
-        "first_sent_at": seen.first_sent_at and seen.first_sent_at.isoformat(),
-        "last_sent_at": seen.last_sent_at and seen.last_sent_at.isoformat(),
+        "first_sent_at": _iso(seen.first_sent_at),
+        "last_sent_at": _iso(seen.last_sent_at),
         "versions": seen.versions,
         "status": seen.status.value,
     }
@@ -244,6 +248,10 @@ def _seen_group(group_id: str, raw: Any) -> SeenGroup:  # noqa: ANN401 - of a fi
         versions=tuple(map(str, raw["versions"])),
         status=Status(raw["status"]),
     )
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
 
 
 def _time(text: str) -> datetime:

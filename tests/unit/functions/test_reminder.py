@@ -1,10 +1,11 @@
 """The daily notice: what waits, where to look, and silence when nothing does."""
 
 import json
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -20,7 +21,11 @@ from functions.reminder.handler import (
     place_of_folder,
     place_of_log,
 )
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.group_events import write_seen
 from spark_reprocess.command_line.run import publish_undecided
+from spark_reprocess.triage.events import EventKind, GroupEvent
+from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, merged, outcome
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -74,6 +79,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
             "ARCHIVE_BUCKET": BUCKET,
             "REPORTS_PREFIX": PREFIX,
             "STATUS_KEY": STATUS,
+            "SEEN_PREFIX": "archive/groups/seen/",
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -342,3 +348,124 @@ def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
     assert line["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [
         {"Name": "LastRunAgeSeconds", "Unit": "Seconds"}
     ]
+
+
+REPORT = "20261101T000000Z-aaaaaa"
+
+
+def analyzed(account: Account, *groups: Found, said: Sequence[GroupEvent] = ()) -> None:
+    """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``."""
+    account.report(REPORT)
+    now = datetime.now(UTC)
+    before = outcome(GroupMemory(), "r-0", now - timedelta(days=3), [a_group("g-000000000a")])
+    events = GroupMemory(events={one.group_id: (one,) for one in said})
+    result = outcome(merged(before.memory, events), REPORT, now - timedelta(hours=2), groups)
+    with tempfile.TemporaryDirectory() as folder:
+        archive = open_archive(folder)
+        write_seen(archive, REPORT, now, result.memory)
+        (path,) = archive.list("groups")
+        account.s3.put_object(Bucket=BUCKET, Key=f"archive/{path}", Body=archive.read(path) or b"")
+
+
+def a_group(group_id: str, version: str | None = None, count: int = 3) -> Found:
+    now = datetime.now(UTC)
+    return Found(group_id, count, now, now, (FailedOn(version, count, now),))
+
+
+def event(group_id: str, kind: EventKind, **values: Any) -> GroupEvent:
+    time = datetime.now(UTC) - timedelta(days=1)
+    return GroupEvent(group_id, kind, time, "ada@desk", "e-1", **values)
+
+
+def test_new_and_regressed_groups_are_named_and_known_ones_are_not(account: Account) -> None:
+    publish_undecided(account.cloudwatch, "orders", 40, 0)
+    resolved = event("g-000000000c", EventKind.RESOLVED, version="7")
+    analyzed(
+        account,
+        *(a_group(f"g-000000000{one}", "7", number) for number, one in enumerate("abc")),
+        said=[resolved],
+    )
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "1 regressed and 1 new groups of dead letters of orders"
+    assert "  g-000000000c  regressed, 2 messages\n  g-000000000b  new, 1 message\n" in text
+    assert "g-000000000a" not in text
+    assert "a group is new or regressed." in text
+
+
+def test_no_notice_comes_while_all_groups_are_known(account: Account) -> None:
+    publish_undecided(account.cloudwatch, "orders", 7, 0)
+    analyzed(account, a_group("g-000000000a"))
+    remind()
+
+    assert account.notices() == []
+
+
+def test_messages_in_the_parked_queue_wait_for_an_analysis_whatever_groups_are_known(
+    account: Account,
+) -> None:
+    analyzed(account, a_group("g-000000000a"))
+    account.park(2)
+    remind()
+
+    [(subject, _)] = account.notices()
+    assert subject == "2 dead letters of orders wait for you"
+
+
+@pytest.mark.parametrize(("days", "notices"), [(1, 0), (-1, 1)])
+def test_a_snoozed_group_is_not_named_until_the_snooze_is_over(
+    account: Account, days: int, notices: int
+) -> None:
+    until = datetime.now(UTC) + timedelta(days=days)
+    snoozed = event("g-000000000b", EventKind.SNOOZED, until=until)
+    analyzed(account, a_group("g-000000000b"), said=[snoozed])
+    remind()
+
+    assert len(account.notices()) == notices
+
+
+def test_very_many_groups_are_counted(account: Account) -> None:
+    analyzed(account, *(a_group(f"g-{number:010x}") for number in range(100, 130)))
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject.startswith("30 new groups")
+    assert "and 10 more: see dlq groups" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[]",
+        b'{"groups": {"g-000000000b": {}}}',
+        b'{"groups": {"g-000000000b": null}}',
+        b'{"groups": {"g-000000000b": {"status": "new", "first_seen_at": 7, "count": 1}}}',
+    ],
+)
+def test_without_a_readable_record_the_notice_stays_as_it_was(
+    account: Account, content: bytes
+) -> None:
+    publish_undecided(account.cloudwatch, "orders", 7, 0)
+    account.report(REPORT)
+    account.s3.put_object(Bucket=BUCKET, Key=f"archive/groups/seen/{REPORT}.json", Body=content)
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "7 dead letters of orders wait for you"
+    assert "until nothing waits." in text
+
+
+def test_only_ids_of_groups_get_into_a_notice(account: Account) -> None:
+    account.report(REPORT)
+    first_seen_at = datetime.now(UTC).isoformat()
+    group = {"status": "regressed", "first_seen_at": first_seen_at, "count": 1}
+    content = json.dumps({"groups": {"card 4111": group, "g-000000000b": group}})
+    key = f"archive/groups/seen/{REPORT}.json"
+    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content.encode())
+    remind()
+
+    [(subject, text)] = account.notices()
+    assert subject == "1 regressed group of dead letters of orders"
+    assert "4111" not in text
