@@ -108,6 +108,8 @@ class GroupFinding:
             most frequent first.
         status: what the analysis makes of the group; see ``triage.status.Status``.
         first_seen_at: when an analysis first listed it.
+        expires_at: when a lifecycle rule of the archive's bucket deletes the first of its messages,
+            at the earliest; None if none does, or S3 does not say.
         resolved_in: the consumer's version that was said to resolve it last; None for none.
         last_action: what was decided about it last, in any plan; None for nothing.
         snoozed_until: no notice names it before; None if it is not snoozed.
@@ -134,6 +136,7 @@ class GroupFinding:
     versions: tuple[tuple[str | None, int], ...] = ()
     status: str = Status.NEW.value
     first_seen_at: datetime | None = None
+    expires_at: datetime | None = None
     resolved_in: str | None = None
     last_action: str | None = None
     snoozed_until: datetime | None = None

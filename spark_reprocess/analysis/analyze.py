@@ -37,13 +37,18 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
-from spark_reprocess.analysis.remembered import failed_on, titles_before, with_memory
+from spark_reprocess.analysis.remembered import (
+    failed_on,
+    titles_before,
+    with_expiry,
+    with_memory,
+)
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
 from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_frames import FILE, message_set, read_archive_set
-from spark_reprocess.archive.message_store import drain_ids, new_id
+from spark_reprocess.archive.message_store import drain_ids, message_files, new_id
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
@@ -168,6 +173,7 @@ class _Analysis:
                 failures = failures_by_version(undecided, [one.group_id for one in found])
                 memory = read_memory(self.archive)
                 lacking = _present(memory).difference(one.group_id for one in found)
+                lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
                 unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
@@ -189,6 +195,8 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
         )
+        drained_at = {row["group_id"]: row["first_drained_at"] for row in listed}
+        findings = with_expiry(findings, drained_at, lifetime)
         findings, remembered = self._remember(findings, failures, memory, unlisted)
         snapshot = Snapshot(
             tuple(drains),

@@ -31,6 +31,7 @@ SLIM_COLUMNS = (
     "source_arn",
     "body_bytes",
     "error_version",
+    "drained_at",
 )
 
 SAMPLED_MESSAGES = 40_000
@@ -100,8 +101,8 @@ def group_rows(slim: DataFrame) -> DataFrame:
     Returns:
         ``group_id, count, has_error, body_bytes_sum``; least, greatest and three quantiles of
         ``body_bytes`` and of ``failed_at`` (the first failure that is known of, epoch seconds);
-        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the first sent, the
-        last, the shortest, the longest, and one by chance.
+        ``first_sent_at, last_sent_at, first_drained_at``; ``shown``: up to five message ids: the
+        first sent, the last, the shortest, the longest, and one by chance.
     """
     failed_at = F.least("first_seen_at", "sent_at").cast("double")
     by_time = F.struct("sent_at", "message_id")
@@ -117,6 +118,7 @@ def group_rows(slim: DataFrame) -> DataFrame:
             F.sum("body_bytes").alias("body_bytes_sum"),
             F.min("sent_at").alias("first_sent_at"),
             F.max("sent_at").alias("last_sent_at"),
+            F.min("drained_at").alias("first_drained_at"),
             *_spread("body_bytes"),
             *_spread("failed_at"),
             F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),

@@ -59,6 +59,7 @@ _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("versions", pa.list_(pa.struct([("version", pa.string()), ("messages", pa.int64())]))),
     pa.field("status", pa.string()),
     pa.field("first_seen_at", _TIME),
+    pa.field("expires_at", _TIME),
     pa.field("resolved_in", pa.string()),
     pa.field("last_action", pa.string()),
     pa.field("snoozed_until", _TIME),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -72,6 +73,26 @@ def with_memory(
         if (seen := memory.groups[one])
     )
     return replace(findings, groups=tuple(groups), gone=tuple(gone), unreadable=memory.unreadable)
+
+
+def with_expiry(
+    findings: Findings, drained_at: Mapping[str, datetime | None], lifetime: timedelta | None
+) -> Findings:
+    """Return the findings with the time at which the first message of each group is deleted.
+
+    Args:
+        findings: of this analysis.
+        drained_at: by group id, when its first undecided message was written into the archive.
+        lifetime: of a file of the archive; None if nothing deletes it.
+    """
+    if lifetime is None:
+        return findings
+    groups = (
+        replace(group, expires_at=drained and drained + lifetime)
+        for group in findings.groups
+        for drained in [drained_at.get(group.group_id)]
+    )
+    return replace(findings, groups=tuple(groups))
 
 
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:

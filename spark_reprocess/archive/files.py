@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,6 +72,12 @@ class Archive(Protocol):
 
         Raises:
             ArchiveError: it is there and cannot be read.
+        """
+
+    def lifetime(self, path: str) -> timedelta | None:
+        """Return after how long the storage itself deletes a file, by a rule of its owner.
+
+        None if it keeps the file, or does not say. Never raises.
         """
 
     def remove(self, path: str) -> None:

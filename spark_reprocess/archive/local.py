@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from spark_reprocess.errors import ArchiveError
@@ -76,6 +77,11 @@ class LocalArchive:
                 return self._path(path).read_bytes()
             except FileNotFoundError:
                 return None
+
+    def lifetime(self, path: str) -> timedelta | None:
+        """A disk keeps what it has."""
+        del path
+        return None
 
     def remove(self, path: str) -> None:
         target = self._path(path)

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 _LOCATION = re.compile(r"(?P<scheme>s3a?)://(?P<bucket>[^/]*)/?(?P<prefix>.*)")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
+
+_EXPIRY = re.compile(r'expiry-date="([^"]+)"')
+"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html: x-amz-expiration"""
 
 _WRITER = "writer"
 """Metadata of an object that ``create`` made: a mark that no other call has."""
@@ -161,6 +166,15 @@ class S3Archive:
     def read(self, path: str) -> bytes | None:
         with self._explained("read", path):
             return _READ.call(lambda: self._get(path), _is_broken_off)
+
+    def lifetime(self, path: str) -> timedelta | None:
+        """S3 names the end with each object that a lifecycle rule of the bucket expires."""
+        try:
+            head = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
+            ends_at = _EXPIRY.search(head.get("Expiration", ""))
+            return parsedate_to_datetime(ends_at[1]) - head["LastModified"] if ends_at else None
+        except (ClientError, BotoCoreError, ValueError, TypeError):
+            return None
 
     def remove(self, path: str) -> None:
         """A versioned bucket keeps what is deleted without naming a version."""

@@ -107,7 +107,8 @@ def _remembered(group: GroupFinding) -> list[tuple[str, str]]:
     )
     said = [row for row in rows if row[1]]
     since = [("First listed", minute(group.first_seen_at))] if group.first_seen_at else []
-    return since + said if said else []
+    ends = [("The bucket deletes from", minute(group.expires_at))] if group.expires_at else []
+    return [*(since if said else ()), *ends, *said]
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> View:

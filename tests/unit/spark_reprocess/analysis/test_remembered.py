@@ -1,0 +1,40 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.analysis.outputs import groups_parquet
+from spark_reprocess.analysis.remembered import titles_before, with_expiry
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.triage.status import SeenGroup, Status
+from tests.findings_builder import a_group, some_findings
+
+DRAINED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
+    findings = some_findings(a_group(group_id="g-1"), a_group(group_id="g-2"))
+    drained_at = {"g-1": DRAINED, "g-2": None}
+
+    expiring = with_expiry(findings, drained_at, timedelta(days=30))
+
+    assert [one.expires_at for one in expiring.groups] == [DRAINED + timedelta(days=30), None]
+    assert with_expiry(findings, drained_at, None) == findings
+
+
+def seen(group_id: str, report_id: str) -> SeenGroup:
+    return SeenGroup(group_id, DRAINED, DRAINED, report_id, 1, None, None, (), Status.KNOWN)
+
+
+def test_titles_of_gone_groups_come_from_the_reports_that_list_them(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    for number, title in ((1, "older"), (2, "mail ada@example.org, order 4711")):
+        findings = some_findings(a_group(group_id="g-1", title=title), a_group(group_id="g-2"))
+        archive.write(f"reports/r-{number}/groups.parquet", groups_parquet(findings))
+    archive.write("reports/r-3/groups.parquet", b"damaged")
+    gone = [seen("g-1", "r-2"), seen("g-3", "r-3"), seen("g-4", "r-4")]
+
+    titles = titles_before(archive, gone, compile_masks(["4711"]))
+
+    assert titles == {"g-1": "mail ***, order ***"}
+    assert titles_before(archive, gone, compile_masks([], shows_values=False)) == {}
+    assert titles_before(archive, gone, compile_masks(["body.customer"])) == {}
