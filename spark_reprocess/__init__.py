@@ -7,10 +7,12 @@ files:
 ``errors``             the errors that end a verb
 ``clients`` *          SQS clients, the counts of a queue, and other questions to SQS
 ``figures``            formats numbers, shares, durations and times
+``triage/``            what is remembered of groups: events, versions, and the status
 ``progress`` *         progress lines
 ``spark/`` *           the session, SQL conditions of operators, Spark's errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
-                       each; as frames: ``message_store``, ``ledger_states``
+                       each; as frames: ``message_store``, ``ledger_states``; what is
+                       remembered of groups: ``group_events``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           the result of an analysis, as values

@@ -8,7 +8,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.findings import (
+    Findings,
+    GoneGroup,
+    GroupFinding,
+    Lead,
+    Sample,
+    Spread,
+    Synonym,
+)
 
 ANALYZED_AT = datetime(2025, 11, 20, 10, 30, tzinfo=UTC)
 BUCKET_SECONDS = 1800.0
@@ -135,6 +143,7 @@ def hostile_findings() -> Findings:
         archive=HOSTILE_TEXTS[1],
         plan_path=HOSTILE_TEXTS[16],
         where=HOSTILE_TEXTS[9],
+        gone=tuple(GoneGroup(text, text, 1, ANALYZED_AT) for text in HOSTILE_TEXTS),
     )
 
 
@@ -144,6 +153,13 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
         title=next(texts),
         arrivals=tuple(range(place, place + BUCKETS)),
         trend=next(texts),
+        status=next(texts),
+        versions=tuple((next(texts), 1) for _ in range(20)),
+        resolved_in=next(texts),
+        last_action=next(texts),
+        owner=next(texts),
+        ticket=next(texts),
+        note=next(texts),
         reasons=tuple((next(texts), 1) for _ in range(20)),
         sources=tuple((next(texts), 1) for _ in range(20)),
         leads=tuple(
