@@ -9,7 +9,9 @@ import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
+from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, outcome
 
 GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
@@ -140,3 +142,30 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
     assert run(archive, verb, *words) == 2
     assert rule in capsys.readouterr().err
     assert archive.list("groups") == before
+
+
+def test_a_decision_whose_event_is_not_written_is_repeated_by_the_same_command(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalArchive, "create", _refuse)
+        assert run(archive, "decide", OTHER, "discard") == 2
+    plan = "reports/20261101T000000Z-aaaaaa/plan.yaml"
+    assert b"action: discard" in (archive.read(plan) or b"")
+    assert OTHER not in read_memory(archive).events
+
+    assert run(archive, "decide", OTHER, "discard") == 0
+    assert read_memory(archive).state(OTHER).action == "discard"
+
+
+def _refuse(self: LocalArchive, path: str, content: bytes) -> bool:
+    raise ArchiveError(f"archive {self.root}: cannot write {path}: disk full")
+
+
+def test_a_decision_that_somebody_else_overtook_is_not_remembered(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalArchive, "replace", lambda *_: False)
+
+    assert run(archive, "decide", OTHER, "discard") == 2
+    assert OTHER not in read_memory(archive).events
