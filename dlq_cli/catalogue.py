@@ -16,7 +16,7 @@ _OWN = {
 
 _NAMES = {
     "See what is there": ("status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "redrive", "restore", "erase"),
+    "Decide and put back": ("decide", "redrive", "restore", "erase", "expire"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
 }
@@ -40,7 +40,7 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
-    **dict.fromkeys(("analyze", "groups", "decide", "show", "export"), ("--archive",)),
+    **dict.fromkeys(("analyze", "groups", "decide", "expire", "show", "export"), ("--archive",)),
 }
 """The options for which a stack has a value, by verb of the Spark job.
 

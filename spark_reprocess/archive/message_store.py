@@ -129,8 +129,8 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     """Replace a file by one without these messages; return how many rows went.
 
     The new file is durable before the old one is removed, and has the same name each time, so that
-    a repeat after a crash continues. A file that loses its last row stays as an empty
-    one: plans name their drains.
+    a repeat after a crash continues. A drain keeps at least one file, an empty one if need be:
+    plans name their drains.
 
     Raises:
         ArchiveError: the old file cannot be read or removed, or the new one cannot be written.
@@ -144,9 +144,10 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     kept = table.filter(pc.invert(gone))
     erased = int(table.num_rows - kept.num_rows)
     if erased:
-        sink = pa.BufferOutputStream()
-        pq.write_table(kept, sink, compression="zstd")
-        archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
+        if kept.num_rows or message_files(archive, drain_of(path)) == [path]:
+            sink = pa.BufferOutputStream()
+            pq.write_table(kept, sink, compression="zstd")
+            archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
         archive.remove(path)
     return erased
 
