@@ -30,6 +30,7 @@ class Erasure:
             sent, and those that were asked for.
         failure_table: from which what was recorded of all these copies goes; None for none.
         expired_days: of an expiry, after how many days what is decided went; None for an erasure.
+        first_ids: of an expiry, the first id of each message that has another one.
         caller: whose credentials it was; unknown where an older version wrote the record.
     """
 
@@ -44,6 +45,7 @@ class Erasure:
     other_ids: Sequence[str] = ()
     failure_table: str | None = None
     expired_days: int | None = None
+    first_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
@@ -72,6 +74,7 @@ def record_erasure(archive: Archive, erasure: Erasure) -> None:
         "other_ids": list(erasure.other_ids),
         "failure_table": erasure.failure_table,
         "expired_days": erasure.expired_days,
+        "first_ids": dict(erasure.first_ids),
     }
     path = f"{_FOLDER}/{erasure.erase_id}.json"
     archive.write(path, json.dumps(content, indent=1).encode())
@@ -101,10 +104,22 @@ def unfinished(archive: Archive, *, expiries: bool = False) -> list[Erasure]:
     return [one for one in found if (one.expired_days is not None) is expiries]
 
 
-def expiries_of(archive: Archive, message_id: str) -> list[Erasure]:
-    """Read the expiries that took this message, or a copy with this first id."""
-    found = (one for one in erasures(archive) if one.expired_days is not None)
-    return [one for one in found if message_id in one.ids]
+def expired_copies(archive: Archive, ids: Collection[str]) -> dict[str, Erasure]:
+    """Find the expired messages with one of these message ids or first ids, but erased ones.
+
+    Returns:
+        The expiry of each, by message id.
+    """
+    wanted, found = set(ids), dict[str, Erasure]()
+    all_of_them = erasures(archive)
+    for one in (one for one in all_of_them if one.expired_days is not None):
+        for message_id in one.drains:
+            if not wanted.isdisjoint((message_id, one.first_ids.get(message_id))):
+                found[message_id] = one
+    for one in (one for one in all_of_them if one.expired_days is None):
+        for message_id in found.keys() & one.drains.keys():
+            del found[message_id]
+    return found
 
 
 def erased_of(
@@ -168,4 +183,5 @@ def _read(archive: Archive, path: str) -> Erasure:
             other_ids=tuple(raw.get("other_ids", ())),
             failure_table=raw.get("failure_table"),
             expired_days=raw.get("expired_days"),
+            first_ids=raw.get("first_ids", {}),
         )

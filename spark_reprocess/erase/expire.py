@@ -210,8 +210,8 @@ def _expire(
         plans={},
         groups=(),
         caller=caller(None),
-        other_ids=sorted({one.first_id for one in messages.values()} - messages.keys() - {None}),
         expired_days=days,
+        first_ids={i: one.first_id for i, one in messages.items() if one.first_id not in (i, None)},
     )
     require_lock()
     record_erasure(archive, expiry)

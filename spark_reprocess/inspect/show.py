@@ -8,7 +8,7 @@ from datetime import datetime
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.erasures import expiries_of
+from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     RunRecord,
@@ -169,11 +169,11 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
     if not rows and (sender := find_sender(archive, asked_id)):
         known_id, rows = sender, find_rows(archive, [sender])
     if not rows:
-        for one in expiries_of(archive, known_id):
+        for message_id, one in expired_copies(archive, [known_id]).items():
             raise InputError(
-                f"message {asked_id}: expired: its archived copy was removed at {one.time}, "
-                f"{one.expired_days} days after it was decided ({one.erase_id}); "
-                f"{_last_decision(archive, known_id)}"
+                f"message {asked_id}: expired: the archived copy {message_id} was removed at "
+                f"{one.time}, {one.expired_days} days after it was decided ({one.erase_id})"
+                f"{_last_decision(archive, message_id)}"
             )
         raise InputError(
             f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
@@ -190,8 +190,8 @@ def _last_decision(archive: Archive, message_id: str) -> str:
     for found in reversed(attempts):
         for result in found.attempt.results or ():
             if result.message_id == message_id and result.outcome in DECIDED:
-                return f"plan {found.name.plan_id}: {result.outcome} at {result.time}"
-    return "its copies have other message ids"
+                return f"; plan {found.name.plan_id}: {result.outcome} at {result.time}"
+    return ""
 
 
 def _copy(

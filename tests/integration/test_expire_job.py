@@ -10,9 +10,11 @@ import pytest
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
+from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.erase.expire import ExpireOptions, ExpireSummary, expire
 from spark_reprocess.restore.restore import RestoreOptions, restore
-from tests.approved_plan import planned
+from tests.approved_plan import approve, planned
+from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 LATER = "20261122T000000Z-000000"
 MONTH_SECONDS = 31 * 86_400
+
+
+def everything(archive: Archive) -> bytes:
+    return b"".join(path.read_bytes() for path in Path(archive.root).rglob("*") if path.is_file())
 
 
 def expired_a_month_later(archive: Archive) -> ExpireSummary:
@@ -95,3 +101,33 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
 
     assert (again.count("sent"), receive_all(destination)) == (0, [])
     assert (restored.count("restored"), receive_all(back)) == (0, [])
+
+
+@pytest.mark.parametrize("asked", ["m-jane", "f-jane", "m-jane-2"])
+def test_erase_finds_the_reports_that_quote_a_message_that_expired(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, asked: str
+) -> None:
+    destination = make_queue("main")
+    jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), jane])
+    plan = analyzed(spark, archive).plan_path
+    approve(Path(plan))
+    where = "message_id = 'm-jane'"
+    assert executed(spark, archive, plan, destination.url, where=where).count("sent") == 1
+    expired_a_month_later(archive)
+    if asked == "m-jane-2":
+        again = message("m-jane-2", "Jane", context(first_id="f-jane", plan_id="p-0"))
+        archive_of(tmp_path, [again], drain_id=LATER)
+    assert b"Jane" in everything(archive)
+
+    options = EraseOptions(archive.root, (asked,), execute=True, reason="asked to")
+    summary = erase(spark, options)
+
+    assert (summary.expired, summary.unknown_ids) == (1, ())
+    assert b"Jane" not in everything(archive)
+    assert erase(spark, options).is_empty
+    rest = executed(spark, archive, plan, destination.url)
+    assert rest.count("sent") == 1
+    # By the clock of the expiry, a month ahead, the erasure came first.
+    (note,) = rest.notes
+    assert note.startswith("1 messages were erased since, by ")

@@ -195,19 +195,14 @@ def test_plans_hear_that_their_messages_expired(archive: Archive) -> None:
     assert expire_id in one.sentence
 
 
-@pytest.mark.parametrize(
-    ("asked", "decision"),
-    [("a", "plan p-1: sent at"), ("first-a", "its copies have other message ids")],
-)
-def test_show_and_status_say_that_a_message_expired(
-    archive: Archive, asked: str, decision: str
-) -> None:
+@pytest.mark.parametrize("asked", ["a", "first-a"])
+def test_show_and_status_say_that_a_message_expired(archive: Archive, asked: str) -> None:
     drained(archive, D1, ["a", "b"])
     attempted(archive, {"a": Disposition.SENT})
     expired(archive)
 
     found = status(StatusOptions(archive.root))
-    with pytest.raises(InputError, match=rf"message {asked}: expired: .*{decision}"):
+    with pytest.raises(InputError, match=rf"message {asked}: expired: .*plan p-1: sent at"):
         show(ShowOptions(archive.root, asked))
 
     assert (found.messages, found.expired, found.count("undecided")) == (1, 1, 1)
