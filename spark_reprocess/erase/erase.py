@@ -13,6 +13,7 @@ messages replace the condition.
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -38,9 +39,8 @@ from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
     holds_any,
-    message_files,
     new_id,
-    write_without,
+    remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
@@ -367,11 +367,10 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
     """Remove the messages of these erasures from every file; return the number of rows."""
     message_ids = {one for erasure in begun for one in erasure.drains}
     groups = {group_id for erasure in begun for group_id in erasure.groups}
+    require_lock = partial(_require_lock, archive, lock)
     count = 0
     for drain_id in found.summary.drains:
-        for path in message_files(archive, drain_id):
-            _require_lock(archive, lock)
-            count += write_without(archive, path, message_ids)
+        count += remove_messages(archive, drain_id, message_ids, require_lock)
     for report in found.reports:
         _require_lock(archive, lock)
         where = found.conditions.get(report.folder, "")

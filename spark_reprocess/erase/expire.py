@@ -24,12 +24,7 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import STRENGTH, timestamp
-from spark_reprocess.archive.message_store import (
-    message_files,
-    new_id,
-    read_columns,
-    write_without,
-)
+from spark_reprocess.archive.message_store import new_id, read_columns, remove_messages
 from spark_reprocess.archive.plan_lock import erase_holder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.progress import Progress, silent
@@ -217,8 +212,6 @@ def _expire(
     record_erasure(archive, expiry)
     rows = 0
     for drain_id in sorted({drain for one in messages.values() for drain in one.drains}):
-        for path in message_files(archive, drain_id):
-            require_lock()
-            rows += write_without(archive, path, messages.keys())
+        rows += remove_messages(archive, drain_id, messages.keys(), require_lock)
     mark_done(archive, expiry.erase_id)
     return expiry.erase_id, rows

@@ -237,7 +237,7 @@ def test_nobody_decides_while_messages_are_selected_and_removed(
 
         monkeypatch.setattr(expire_module, name, call)
 
-    for name in ("read_columns", "claimed_table", "record_erasure", "write_without", "mark_done"):
+    for name in ("read_columns", "claimed_table", "record_erasure", "remove_messages", "mark_done"):
         watched(name)
 
     expired(archive)
