@@ -16,7 +16,7 @@ _OWN = {
 
 _NAMES = {
     "See what is there": ("status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "redrive", "restore", "erase"),
+    "Decide and put back": ("decide", "redrive", "restore", "erase", "expire"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
@@ -42,7 +42,7 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
     **dict.fromkeys(
-        ("analyze", "groups", "decide", "resolve", "note", "snooze", "show", "export"),
+        ("analyze", "groups", "decide", "expire", "resolve", "note", "snooze", "show", "export"),
         ("--archive",),
     ),
 }

@@ -25,7 +25,8 @@ files:
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
                        ``stop_signals``
 ``restore/`` *         the verb: back to the parked queue
-``erase/`` *           the verb: out of the archive, with the reports that quote it
+``erase/`` *           the verbs: ``erase``, out of the archive, with the reports that quote it;
+                       ``expire``, what was decided long ago
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
 ``command_line/``      one module per verb: arguments, call, answer; exit codes, tables

@@ -15,6 +15,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     OUTCOMES,
     STRENGTH,
+    Attempt,
     AttemptName,
     state_after,
     states_of,
@@ -26,9 +27,13 @@ _TYPES: dict[str, pa.DataType] = {
     "plan_id": pa.string(),
     "state": pa.string(),
     "strength": pa.int32(),
+    "time": pa.string(),
 }
 CLAIMED = pa.schema(_TYPES)
-"""A row per attempt and message that it leaves in a state: of several, the strongest holds."""
+"""A row per attempt and message that it leaves in a state: of several, the strongest holds.
+
+*time* is that of the result, or of the claim where there is none: ISO 8601, UTC.
+"""
 
 _ATTEMPTS_PER_BATCH = 50
 
@@ -65,7 +70,7 @@ class ClaimReader:
         """Read the compacted files at these paths, of which there is one."""
         for row in (row for batch in batches for row in batch.to_pylist()):
             file = CompactedFile.open(self.archive, row["path"])
-            yield from map(self._states_of_rows, file.batches(["plan_id", "messages"]))
+            yield from map(self._states_of_rows, file.batches(["plan_id", "time", "messages"]))
 
     def _states_of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         messages = batch.column("messages")
@@ -79,11 +84,13 @@ class ClaimReader:
                 "version of the program does not know; update the program"
             )
         strengths = _STRENGTHS.take(known)
+        claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
         columns = [
             pc.struct_field(each, "message_id"),
-            batch.column("plan_id").take(pc.list_parent_indices(messages)),
+            claims.column("plan_id"),
             pa.array(STRENGTH, pa.string()).take(strengths),
             strengths,
+            pc.coalesce(pc.struct_field(each, "time"), claims.column("time")),
         ]
         rows = pa.RecordBatch.from_arrays(columns, schema=CLAIMED)
         return rows.filter(strengths.is_valid())
@@ -94,16 +101,17 @@ class ClaimReader:
             for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
                 rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
                 found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
-                states = [
-                    {
-                        "message_id": message_id,
-                        "plan_id": name.plan_id,
-                        "state": state.value,
-                        "strength": STRENGTH.index(state),
-                    }
-                    for name, attempt in found
-                    for message_id, state in states_of(
-                        [attempt], self.now_seconds, self.claim_ttl_seconds
-                    ).items()
-                ]
+                states = [row for name, attempt in found for row in self._rows(name, attempt)]
                 yield pa.RecordBatch.from_pylist(states, schema=CLAIMED)
+
+    def _rows(self, name: AttemptName, attempt: Attempt) -> Iterator[dict[str, object]]:
+        times = {result.message_id: result.time for result in attempt.results or ()}
+        states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
+        for message_id, state in states.items():
+            yield {
+                "message_id": message_id,
+                "plan_id": name.plan_id,
+                "state": state.value,
+                "strength": STRENGTH.index(state),
+                "time": times.get(message_id, attempt.claim.time),
+            }

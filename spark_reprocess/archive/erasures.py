@@ -1,4 +1,4 @@
-"""What was erased from the archive: by whom, when, why, and the ids; never what it was.
+"""What was erased from the archive or expired: by whom, when, why, the ids; never what it was.
 
 ``ledger/erasures/<id>.json`` is written before the first file is touched, and
 ``ledger/erasures/<id>.done`` when nothing of it is left. With the ids a plan can still be checked:
@@ -29,6 +29,8 @@ class Erasure:
         other_ids: of copies that the archive does not hold: the first ones, those that a redrive
             sent, and those that were asked for.
         failure_table: from which what was recorded of all these copies goes; None for none.
+        expired_days: of an expiry, after how many days what is decided went; None for an erasure.
+        first_ids: of an expiry, the first id of each message that has another one.
         caller: whose credentials it was; unknown where an older version wrote the record.
     """
 
@@ -42,6 +44,8 @@ class Erasure:
     caller: Caller = field(default_factory=Caller)
     other_ids: Sequence[str] = ()
     failure_table: str | None = None
+    expired_days: int | None = None
+    first_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
@@ -69,6 +73,8 @@ def record_erasure(archive: Archive, erasure: Erasure) -> None:
         "groups": list(erasure.groups),
         "other_ids": list(erasure.other_ids),
         "failure_table": erasure.failure_table,
+        "expired_days": erasure.expired_days,
+        "first_ids": dict(erasure.first_ids),
     }
     path = f"{_FOLDER}/{erasure.erase_id}.json"
     archive.write(path, json.dumps(content, indent=1).encode())
@@ -89,10 +95,31 @@ def erasures(archive: Archive) -> list[Erasure]:
     return [_read(archive, path) for path in paths]
 
 
-def unfinished(archive: Archive) -> list[Erasure]:
-    """Read the erasures that were begun and not ended."""
-    done = {path for path in archive.list(_FOLDER) if path.endswith(".done")}
-    return [one for one in erasures(archive) if f"{_FOLDER}/{one.erase_id}.done" not in done]
+def unfinished(archive: Archive, *, expiries: bool = False) -> list[Erasure]:
+    """Read the erasures, or else the expiries, that were begun and not ended."""
+    paths = archive.list(_FOLDER)
+    done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
+    begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
+    found = (_read(archive, path) for path in begun)
+    return [one for one in found if (one.expired_days is not None) is expiries]
+
+
+def expired_copies(archive: Archive, ids: Collection[str]) -> dict[str, Erasure]:
+    """Find the expired messages with one of these message ids or first ids, but erased ones.
+
+    Returns:
+        The expiry of each, by message id.
+    """
+    wanted, found = set(ids), dict[str, Erasure]()
+    all_of_them = erasures(archive)
+    for one in (one for one in all_of_them if one.expired_days is not None):
+        for message_id in one.drains:
+            if not wanted.isdisjoint((message_id, one.first_ids.get(message_id))):
+                found[message_id] = one
+    for one in (one for one in all_of_them if one.expired_days is None):
+        for message_id in found.keys() & one.drains.keys():
+            del found[message_id]
+    return found
 
 
 def erased_of(
@@ -128,9 +155,14 @@ def erased_of(
         seen.update(ids)
         if ids:
             arn = f" ({one.caller.caller_arn})" if one.caller.caller_arn else ""
-            sentence = f"{len(ids):,} messages were erased since, by {one.who}{arn} at {one.time}"
+            what = "were erased since" if one.expired_days is None else _expired(one.expired_days)
+            sentence = f"{len(ids):,} messages {what}, by {one.who}{arn} at {one.time}"
             result.append(ErasedOfPlan(f"{sentence} ({one.erase_id})", tuple(ids)))
     return result
+
+
+def _expired(days: int) -> str:
+    return f"expired since, {days} days after they were decided"
 
 
 def _read(archive: Archive, path: str) -> Erasure:
@@ -150,4 +182,6 @@ def _read(archive: Archive, path: str) -> Erasure:
             ),
             other_ids=tuple(raw.get("other_ids", ())),
             failure_table=raw.get("failure_table"),
+            expired_days=raw.get("expired_days"),
+            first_ids=raw.get("first_ids", {}),
         )

@@ -13,7 +13,7 @@ they are, and only the buckets' digests travel.
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -125,12 +125,32 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
     return path
 
 
-def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> int:
+def remove_messages(
+    archive: Archive, drain_id: str, message_ids: Collection[str], before_each: Callable[[], None]
+) -> int:
+    """Remove these messages from a drain's files; return how many rows went.
+
+    A drain keeps its last file, an empty one if need be: plans name their drains. *before_each* is
+    called before each file and may raise.
+
+    Raises:
+        ArchiveError: as for ``write_without``.
+    """
+    rows, paths = 0, message_files(archive, drain_id)
+    for path in paths:
+        before_each()
+        rows += write_without(archive, path, message_ids, keeps_file=path == paths[-1])
+    return rows
+
+
+def write_without(
+    archive: Archive, path: str, message_ids: Collection[str], *, keeps_file: bool = True
+) -> int:
     """Replace a file by one without these messages; return how many rows went.
 
     The new file is durable before the old one is removed, and has the same name each time, so that
-    a repeat after a crash continues. A file that loses its last row stays as an empty
-    one: plans name their drains.
+    a repeat after a crash continues. A file that loses its last row is replaced by an empty one,
+    or removed unless *keeps_file*.
 
     Raises:
         ArchiveError: the old file cannot be read or removed, or the new one cannot be written.
@@ -144,9 +164,10 @@ def write_without(archive: Archive, path: str, message_ids: Collection[str]) -> 
     kept = table.filter(pc.invert(gone))
     erased = int(table.num_rows - kept.num_rows)
     if erased:
-        sink = pa.BufferOutputStream()
-        pq.write_table(kept, sink, compression="zstd")
-        archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
+        if kept.num_rows or keeps_file:
+            sink = pa.BufferOutputStream()
+            pq.write_table(kept, sink, compression="zstd")
+            archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
         archive.remove(path)
     return erased
 

@@ -71,6 +71,9 @@ def print_erase(summary: EraseSummary) -> None:
         ("messages", "drains", "reports that may quote them"),
         [(summary.messages, len(summary.drains), len(summary.reports))],
     )
+    if summary.expired:
+        messages = counted(summary.expired, "expired message")
+        print_line(f"{messages} that reports may quote")
     for folder in summary.reports:
         print_line(f"  {folder}: its plan.yaml stays, without the titles of their groups")
     for folder in summary.kept_conditions:

@@ -62,7 +62,9 @@ def print_export(summary: ExportSummary) -> None:
     messages = counted(summary.planned, "message")
     show(f"wrote {summary.written:,} of {messages} of group {summary.group_id}{place}")
     if summary.missing:
-        show(f"{counted(summary.missing, 'message')} not in the archive any more, e.g. erased")
+        show(
+            f"{counted(summary.missing, 'message')} not in the archive any more: erased or expired"
+        )
 
 
 VERB = Verb(_ABOUT, _add_arguments, ExportOptions, _run, has_json=False)

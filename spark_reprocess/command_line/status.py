@@ -61,6 +61,8 @@ def print_status(status: ArchiveStatus) -> None:
     for line in _breaker_lines(status):
         print_line(line)
     print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
+    if status.expired:
+        print_line(f"{status.expired:,} more have expired: decided long ago, and removed")
     if status.oldest_undecided_at:
         ago = duration((status.at - status.oldest_undecided_at).total_seconds())
         print_line(f"oldest undecided: parked {minute(status.oldest_undecided_at)} UTC, {ago} ago")

@@ -1,1 +1,4 @@
-"""The verb ``erase``: deletes messages from the archive, with what quotes them."""
+"""The verbs that delete messages from the archive.
+
+``erase``: those that somebody names, with what quotes them. ``expire``: what was decided long ago.
+"""

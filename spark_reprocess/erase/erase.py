@@ -1,6 +1,7 @@
 """The verb ``erase``: deletes messages from the archive, with the reports that quote them.
 
-Every archived copy with the same first id is deleted, in every drain. Who, when, why and which ids
+Every archived copy with the same first id is deleted, in every drain, and of copies that have
+expired the quotes in reports. Who, when, why and which ids
 is recorded before the first file is changed, so that after a crash the next run completes what was
 begun.
 
@@ -10,8 +11,9 @@ messages replace the condition.
 """
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -21,11 +23,15 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.actor import actor, caller
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.analysis.message_table import REPORTS, message_table
-from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    timestamp,
+from spark_reprocess.archive.erasures import (
+    Erasure,
+    expired_copies,
+    mark_done,
+    record_erasure,
+    unfinished,
 )
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_frames import archive_rows, column_texts
 from spark_reprocess.archive.message_store import (
@@ -33,18 +39,12 @@ from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
     holds_any,
-    message_files,
     new_id,
-    write_without,
+    remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
-from spark_reprocess.erase.reports import (
-    Report,
-    remove_report,
-    reports_of,
-    strip_report,
-)
+from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
@@ -104,6 +104,7 @@ class EraseSummary:
         failures: items of the failure table; None without a table.
         kept_conditions: version-1 plans that keep their condition: it chose too many messages to
             name.
+        expired: copies that have expired, and may be quoted in reports.
     """
 
     erase_id: str
@@ -116,11 +117,12 @@ class EraseSummary:
     deleted_files: tuple[str, ...] = ()
     failures: int | None = None
     kept_conditions: tuple[str, ...] = ()
+    expired: int = 0
 
     @property
     def is_new(self) -> bool:
         """Whether there is more to erase than an earlier run began."""
-        return bool(self.messages or self.deleted_files or self.failures)
+        return bool(self.messages or self.deleted_files or self.failures or self.expired)
 
     @property
     def is_empty(self) -> bool:
@@ -169,7 +171,7 @@ class _Found:
 
     Attributes:
         rows: of the archive.
-        drains_by_id: by the id of each message to erase, its drains.
+        drains_by_id: by the id of each message to erase, its drains; of expired ones, too.
         other_ids: see ``Erasure``.
         begun: erasures that an earlier run did not complete.
         conditions: by a report's folder, the new condition of its plan; None if the whole report is
@@ -194,7 +196,12 @@ def _find(
     with progress("finding the messages", str), explained(options.where):
         rows = archive_rows(spark, archive, drains, None)
         drains_by_id, first_ids = _to_erase(rows, options)
+    messages = len(drains_by_id)
     other_ids = {*first_ids, *options.ids}
+    expired = expired_copies(archive, other_ids)
+    for message_id, one in expired.items():
+        known = drains_by_id.get(message_id, ())
+        drains_by_id[message_id] = sorted({*known, *one.drains[message_id]})
     failures = None
     if options.failure_table:
         other_ids |= sent_copies(archive, drains_by_id)
@@ -212,15 +219,16 @@ def _find(
     conditions, kept_conditions = _conditions(rows, reports, gone)
     summary = EraseSummary(
         erase_id="",
-        messages=len(drains_by_id),
+        messages=messages,
         rows=0,
         drains=touched,
         reports=tuple(report.folder for report in reports),
         resumed=tuple(one.erase_id for one in begun),
-        unknown_ids=_unknown(rows, options),
+        unknown_ids=_unknown(rows, options, expired),
         deleted_files=deleted_files,
         failures=failures,
         kept_conditions=kept_conditions,
+        expired=len(expired),
     )
     others = tuple(sorted(other_ids - drains_by_id.keys()))
     return _Found(rows, drains_by_id, others, begun, reports, conditions, summary)
@@ -279,10 +287,12 @@ def _to_erase(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[st
     return drains, set(column_texts(first_ids)) if drains else set()
 
 
-def _unknown(rows: DataFrame, options: EraseOptions) -> tuple[str, ...]:
+def _unknown(
+    rows: DataFrame, options: EraseOptions, expired: Mapping[str, Erasure]
+) -> tuple[str, ...]:
     if not options.ids:
         return ()
-    known: set[str] = set()
+    known = {*expired, *(one.first_ids.get(gone, gone) for gone, one in expired.items())}
     for column in ("message_id", "first_id"):
         found = rows.where(F.col(column).isin(*options.ids)).select(column).distinct()
         known.update(column_texts(found))
@@ -306,16 +316,18 @@ def _erasure(archive: Archive, erase_id: str, options: EraseOptions, found: _Fou
         time=timestamp(time.time()),
         drains=found.drains_by_id,
         plans=plans,
-        groups=sorted(_groups(archive, gone, found.reports)),
+        groups=sorted(_groups(archive, gone, found.drains_by_id, found.reports)),
         caller=caller(gone.sparkSession.sparkContext.applicationId),
         other_ids=found.other_ids,
         failure_table=options.failure_table,
     )
 
 
-def _groups(archive: Archive, gone: DataFrame, reports: Sequence[Report]) -> set[str]:
-    """Into which groups the plans of these reports put the rows that go."""
-    ids = F.broadcast(gone.select("message_id"))
+def _groups(
+    archive: Archive, gone: DataFrame, message_ids: Collection[str], reports: Sequence[Report]
+) -> set[str]:
+    """Into which groups the plans of these reports put the messages that go."""
+    ids = _ids(gone, message_ids)
     found: set[str] = set()
     has_all_tables = True
     for report in reports:
@@ -355,11 +367,10 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
     """Remove the messages of these erasures from every file; return the number of rows."""
     message_ids = {one for erasure in begun for one in erasure.drains}
     groups = {group_id for erasure in begun for group_id in erasure.groups}
+    require_lock = partial(_require_lock, archive, lock)
     count = 0
     for drain_id in found.summary.drains:
-        for path in message_files(archive, drain_id):
-            _require_lock(archive, lock)
-            count += write_without(archive, path, message_ids)
+        count += remove_messages(archive, drain_id, message_ids, require_lock)
     for report in found.reports:
         _require_lock(archive, lock)
         where = found.conditions.get(report.folder, "")

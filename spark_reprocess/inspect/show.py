@@ -7,7 +7,8 @@ from datetime import datetime
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     RunRecord,
@@ -137,7 +138,7 @@ def show(options: ShowOptions) -> DeadLetterHistory:
     Recorded error messages are masked unless *is_unmasked*: consumers put payloads into them.
 
     Raises:
-        InputError: the archive does not know the id.
+        InputError: the archive does not know the id, or the message has expired.
         ArchiveError: the archive cannot be read.
     """
     archive = open_archive(options.archive)
@@ -164,9 +165,16 @@ def show(options: ShowOptions) -> DeadLetterHistory:
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
     rows = find_rows(archive, [asked_id])
+    known_id = asked_id
     if not rows and (sender := find_sender(archive, asked_id)):
-        rows = find_rows(archive, [sender])
+        known_id, rows = sender, find_rows(archive, [sender])
     if not rows:
+        for message_id, one in expired_copies(archive, [known_id]).items():
+            raise InputError(
+                f"message {asked_id}: expired: the archived copy {message_id} was removed at "
+                f"{one.time}, {one.expired_days} days after it was decided ({one.erase_id})"
+                f"{_last_decision(archive, message_id)}"
+            )
         raise InputError(
             f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
             f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
@@ -175,6 +183,15 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
     first_ids = {found.row["first_id"] for found in rows}
     # Other copies of the same dead letter have the same first id.
     return find_rows(archive, first_ids | {found.row["message_id"] for found in rows})
+
+
+def _last_decision(archive: Archive, message_id: str) -> str:
+    attempts = find_attempts(archive, [message_id])
+    for found in reversed(attempts):
+        for result in found.attempt.results or ():
+            if result.message_id == message_id and result.outcome in DECIDED:
+                return f"; plan {found.name.plan_id}: {result.outcome} at {result.time}"
+    return ""
 
 
 def _copy(

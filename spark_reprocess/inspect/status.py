@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.message_store import read_columns
@@ -90,6 +91,7 @@ class ArchiveStatus:
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
         dlq: the circuit breakers and what waits for them; None if nobody asked.
+        expired: messages that ``expire`` has removed; *messages* has none of them.
     """
 
     archive: str
@@ -104,6 +106,7 @@ class ArchiveStatus:
     waiting: int = 0
     blockers: tuple[Blocker, ...] = ()
     dlq: DlqStatus | None = None
+    expired: int = 0
 
     def count(self, word: str) -> int:
         """Return the number of messages in a state, or undecided."""
@@ -185,7 +188,15 @@ def count(
         examples=_examples(states),
         waiting=waiting,
         blockers=blockers,
+        expired=_expired(archive, messages),
     )
+
+
+def _expired(archive: Archive, messages: pa.Table) -> int:
+    records = (one.drains for one in erasures(archive) if one.expired_days is not None)
+    ids = pa.array({message_id for drains in records for message_id in drains}, pa.string())
+    there = pc.is_in(ids, value_set=messages["message_id"].combine_chunks())
+    return len(ids) - len(ids.filter(there))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,12 @@ def test_erasing_needs_what_its_page_says() -> None:
     assert given == documented | {stack_id: {"cloudformation:DescribeStacks"}}
 
 
-def test_only_erasers_may_delete_what_is_archived() -> None:
-    stack = Stack.of(TEMPLATE, ALL)
+@pytest.mark.parametrize("given", [{}, {"ArchiveRetentionDays": "90"}])
+def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(
+    given: dict[str, str],
+) -> None:
+    stack = Stack.of(TEMPLATE, ALL | given)
+    assert ("ExpireRole" in stack.resources) is bool(given)
     statements: dict[str, list[dict[str, Any]]] = {
         name: statements_of_policy(stack, name) for name in stack.of_type("AWS::IAM::ManagedPolicy")
     }
@@ -109,7 +113,8 @@ def test_only_erasers_may_delete_what_is_archived() -> None:
 
     for action in ("s3:DeleteObject", "s3:DeleteObjectVersion"):
         may = {n for n, allowed in statements.items() if is_allowed(Call(action, MESSAGE), allowed)}
-        assert may == ({"EraserPolicy"} if action.endswith("Version") else set())
+        deleters = {"EraserPolicy", "ExpireRole"}
+        assert may == (deleters & statements.keys() if action.endswith("Version") else set())
 
 
 def test_policies_have_room_for_twenty_queues_that_share_the_dlq() -> None:

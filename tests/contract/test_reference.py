@@ -19,6 +19,7 @@ from spark_reprocess.command_line.group_events import GroupAnswer
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
+from spark_reprocess.erase.expire import ExpireSummary
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
 from spark_reprocess.redrive.edits import EditSample
@@ -68,6 +69,7 @@ def test_every_exit_code_has_a_row() -> None:
         ("drain", [DrainSummary, QueueCounts]),
         ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
         ("erase", [EraseSummary]),
+        ("expire", [ExpireSummary]),
         ("run", [RunSummary, Undecided]),
     ],
 )

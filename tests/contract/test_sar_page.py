@@ -24,15 +24,17 @@ FUNCTIONS = {
     "the daily notice": "ReminderRole",
     "the publisher of the job's code": "PublishJobRole",
 }
-ROLES = FUNCTIONS | {"the Spark job": "SparkJobRole"}
+JOBS = {"the Spark job": "SparkJobRole", "the job of `ArchiveRetentionDays`": "ExpireRole"}
+ROLES = FUNCTIONS | JOBS
 APPLIES_TO = {
     **{words: {role} for words, role in ROLES.items()},
     "each function": set(FUNCTIONS.values()),
+    "both jobs": set(JOBS.values()),
     "each role": set(ROLES.values()),
 }
 ALL = (
     SPARK_JOB
-    | {"SparkJobPolicyUri": "s3://rules/policy.yaml"}
+    | {"SparkJobPolicyUri": "s3://rules/policy.yaml", "ArchiveRetentionDays": "90"}
     | PRESCRIBED
     | KEYS
     | {"OtherSourceKmsKeyArns": KEYS["MainQueueKmsKeyArn"]}

@@ -140,6 +140,8 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("SecurityGroupIds", "default"),
         ("SparkJobAvailabilityZone", "eu-west-1"),
         ("GlueVersion", "5.1"),
+        ("ArchiveRetentionDays", "0"),
+        ("ArchiveRetentionDays", "1.5"),
         ("RolePath", "/apps"),
         ("MaximumConcurrency", "1"),
         ("LogRetentionDays", "2"),

@@ -7,13 +7,16 @@ import pytest
 
 from spark_reprocess.command_line import run
 from spark_reprocess.command_line.cli import parse
+from spark_reprocess.erase.expire import ExpireOptions
 from spark_reprocess.glue_job import DECIDED_BY_THE_STACK, OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     FIFO,
+    KEYS,
     NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    PRESCRIBED,
     RETAINED,
     SPARK_JOB,
     TEMPLATE,
@@ -38,9 +41,10 @@ def job_of(stack: Stack) -> dict[str, Any]:
     return job
 
 
-def command_line_of(stack: Stack) -> list[str]:
+def command_line_of(stack: Stack, job: str = "SparkJob") -> list[str]:
     """What the job would run: Glue's arguments, as the script reads them."""
-    passed = [word for pair in job_of(stack)["DefaultArguments"].items() for word in pair]
+    arguments = stack.resources[job]["Properties"]["DefaultArguments"]
+    passed = [word for pair in arguments.items() for word in pair]
     return command_of(["--JOB_NAME", "SparkJob", *passed, "--JOB_RUN_ID", "jr_1"])
 
 
@@ -340,3 +344,55 @@ def test_glue_is_given_its_own_options_under_their_names() -> None:
         "--TempDir",
         "--custom-logGroup-prefix",
     }
+
+
+RETENTION = {"ArchiveRetentionDays": "90"}
+
+
+@pytest.mark.parametrize("given", [SPARK_JOB, RETENTION])
+def test_nothing_expires_without_days_or_without_an_archive(given: dict[str, str]) -> None:
+    made = Stack.of(TEMPLATE, given).resources
+
+    assert not {name for name in made if name.startswith("Expire")}
+
+
+def test_what_is_decided_expires_after_each_run_of_the_spark_job() -> None:
+    stack = stack_of(**RETENTION)
+    trigger = stack.resources["ExpireTrigger"]["Properties"]
+    after = {(one["JobName"], one["State"]) for one in trigger["Predicate"]["Conditions"]}
+
+    assert (trigger["Type"], trigger["Predicate"]["Logical"]) == ("CONDITIONAL", "ANY")
+    assert after == {("SparkJob", state) for state in ("SUCCEEDED", "FAILED", "TIMEOUT")}
+    assert trigger["Actions"] == [{"JobName": "ExpireJob"}]
+    command = parse(command_line_of(stack, "ExpireJob"))
+    assert command.name == "expire"
+    assert command.options == ExpireOptions("s3://archivebucket/archive", 90, execute=True)
+    detail = stack.resources["SparkJobFailedRule"]["Properties"]["EventPattern"]["detail"]
+    assert detail["jobName"] == ["SparkJob", "ExpireJob"]
+
+
+def test_the_job_of_the_retention_has_the_code_and_the_network_of_the_spark_job() -> None:
+    stack = stack_of(**RETENTION, **PRESCRIBED)
+    spark, expire = (stack.resources[name]["Properties"] for name in ("SparkJob", "ExpireJob"))
+    own = ("Description", "Role", "NumberOfWorkers", "DefaultArguments")
+
+    assert {n: v for n, v in spark.items() if n not in own} == {
+        n: v for n, v in expire.items() if n not in own
+    }
+    assert spark["DefaultArguments"].keys() == expire["DefaultArguments"].keys()
+
+
+def test_the_role_of_the_retention_deletes_messages_and_touches_no_queue() -> None:
+    """Ledgers of what was decided, plans and reports it can neither change nor delete."""
+    given = RETENTION | PRESCRIBED | KEYS
+    grants = grants_of(stack_of(**given), "ExpireRole")
+    archive = "arn:aws:s3:::archivebucket/archive"
+    may_write = {r for r, actions in grants.items() if "s3:PutObject" in actions}
+    may_delete = {r for r, actions in grants.items() for one in actions if "s3:Delete" in one}
+
+    temporary = "arn:aws:s3:::archivebucket/temporary/*"
+    folders = ("messages", "ledger/erasures", "locks", "runs")
+    assert may_write == {temporary, *(f"{archive}/{one}/*" for one in folders)}
+    assert may_delete == {temporary, f"{archive}/messages/*"}
+    assert grants[f"{archive}/messages/*"] == {"s3:PutObject", "s3:DeleteObjectVersion"}
+    assert not any(re.match("(sqs|dynamodb|sns):", one) for many in grants.values() for one in many)

@@ -43,6 +43,7 @@ EVERYTHING = (
         "SparkJobPolicySha256": "0a" * 32,
         "SparkJobExecute": "true",
         "SparkJobOptions": "--max-rate 100",
+        "ArchiveRetentionDays": "90",
         "NonRetryableErrors": "ValidationError",
         "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
     }

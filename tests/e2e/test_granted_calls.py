@@ -9,11 +9,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dlq_replay.message import SendEntry
@@ -22,6 +25,14 @@ from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
+from spark_reprocess.archive.compaction import compact_ledger
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.glue_job import JOB_RUN_ID, run
 from tests.builders import context, counter, filler, lambda_record, message
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
@@ -220,6 +231,39 @@ def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) ->
 
     assert missing(aws.calls, stack, "PublishJobRole") == set()
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
+
+
+def test_removing_what_is_decided(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the template, as Glue gives it; it needs no Spark session."""
+    stack = Stack.of(TEMPLATE, SPARK_JOB | {"ArchiveRetentionDays": "90"})
+    arguments = stack.resources["ExpireJob"]["Properties"]["DefaultArguments"]
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    archive = open_archive(f"s3://{BUCKET}/archive")
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [to_row(message(f"m-{n}"), "https://q", long_ago) for n in range(5)]
+    for drain_id, brought in (("d-1", rows[:3]), ("d-2", rows[3:])):
+        write_messages(archive, drain_id, 0, brought)
+    decided = tuple(row["message_id"] for row in rows[1:])
+    ledger, time = Ledger(archive, "p-1"), long_ago.isoformat()
+    ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
+    ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
+    compact_ledger(archive)
+    monkeypatch.setenv(JOB_RUN_ID, "")
+    aws.calls.clear()
+
+    words = [word for pair in arguments.items() for word in pair]
+    run([*words, "--JOB_RUN_ID", "jr_1"], main)
+
+    answer = client.list_object_versions(Bucket=BUCKET, Prefix="archive/messages/")
+    files = [
+        pq.read_table(pa.BufferReader(archive.read(one) or b"")) for one in archive.list("messages")
+    ]
+    assert [table["message_id"].to_pylist() for table in files] == [["m-0"], []]
+    assert (len(answer["Versions"]), answer.get("DeleteMarkers", [])) == (2, [])
+    assert missing(aws.calls, stack, "ExpireRole") == {Call("sts:GetCallerIdentity", "*")}
+    assert unused(aws.calls + MADE_BY_GLUE, stack, "ExpireRole") == set()
 
 
 def tasks_of_stages(log: Path) -> list[int]:

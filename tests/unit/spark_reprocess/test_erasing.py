@@ -31,6 +31,7 @@ from spark_reprocess.archive.message_store import (
     digest,
     drain_ids,
     holds_any,
+    remove_messages,
     write_messages,
     write_without,
 )
@@ -91,8 +92,7 @@ def fill(archive: Archive, ids: list[str], task: int = 0) -> str:
 
 
 def erase_all(archive: Archive, ids: set[str]) -> None:
-    for path in archive.list("messages"):
-        write_without(archive, path, ids)
+    remove_messages(archive, DRAIN, ids, lambda: None)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,133 @@
+"""What a redrive, an analysis and a restore do after messages have expired."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_reprocess.archive.erasures import erasures
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.erase.expire import ExpireOptions, ExpireSummary, expire
+from spark_reprocess.restore.restore import RestoreOptions, restore
+from tests.approved_plan import approve, planned
+from tests.builders import context, message
+from tests.integration.conftest import MakeQueue
+from tests.integration.spark_world import (
+    analyzed,
+    archive_of,
+    bodies,
+    executed,
+    parked,
+    receive_all,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LATER = "20261122T000000Z-000000"
+MONTH_SECONDS = 31 * 86_400
+
+
+def everything(archive: Archive) -> bytes:
+    return b"".join(path.read_bytes() for path in Path(archive.root).rglob("*") if path.is_file())
+
+
+def expired_a_month_later(archive: Archive) -> ExpireSummary:
+    options = ExpireOptions(archive.root, 30, execute=True)
+    return expire(options, now_seconds=lambda: time.time() + MONTH_SECONDS)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_plan_says_that_messages_expired_and_goes_on_with_the_rest(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_known: bool,
+) -> None:
+    """Also with a version of the program that takes an expiry for an erasure."""
+    destination = make_queue("main")
+    archive = archive_of(tmp_path, [parked(n) for n in (0, 2)])
+    archive_of(tmp_path, [parked(n) for n in (4, 6)], drain_id=LATER)
+    plan = planned(archive)
+    where = "message_id IN ('m-000', 'm-002', 'm-004')"
+    assert executed(spark, archive, plan, destination.url, where=where).count("sent") == 3
+    receive_all(destination)
+
+    assert expired_a_month_later(archive).messages == 3
+    if not is_known:
+        (path,) = (one for one in archive.list("ledger/erasures") if one.endswith(".json"))
+        record = json.loads(archive.read(path) or b"")
+        del record["expired_days"]
+        archive.write(path, json.dumps(record).encode())
+    sent = executed(spark, archive, plan, destination.url)
+
+    assert bodies(receive_all(destination)) == [parked(6).body]
+    assert sent.count("sent") == 1
+    (note,) = sent.notes
+    what = "expired since, 30 days after they were decided" if is_known else "were erased since"
+    assert note.startswith(f"3 messages {what}, by ")
+    assert main(["status", "--archive", archive.root]) == 0
+    assert ("3 more have expired" in capsys.readouterr().out) is is_known
+
+
+def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
+    spark: "SparkSession",
+    make_queue: MakeQueue,
+    tmp_path: Path,
+) -> None:
+    destination, back = make_queue("main"), make_queue("parked")
+    archive = archive_of(tmp_path, [parked(0), parked(2)])
+    executed(spark, archive, planned(archive), destination.url)
+    assert len(receive_all(destination)) == 2
+    expired_a_month_later(archive)
+    assert len(erasures(archive)) == 1
+
+    # A drain that was killed had archived a message without deleting it: it comes again.
+    archive_of(tmp_path, [parked(0)], drain_id=LATER)
+    plan = analyzed(spark, archive).plan_path
+    again = executed(spark, archive, plan, destination.url)
+    restored = restore(
+        spark,
+        RestoreOptions(
+            archive.root, back.url, include_foreign=True, execute=True, reason="try again"
+        ),
+    )
+
+    assert (again.count("sent"), receive_all(destination)) == (0, [])
+    assert (restored.count("restored"), receive_all(back)) == (0, [])
+
+
+@pytest.mark.parametrize("asked", ["m-jane", "f-jane", "m-jane-2"])
+def test_erase_finds_the_reports_that_quote_a_message_that_expired(
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, asked: str
+) -> None:
+    destination = make_queue("main")
+    jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
+    archive = archive_of(tmp_path, [parked(0), jane])
+    plan = analyzed(spark, archive).plan_path
+    approve(Path(plan))
+    where = "message_id = 'm-jane'"
+    assert executed(spark, archive, plan, destination.url, where=where).count("sent") == 1
+    expired_a_month_later(archive)
+    if asked == "m-jane-2":
+        again = message("m-jane-2", "Jane", context(first_id="f-jane", plan_id="p-0"))
+        archive_of(tmp_path, [again], drain_id=LATER)
+    assert b"Jane" in everything(archive)
+
+    options = EraseOptions(archive.root, (asked,), execute=True, reason="asked to")
+    summary = erase(spark, options)
+
+    assert (summary.expired, summary.unknown_ids) == (1, ())
+    assert b"Jane" not in everything(archive)
+    assert erase(spark, options).is_empty
+    rest = executed(spark, archive, plan, destination.url)
+    assert rest.count("sent") == 1
+    # By the clock of the expiry, a month ahead, the erasure came first.
+    (note,) = rest.notes
+    assert note.startswith("1 messages were erased since, by ")
