@@ -128,7 +128,7 @@ def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_error
                 seed=seed,
             )
             world = World(scenario)
-            world.run(2 * HOUR, until_done="flaky")
+            world.run(DAY, until_done="flaky")
             found.extend(world.waits("flaky"))
             assert [body for body in world.delayed if world.kinds[body] != "poison"] == []
             assert bool(world.events) is (breaker == "with" and records_errors)
