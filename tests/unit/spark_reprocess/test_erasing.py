@@ -1,8 +1,6 @@
 """What erasing does to files, plans and records, without Spark."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +22,6 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_frames import read_files
 from spark_reprocess.archive.message_store import (
@@ -39,39 +36,9 @@ from spark_reprocess.erase.reports import reports_of, strip_report, with_conditi
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.builders import NOW, filler, message, queue_url
+from tests.dying_archive import Dying, KilledError
 
 DRAIN = "20261121T031502Z-ab12cd"
-
-
-@dataclass(frozen=True)
-class Dying(LocalArchive):
-    """An archive whose process dies before or after its *n*-th change."""
-
-    dies_at: int
-    is_before: bool
-    changes: list[str] = field(default_factory=list)
-
-    def write(self, path: str, content: bytes) -> None:
-        with self._change(path):
-            super().write(path, content)
-
-    def remove(self, path: str) -> None:
-        with self._change(path):
-            super().remove(path)
-
-    @contextmanager
-    def _change(self, path: str) -> Iterator[None]:
-        self.changes.append(path)
-        is_last = len(self.changes) == self.dies_at
-        if is_last and self.is_before:
-            raise KilledError
-        yield
-        if is_last:
-            raise KilledError
-
-
-class KilledError(Exception):
-    pass
 
 
 def rows_in(archive: Archive) -> list[str]:

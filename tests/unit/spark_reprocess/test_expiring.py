@@ -1,9 +1,7 @@
 """What expires, what never does, and what is left wherever the process dies."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +19,6 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erased_of, erasures, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
-from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import drain_ids, message_files, write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main
@@ -31,6 +28,7 @@ from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.builders import NOW, context, message, queue_url
+from tests.dying_archive import Dying, KilledError
 
 DAY = 86_400
 DAYS = 30
@@ -270,41 +268,6 @@ def test_many_messages_are_recorded_in_parts(
         [["d"], ["a", "b", "c"]],
     )
     assert ids_in(archive) == []
-
-
-class KilledError(Exception):
-    pass
-
-
-@dataclass(frozen=True)
-class Dying(LocalArchive):
-    """An archive whose process dies before or after its *n*-th change."""
-
-    dies_at: int
-    is_before: bool
-    changes: list[str] = field(default_factory=list)
-
-    def create(self, path: str, content: bytes) -> bool:
-        with self._change(path):
-            return super().create(path, content)
-
-    def write(self, path: str, content: bytes) -> None:
-        with self._change(path):
-            super().write(path, content)
-
-    def remove(self, path: str) -> None:
-        with self._change(path):
-            super().remove(path)
-
-    @contextmanager
-    def _change(self, path: str) -> Iterator[None]:
-        self.changes.append(path)
-        is_last = len(self.changes) == self.dies_at
-        if is_last and self.is_before:
-            raise KilledError
-        yield
-        if is_last:
-            raise KilledError
 
 
 IDS = "abcdef"
