@@ -91,11 +91,11 @@ def expire(
     """
     options.check()
     archive = open_archive(options.archive)
-    oldest = now_seconds() - options.older_than_days * _DAY_SECONDS
+    now = now_seconds()
     if not options.execute:
         with progress("finding what has expired", str):
-            return _find(archive, oldest).summary
-    run_id = new_id(now_seconds())
+            return _find(archive, now, options.older_than_days).summary
+    run_id = new_id(now)
     with plan_lock(archive, erase_holder(run_id, actor(), "an expiry")) as lock:
 
         def require_lock() -> None:
@@ -103,7 +103,7 @@ def expire(
                 raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
 
         with progress("finding what has expired", str):
-            found = _find(archive, oldest)
+            found = _find(archive, now, options.older_than_days)
         begun = unfinished(archive, expiries=True)
         with progress("removing it", lambda: f"{len(found.summary.drains)} drains"):
             done = [
@@ -131,11 +131,12 @@ class _Found:
     summary: ExpireSummary
 
 
-def _find(archive: Archive, oldest_seconds: float) -> _Found:
-    """Find the messages whose rows and decisions are older than *oldest_seconds*."""
+def _find(archive: Archive, now_seconds: float, days: int) -> _Found:
+    """Find the messages whose rows and decisions are more than *days* old."""
+    oldest_seconds = now_seconds - days * _DAY_SECONDS
     # The rows first: what is drained or decided after that can only stay.
     rows = read_columns(archive, ("message_id", "first_id", "drained_at"))
-    decided = _decided(claimed_table(archive, time.time(), 0))
+    decided = _decided(claimed_table(archive, now_seconds, 0))
     is_decided = pc.is_in(rows["message_id"], value_set=pa.array(decided, pa.string()))
     found: dict[str, _Message] = {}
     young = set[str]()
