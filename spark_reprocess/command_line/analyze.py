@@ -150,7 +150,7 @@ def print_analysis(findings: Findings) -> None:
         f"{findings.undecided:,} undecided in {counted(groups, 'group')}"
     )
     if findings.statuses:
-        print_line(format_statuses(findings.statuses))
+        print_line(f"groups: {format_statuses(findings.statuses)}")
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
     folder = findings.plan_path.removesuffix("/plan.yaml")

@@ -171,7 +171,7 @@ def _print(
 ) -> None:
     print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
     if statuses:
-        print_line(format_statuses(statuses))
+        print_line(f"groups: {format_statuses(statuses)}")
     if not groups:
         return
     print_table(

@@ -109,7 +109,7 @@ def test_analysis_in_a_log_has_ids_and_counts_and_no_words(capsys: Capture) -> N
 
     assert capsys.readouterr().out.splitlines() == [
         "5 messages, 1 decided before, 4 undecided in 1 group",
-        "1 new",
+        "groups: 1 new",
         "group  count  share  trend",
         "g-1        3  75%     ▁▄█ rising",
         "report: /a/r/report.html",
