@@ -26,7 +26,7 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "jinja2"}
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
 """Packages that only the extra ``spark`` installs."""
 
 ON_GLUE = "--on-glue"
