@@ -161,12 +161,13 @@ class EmptyQueueDetector:
     def record(self, messages: int) -> None:
         """Take the number of messages in an answer."""
         self.empty_polls = 0 if messages else self.empty_polls + 1
-        if self.empty_polls >= LAST_POLL:
-            self.is_empty = True
-        elif self.empty_polls and self.empty_polls % EMPTY_POLLS == 0:
-            self.is_empty = self.count_visible() == 0
-        else:
+        if messages:
             self.is_empty = False
+        elif self.empty_polls >= LAST_POLL:
+            self.is_empty = True
+        elif self.empty_polls % EMPTY_POLLS == 0:
+            # Calls that were on their way then answer empty, too: that changes nothing.
+            self.is_empty = self.is_empty or self.count_visible() == 0
 
 
 class ParkedQueue(Protocol):

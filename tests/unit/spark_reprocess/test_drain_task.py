@@ -16,6 +16,7 @@ from spark_reprocess.drain.drain_task import (
     DrainCounts,
     DrainRules,
     DrainTask,
+    EmptyQueueDetector,
     Receipt,
 )
 from spark_reprocess.errors import ArchiveError
@@ -128,6 +129,25 @@ def test_empty_polls_end_it_once_sqs_counts_none() -> None:
     run(shelf, Disk())
 
     assert shelf.receives == EMPTY_POLLS
+
+
+def test_empty_answers_to_calls_on_their_way_do_not_make_it_go_on() -> None:
+    detector = EmptyQueueDetector(count_visible=lambda: 0)
+
+    for _ in range(EMPTY_POLLS + 1):
+        detector.record(0)
+
+    assert detector.is_empty
+
+
+def test_message_after_empty_answers_makes_it_go_on() -> None:
+    detector = EmptyQueueDetector(count_visible=lambda: 0)
+
+    for _ in range(EMPTY_POLLS):
+        detector.record(0)
+    detector.record(1)
+
+    assert not detector.is_empty
 
 
 def test_many_empty_polls_end_it_whatever_sqs_counts() -> None:
