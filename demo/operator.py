@@ -9,7 +9,7 @@ from demo.context import RunContext
 from demo.screen import Screen
 from demo.spark import Spark
 
-CANARY_WAIT_SECONDS = 4
+CANARY_WAIT_SECONDS = 3
 STOPPED_BY_CANARY = 3
 _DECISIONS_SHOWN = 2
 _CLOSING_LINES = 3

@@ -11,7 +11,7 @@ from demo.workload import DemoMessage
 BATCH_ENTRIES = 10
 BATCH_BYTES = 1_048_576
 _ROUNDS = 3
-_PAUSE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.3
 
 SendBatch = Callable[[list[dict[str, Any]]], dict[str, Any]]
 """Takes the entries of SendMessageBatch, returns its answer."""
@@ -43,7 +43,7 @@ def produce(
     send_batch: SendBatch,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[list[DemoMessage] | Refusal]:
-    """Send *messages*, at most five batches a second.
+    """Send *messages*, at most ten batches in three seconds.
 
     Yields:
         The confirmed messages of each batch, and a Refusal for each message that SQS refused three

@@ -34,6 +34,9 @@ from demo.workload import DemoMessage, load
 
 FUNCTION_LOG = "functions.log"
 SPARK_LOG = "spark.log"
+_CONSUMERS = 2
+"""Execution environments of the consumer, as Lambda starts them; one on FIFO."""
+
 EXIT_OK = 0
 EXIT_NOT_ALL_WELL = 1
 EXIT_BAD_INPUT = 2
@@ -103,7 +106,10 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
     journal = Journal({m.identity: m.content.fingerprint for m in config.messages})
     payments = Payments(screen.notify_once)
     business: Business = Shop(payments) if config.is_invented else OwnMessages(payments)
-    consumer: Handler = load_consumer(config.messages, business, journal, screen.notify_once)
+    consumers: list[Handler] = [
+        load_consumer(config.messages, business, journal, screen.notify_once)
+        for _ in range(1 if config.is_fifo else _CONSUMERS)
+    ]
     spark = Spark() if config.with_spark else None
     replay = load_replay(
         config.messages,
@@ -116,7 +122,7 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
     )
     order = OrderBook() if config.is_fifo else None
     if order:
-        consumer, replay = order.watch_main(consumer), order.watch_dlq(replay)
+        consumers, replay = [*map(order.watch_main, consumers)], order.watch_dlq(replay)
     return RunContext(
         messages=config.messages,
         work=config.work,
@@ -125,7 +131,7 @@ def _build_context(config: RunConfig, screen: Screen) -> RunContext:
         journal=journal,
         business=business,
         pollers=[
-            Poller(client, main_source(queues), consumer, screen.notify_once),
+            *(Poller(client, main_source(queues), one, screen.notify_once) for one in consumers),
             Poller(client, dlq_source(queues), replay, screen.notify_once),
         ],
         spark=spark,

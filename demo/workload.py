@@ -221,7 +221,7 @@ def _payment(rng: random.Random) -> dict[str, Any]:
 
 
 def _payment_with_bug(rng: random.Random) -> dict[str, Any]:
-    """An invoice; the payments service does not answer for invoices."""
+    """An invoice; the payments service does not take invoices."""
     return {**_payment(rng), "method": "invoice"}
 
 
