@@ -1,8 +1,5 @@
 """The template's defaults, by the simulator: an hour's outage parks fewer than 1 in 1,000."""
 
-import re
-
-from dlq_cli.simulate.arguments import read_seconds
 from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.report import ACCEPTED_SHARE
 from dlq_cli.simulate.scenario import (
@@ -14,18 +11,14 @@ from dlq_cli.simulate.scenario import (
     Scenario,
     policy_of,
 )
-from dlq_cli.simulate.search import smallest_max_attempts
 from dlq_replay.settings import ReplaySettings
-from spark_reprocess.figures import duration, percent
+from spark_reprocess.figures import duration
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ROOT, TEMPLATE, environment_of
 
 HOUR = 3600
 STACK = Stack.of(TEMPLATE)
 RULES = ReplaySettings.from_env(environment_of(STACK)).policy
-
-# Each copy is a dead letter as soon as it has failed, so that replays alone must last the outage.
-FAILS_AT_ONCE = {"visibility_timeout_seconds": 0, "max_receive_count": 1}
 
 
 def test_the_simulator_starts_from_the_template_s_defaults() -> None:
@@ -47,50 +40,11 @@ def test_so_does_all_that_arrives_when_it_begins() -> None:
     assert simulate(burst).parked_share < ACCEPTED_SHARE
 
 
-def test_the_default_is_just_enough_for_the_hardest_hour() -> None:
-    """Everything arrives when it begins, and no time passes between the tries of a copy."""
-    hardest = Scenario(HOUR, 0, burst_count=10_000, policy=RULES, **FAILS_AT_ONCE)
-
-    assert simulate(hardest).parked_share < ACCEPTED_SHARE
-    assert smallest_max_attempts(hardest, ACCEPTED_SHARE) == DEFAULT_MAX_ATTEMPTS
-
-
 PUBLIC_APP = policy_of(3, 2, DEFAULT_BACKOFF_CAP_SECONDS)
 """The defaults of amazon-sqs-dlq-replay-backoff."""
 
 README = (ROOT / "README.md").read_text("utf-8")
 OUTAGES = README.partition("## Which outage the defaults survive")[2].partition("\n## ")[0]
-
-
-def test_the_readme_says_which_outage_the_defaults_survive() -> None:
-    rows = re.findall(r"^\| (\d+ \w+) \| (.+?) \|$", OUTAGES, re.MULTILINE)
-
-    assert len(rows) >= 5
-    assert rows == [(outage, " | ".join(columns(outage))) for outage, _ in rows]
-
-
-def columns(outage: str) -> list[str]:
-    seconds = read_seconds(outage.replace(" ", "").replace("min", "m"))
-    free = simulate(Scenario(seconds, 10.0, policy=RULES))
-    limited = simulate(Scenario(seconds, 10.0, policy=RULES, capacity_per_second=20))
-    public_app = simulate(Scenario(seconds, 10.0, policy=PUBLIC_APP))
-    return [
-        percent(free.parked_share),
-        f"{free.peak_per_second():,.0f}",
-        duration(free.through_seconds(1)),
-        percent(limited.parked_share),
-        duration(limited.through_seconds(1)),
-        percent(public_app.parked_share),
-    ]
-
-
-def test_the_readme_says_what_is_parked_where_one_failure_makes_a_dead_letter() -> None:
-    said = re.findall(r"(\d) h\s+parks\s+(<?[\d.]+%)", OUTAGES)
-
-    assert [hours for hours, _ in said] == ["1", "2", "3"]
-    for hours, share in said:
-        hardest = Scenario(int(hours) * HOUR, 10.0, policy=RULES, **FAILS_AT_ONCE)
-        assert percent(simulate(hardest).parked_share) == share
 
 
 def test_the_readme_s_commands_of_the_table_are_its_scenarios() -> None:

@@ -2,9 +2,6 @@
 
 import re
 
-import pytest
-
-from dlq_cli.simulate.flow import simulate
 from dlq_cli.simulate.growth import (
     CORES_PER_WORKER,
     GLUE_WORKERS,
@@ -13,9 +10,6 @@ from dlq_cli.simulate.growth import (
     MESSAGES_PER_CORE_SECOND,
     tables,
 )
-from dlq_cli.simulate.scenario import Scenario
-from dlq_replay.breaker import BreakerRules
-from spark_reprocess.figures import duration, quantity
 from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "growth.md").read_text("utf-8")
@@ -31,24 +25,6 @@ BENCH_CORES = 2
 def test_every_table_of_the_page_is_computed() -> None:
     for table in tables():
         assert table in PAGE
-
-
-@pytest.mark.parametrize("hours", [1, 4])
-@pytest.mark.parametrize(("name", "breaker"), [("without", None), ("with", BreakerRules())])
-def test_the_page_of_the_breaker_says_what_it_saves(
-    hours: int, name: str, breaker: BreakerRules | None
-) -> None:
-    one = simulate(Scenario(hours * 3600, 10.0), breaker=breaker)
-    cells = (
-        f"{hours} h, {name}",
-        quantity(one.failed_tries_of_replays),
-        quantity(one.parked),
-        quantity(one.peak_per_second()),
-        quantity(one.peak_replays_per_second()),
-        duration(one.through_seconds(1)),
-    )
-
-    assert f"| {' | '.join(cells)} |" in BREAKER_PAGE
 
 
 def test_the_readme_quotes_the_page_of_the_breaker() -> None:

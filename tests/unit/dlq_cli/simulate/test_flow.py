@@ -136,26 +136,6 @@ RATE = 2.0
 AT_DEFAULTS = Scenario(HOUR, RATE)
 
 
-def test_a_breaker_spares_the_consumer_the_tries_of_an_hour() -> None:
-    without = simulate(AT_DEFAULTS)
-    held = simulate(AT_DEFAULTS, breaker=BreakerRules())
-
-    assert held.failed_tries_of_replays <= 0.05 * without.failed_tries_of_replays
-    assert held.peak_replays_per_second() <= 3 * RATE
-    assert held.recovered == pytest.approx(HOUR * RATE)
-    assert len(held.opened_seconds) == len(held.closed_seconds) == 1
-    assert 0 < held.opened_seconds[0] < HOUR < held.closed_seconds[0]
-
-
-def test_with_a_breaker_four_hours_park_nothing() -> None:
-    long = replace(AT_DEFAULTS, outage_seconds=4 * HOUR)
-    held = simulate(long, breaker=BreakerRules())
-
-    assert simulate(long).parked_share > 0.1
-    assert held.parked == 0
-    assert held.recovered == pytest.approx(4 * HOUR * RATE)
-
-
 def test_few_messages_open_no_breaker() -> None:
     """With 19 first replays in ten minutes there is nothing to judge."""
     few = replace(AT_DEFAULTS, arrivals_per_second=19 / 600, outage_seconds=1800)
