@@ -17,14 +17,13 @@ from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_frames import FILE, arrival_order, read_archive_set
 from spark_reprocess.archive.message_store import require_drains
-from spark_reprocess.archive.tables import read_table, table_digest, write_table
+from spark_reprocess.archive.plan_members import table_folder
+from spark_reprocess.archive.table_parts import table_digest
+from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import matching
-
-REPORTS = "reports"
-TABLE = "messages.parquet"
 
 NUMBERING_COLUMNS = (
     "message_id",
@@ -39,11 +38,6 @@ NUMBERING_COLUMNS = (
 _COLUMNS = f"message_id string, group_id string, unit string, position long, {FILE} string"
 _UNIT_MESSAGES = 1000
 _MOST_UNITS = 64
-
-
-def table_folder(plan_id: str) -> str:
-    """Where a plan's table is, below the archive's root."""
-    return f"{REPORTS}/{plan_id}/{TABLE}"
 
 
 def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:

@@ -1,56 +1,34 @@
-"""A table in the archive that Spark tasks write and read: Parquet files and a manifest.
+"""A table in the archive that Spark tasks write and read; ``table_parts`` has its files.
 
 Each task writes its rows through the archive's adapter, so a table on S3 needs no Hadoop file
-system. ``<folder>/manifest.json`` names the files of the table. It is written last, by
-create-if-absent: a table is there as a whole or not at all. Readers ignore files that the manifest
-does not name; a task attempt that was repeated, or a writer that was killed, left them.
+system.
 """
 
-import json
-import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from hashlib import sha256
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.files import PARQUET_DAMAGE, RECORD_DAMAGE, Archive, read_json
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.table_parts import (
+    PARTS,
+    Part,
+    commit,
+    parts_of,
+    read_parts,
+    write_parts,
+)
 from spark_reprocess.spark.conditions import explained
-
-_MANIFEST = "manifest.json"
-_PART_BYTES = 64 * 1024 * 1024
-"""A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _MOST_BROADCAST_ROWS = 100_000
 DRIVER_ROWS = 20_000
 """The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
 
 _PARTS_PER_TASK = 4
-_BATCH_ROWS = 10_000
-_TYPES: dict[str, pa.DataType] = {"name": pa.string(), "rows": pa.int64(), "sha256": pa.string()}
-_PARTS = pa.schema(_TYPES)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One Parquet file of a table.
-
-    Attributes:
-        name: its path below the table's folder.
-        rows: how many rows it has.
-        sha256: of its bytes, in hex.
-    """
-
-    name: str
-    rows: int
-    sha256: str
 
 
 def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | None = None) -> str:
@@ -74,9 +52,9 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     write = partial(write_parts, archive, folder)
     with explained(None):
         if rows is not None and rows <= DRIVER_ROWS:
-            written = pa.Table.from_batches(write(frame.toArrow().to_batches()), _PARTS)
+            written = pa.Table.from_batches(write(frame.toArrow().to_batches()), PARTS)
         else:
-            written = frame.mapInArrow(write, from_arrow_schema(_PARTS)).toArrow()
+            written = frame.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
     return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
 
 
@@ -103,7 +81,7 @@ def read_table(
         return spark.createDataFrame([], schema)
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
-    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=_PARTS)
+    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
     rows_in_all = sum(one.rows for one in parts)
     if rows_in_all <= DRIVER_ROWS:
         found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
@@ -113,136 +91,3 @@ def read_table(
     rows = spread.mapInArrow(read, schema)
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
     return rows.hint("merge") if rows_in_all > _MOST_BROADCAST_ROWS else rows
-
-
-def table_digest(archive: Archive, folder: str) -> str | None:
-    """Return the digest of the table *folder*, None where there is no table.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
-    content = archive.read(f"{folder}/{_MANIFEST}")
-    return None if content is None else sha256(content).hexdigest()
-
-
-def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
-    """Write the manifest that names *parts*; return the digest of the table that is there then."""
-    found = [asdict(one) for one in sorted(parts, key=lambda part: part.name)]
-    content = json.dumps({"version": 1, "parts": found}, indent=1).encode()
-    if archive.create(f"{folder}/{_MANIFEST}", content):
-        return sha256(content).hexdigest()
-    for part in parts:
-        archive.discard(f"{folder}/{part.name}")
-    first = table_digest(archive, folder)
-    if first is None:
-        raise ArchiveError(f"archive {archive.root}: {folder} was removed while it was written")
-    return first
-
-
-def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
-    """Read which files a table has. Raises as ``read_table`` does."""
-    path = f"{folder}/{_MANIFEST}"
-    content = archive.read(path)
-    if content is None:
-        raise _missing(archive, path)
-    if digest is not None and sha256(content).hexdigest() != digest:
-        raise InputError(
-            f"archive {archive.root}: {folder} is not the table that the plan was made with; "
-            "analyze again"
-        )
-    try:
-        raw = read_json(archive, path, content)
-        return [Part(one["name"], one["rows"], one["sha256"]) for one in raw["parts"]]
-    except RECORD_DAMAGE as error:
-        raise _changed(archive, path) from error
-
-
-def write_parts(
-    archive: Archive,
-    folder: str,
-    batches: Iterable[pa.RecordBatch],
-    part_bytes: int = _PART_BYTES,
-) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task as files under names that no other attempt uses.
-
-    Args:
-        archive: where the table is.
-        folder: its path.
-        batches: the rows.
-        part_bytes: how many bytes of rows, in memory, go into one file.
-
-    Yields:
-        One row of ``_PARTS`` for each file, once it is durable.
-
-    Raises:
-        ArchiveError: a file cannot be written.
-    """
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= part_bytes:
-            yield from _write_part(archive, folder, held)
-            held, held_bytes = [], 0
-    yield from _write_part(archive, folder, held)
-
-
-def _write_part(
-    archive: Archive, folder: str, batches: list[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in batches)
-    if not rows:
-        return
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches(batches), sink, compression="zstd")
-    content = sink.getvalue().to_pybytes()
-    name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
-    archive.write(f"{folder}/{name}", content)
-    part = Part(name, rows, sha256(content).hexdigest())
-    yield pa.RecordBatch.from_pylist([asdict(part)], schema=_PARTS)
-
-
-def read_parts(
-    archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Read the columns of *schema* of the files that *batches*, rows of ``_PARTS``, name.
-
-    Raises:
-        ArchiveError: a file is missing, cannot be read or was changed.
-    """
-    for part in (part for batch in batches for part in batch.to_pylist()):
-        path = f"{folder}/{part['name']}"
-        content = archive.read(path)
-        if content is None:
-            raise _missing(archive, path)
-        if sha256(content).hexdigest() != part["sha256"]:
-            raise _changed(archive, path)
-        try:
-            file = pq.ParquetFile(pa.BufferReader(content))
-            names = [name for name in schema.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
-                yield _conformed(batch, schema)
-        except PARQUET_DAMAGE as error:
-            raise _changed(archive, path) from error
-
-
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return *batch* with the columns of *schema*: in their order, null where the file has none."""
-    columns: list[Any] = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _missing(archive: Archive, path: str) -> ArchiveError:
-    return ArchiveError(f"archive {archive.root}: {path} is missing; restore it from a backup")
-
-
-def _changed(archive: Archive, path: str) -> ArchiveError:
-    return ArchiveError(
-        f"archive {archive.root}: {path} was changed after it was written; restore it from a backup"
-    )

@@ -21,7 +21,7 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.archive.message_frames import FILE
-from spark_reprocess.archive.tables import parts_of, table_digest
+from spark_reprocess.archive.table_parts import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan

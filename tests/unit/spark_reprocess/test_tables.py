@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.tables import (
+from spark_reprocess.archive.table_parts import (
     Part,
     commit,
     parts_of,
