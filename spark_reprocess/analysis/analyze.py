@@ -29,7 +29,7 @@ from spark_reprocess.analysis.groups import (
     with_groups,
 )
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.message_table import NUMBERING_COLUMNS, REPORTS, write_message_table
+from spark_reprocess.analysis.message_table import NUMBERING_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
     groups_parquet,
     groups_table,
@@ -50,6 +50,7 @@ from spark_reprocess.archive.ledger_states import ledger_states
 from spark_reprocess.archive.message_frames import FILE, message_set, read_archive_set
 from spark_reprocess.archive.message_store import drain_ids, message_files, new_id
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
+from spark_reprocess.archive.plan_members import REPORTS
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.analysis.message_table import REPORTS
 from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive
+from spark_reprocess.archive.plan_members import REPORTS
 from spark_reprocess.findings import Findings, GoneGroup
 from spark_reprocess.triage.status import FailedOn, GroupMemory, Outcome, SeenGroup
 

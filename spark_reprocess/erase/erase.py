@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, caller
 from spark_reprocess.analysis.groups import with_groups
-from spark_reprocess.analysis.message_table import REPORTS, message_table
+from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.erasures import (
     Erasure,
     expired_copies,
@@ -43,6 +43,7 @@ from spark_reprocess.archive.message_store import (
     remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
+from spark_reprocess.archive.plan_members import REPORTS
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
