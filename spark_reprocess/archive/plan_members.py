@@ -51,7 +51,7 @@ def read_members(
         ArchiveError: the table is missing, or was changed.
     """
     table = read_part_table(archive, table_folder(plan_id), _SCHEMA, digest)
-    of_group = table.filter(pc.equal(table["group_id"], group_id))
+    of_group = table.filter(pc.field("group_id") == group_id)
     in_order = of_group.sort_by([("unit", "ascending"), ("position", "ascending")])
     rows = in_order if limit is None else in_order.slice(0, limit)
     return [Member(row["message_id"], row["file"]) for row in rows.to_pylist()]

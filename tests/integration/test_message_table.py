@@ -14,13 +14,13 @@ from spark_reprocess.analysis.message_table import (
     in_order_units,
     message_table,
     numbered,
-    table_folder,
 )
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.archive.message_frames import FILE
+from spark_reprocess.archive.plan_members import table_folder
 from spark_reprocess.archive.table_parts import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
