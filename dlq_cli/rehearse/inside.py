@@ -89,6 +89,8 @@ def isolate(visible: list[str]) -> None:
     Raises:
         IsolationError: this machine does not allow it.
     """
+    if sys.platform != "linux":
+        raise IsolationError("only Linux has network namespaces")
     libc = ctypes.CDLL(None, use_errno=True)
 
     def check(result: int, what: str) -> None:

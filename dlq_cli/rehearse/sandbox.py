@@ -9,12 +9,13 @@ import queue
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from dlq_cli.rehearse import inside
 from dlq_cli.rehearse.aws_answers import Answer
@@ -110,14 +111,16 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.Queue[Mapping[str, Any] | None] = queue.Queue()
         self._number = 0
+        self._scratch = tempfile.TemporaryDirectory(prefix="dlq-rehearse-")
 
-    def __enter__(self) -> "Sandbox":
+    def __enter__(self) -> Self:
         """Do nothing: ``start`` starts."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the sandbox and all that runs in it."""
         self.stop()
+        self._scratch.cleanup()
 
     def start(self) -> Started:
         """Start; import the handler.
@@ -224,13 +227,15 @@ class Sandbox:
         code = self._code
         is_image = code.image is not None
         visible = None if is_image or not code.is_isolated else _visible(code)
+        # A sandbox has a /tmp of its own.
+        scratch = "/tmp" if is_image or code.is_isolated else self._scratch.name  # noqa: S108
         return {
             "is_isolated": code.is_isolated,
             "is_image": is_image,
             "visible": visible,
             "folder": None if code.folder is None else str(code.folder),
             "python": None if is_image else code.python,
-            "environment": _environment(code),
+            "environment": _environment(code, scratch),
             "timeout_seconds": code.timeout_seconds,
             "start_seconds": START_SECONDS,
             "worker": {
@@ -284,13 +289,13 @@ def _visible(code: Code) -> list[str]:
     return [one for one in folders if one.startswith(_EMPTIED)]
 
 
-def _environment(code: Code) -> dict[str, str]:
+def _environment(code: Code, scratch: str) -> dict[str, str]:
     """Return the handler's variables: none of this process's, and no credentials of anybody."""
     name, folder = code.function_name, code.folder
     ours = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": "/tmp",  # noqa: S108 - of the sandbox
-        "TMPDIR": "/tmp",  # noqa: S108
+        "HOME": scratch,
+        "TMPDIR": scratch,
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
