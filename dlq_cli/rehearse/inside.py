@@ -664,7 +664,9 @@ def described(error: BaseException) -> Line:
         text = str(error)
     except Exception:  # noqa: BLE001 - of an object of the handler
         text = ""
-    return {"type": type(error).__name__, "text": cut(text)}
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return {"type": cut(f"{module}{kind.__qualname__}"), "text": cut(text)}
 
 
 def cut(text: str) -> str:

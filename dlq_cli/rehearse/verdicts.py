@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from dlq_replay.failures import Failure as RecordedFailure
 from dlq_replay.masks import mask_text
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import Signature, signature_of
@@ -35,8 +36,15 @@ class Failure:
         return masks.start(": ".join(filter(None, (self.type, self.text))), REASON_CHARACTERS)
 
     def signature(self, body: str) -> Signature:
-        """Return the signature that it would have as a recorded failure, whose text is masked."""
-        return signature_of(body, None, self.type, mask_text(self.text))
+        """Return the signature that it would have as a recorded failure, masked and shortened."""
+        texts = {
+            "message_id": "-",
+            "error_type": self.type,
+            "error_message": mask_text(self.text),
+        }
+        recorded = RecordedFailure.from_item({name: {"S": one} for name, one in texts.items()})
+        error = recorded.to_failure_error()
+        return signature_of(body, None, error.type, error.message)
 
 
 def failure_of(
@@ -214,7 +222,8 @@ def junit(verdicts: Sequence[MessageVerdict], group_id: str, handler: str) -> by
             ET.SubElement(case, "failure", message=_xml(text))
         elif one.verdict is Verdict.UNKNOWN:
             ET.SubElement(case, "error", message=_xml(one.reason))
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content
 
 
 def _xml(text: str) -> str:

@@ -93,6 +93,21 @@ def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
     return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
 
 
+def rows_of_file(archive: Archive, path: str, message_ids: Collection[str]) -> list[Row] | None:
+    """Return the rows of these messages in one file of messages; None where there is no such file.
+
+    Raises:
+        ArchiveError: the file cannot be read.
+    """
+    content = archive.read(path)
+    if content is None:
+        return None
+    with message_damage_named(archive, path):
+        found = pq.read_table(pa.BufferReader(content))
+        wanted = pa.array(message_ids, pa.string())
+        return _rows(found.filter(pc.is_in(found["message_id"], value_set=wanted)))
+
+
 def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow]:
     content = archive.read(path)
     if content is None:
@@ -108,6 +123,11 @@ def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow
         if not pc.any(is_match).as_py():
             return []
         found = file.read().filter(is_match)
-        columns = [column_of(found, name) for name in ARROW_SCHEMA.names]
-        rows = pa.Table.from_arrays(columns, names=ARROW_SCHEMA.names).to_pylist()
+        rows = _rows(found)
     return [FoundRow(drain_of(path), path, row) for row in rows]
+
+
+def _rows(found: pa.Table) -> list[Row]:
+    columns = [column_of(found, name) for name in ARROW_SCHEMA.names]
+    rows: list[Row] = pa.Table.from_arrays(columns, names=ARROW_SCHEMA.names).to_pylist()
+    return rows

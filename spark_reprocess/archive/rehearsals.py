@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -160,14 +161,13 @@ def remove_verdicts(archive: Archive, message_ids: Collection[str]) -> int:
     return len(stems)
 
 
-_SCHEMA = pa.schema(
-    [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("verdict", pa.string(), nullable=False),
-        pa.field("reason", pa.string()),
-        pa.field("is_new_kind", pa.bool_()),
-    ]
-)
+_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "verdict": pa.string(),
+    "reason": pa.string(),
+    "is_new_kind": pa.bool_(),
+}
+_SCHEMA = pa.schema(_TYPES)
 _IN_PATH = ("rehearsal_id", "plan_id", "group_id")
 
 
@@ -213,7 +213,7 @@ def _read(archive: Archive, path: str) -> Rehearsal:
         )
 
 
-def _names(content: bytes, message_ids: pa.Array) -> bool:
+def _names(content: bytes, message_ids: "pa.Array[Any]") -> bool:
     """Whether a file of verdicts has one of these messages, or cannot be read."""
     try:
         found = pq.read_table(pa.BufferReader(content), columns=["message_id"])["message_id"]

@@ -4,7 +4,7 @@ An edited copy always carries ``sqs-dlq-context`` with the message's first id, w
 came from. A message without room for that is left.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cache
@@ -28,7 +28,7 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.analysis.mask import Masks, shorten
-from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.message_frames import SPARK_SCHEMA
 from spark_reprocess.editing.edit import AttributeChange, Edit
@@ -36,7 +36,7 @@ from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
 from spark_reprocess.editing.patch import EditError
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import attribute_value, matching
+from spark_reprocess.spark.conditions import attribute_value, explained, matching
 
 FAULT = "edit_fault"
 """A column: why a message cannot be edited; null if it can, or if its group has no edit."""
@@ -169,6 +169,25 @@ def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
             of_group = F.array(*(_change(rows, *pair) for pair in edit.set_attributes))
             changes = F.when(F.col("group_id") == group_id, of_group).otherwise(changes)
     return rows.withColumn(CHANGES, changes)
+
+
+def attribute_changes(
+    spark: SparkSession, rows: Sequence[Mapping[str, Any]], edit: Edit
+) -> dict[str, list[AttributeChange]]:
+    """Evaluate an edit's ``set_attributes`` on archived rows; return the values by message id.
+
+    Raises:
+        InputError: the operator's SQL fails on one of them.
+    """
+    archived = pa.Table.from_pylist([dict(row) for row in rows], schema=ARROW_SCHEMA)
+    frame = spark.createDataFrame(archived, SPARK_SCHEMA)
+    marked = frame.withColumn("group_id", F.lit("-"))
+    with explained(None, ["set_attributes of the group"]):
+        found = with_changes(marked, {"-": edit}).select("message_id", CHANGES).toArrow()
+    return {
+        row["message_id"]: [_attribute_change(one) for one in row[CHANGES] or ()]
+        for row in found.to_pylist()
+    }
 
 
 def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -> DataFrame:

@@ -52,7 +52,8 @@ def client(endpoint: Endpoint) -> Iterator[Clients]:
 
     def make(service: str) -> Any:
         config = Config(retries={"total_max_attempts": 1})
-        return boto3.client(service, endpoint_url=url, region_name="eu-west-1", config=config)
+        make_client: Any = boto3.client
+        return make_client(service, endpoint_url=url, region_name="eu-west-1", config=config)
 
     yield make
     front.shutdown()
