@@ -92,7 +92,7 @@ class RehearsalResult:
     """A finished rehearsal.
 
     Attributes:
-        verdicts: in the order in which the messages were rehearsed.
+        verdicts: in the order of the plan.
         missing_messages: how many of the group the archive does not hold any more.
     """
 
@@ -171,6 +171,9 @@ def rehearse(
                     recorded += rehearser.recorded
     if not verdicts:
         raise InputError(f"group {options.group}: the archive holds none of its messages any more")
+    # They came file by file.
+    places = {member.message_id: place for place, member in enumerate(members)}
+    verdicts.sort(key=lambda one: places[one.message_id])
     counts = Counter(one.verdict for one in verdicts)
     rehearsal = Rehearsal(
         rehearsal_id=new_id(time.time()),

@@ -210,7 +210,7 @@ class Sandbox:
             self._process.stdin.flush()
 
     def _command(self) -> list[str]:
-        program = ["-c", inside.STARTER, _text(), "supervise"]
+        program = ["-c", inside.STARTER, program_text(), "supervise"]
         if self._code.image is None:
             return [sys.executable, "-I", *program]
         engine = next(filter(None, map(shutil.which, _ENGINES)), None)
@@ -263,7 +263,8 @@ class Sandbox:
         return f"--handler {name}: its import fails ({why}{hosts if any(line['hosts']) else ''})"
 
 
-def _text() -> str:
+def program_text() -> str:
+    """Return the program that runs inside the sandbox."""
     return Path(inside.__file__).read_text("utf-8")
 
 

@@ -58,7 +58,7 @@ _EXAMPLES = """\
 examples:
 
   dlq rehearse --group g-53cb1ad25b --handler app:lambda_handler --path .aws-sam/build/Orders
-  dlq rehearse --group g-53cb1ad25b --handler app.lambda_handler --image orders:fix --stub reads.yaml
+  dlq rehearse --group g-53cb1ad25b --handler app.lambda_handler --image orders:fix
 
 docs/rehearse.md explains stubs, and what a rehearsal cannot know."""
 
@@ -69,9 +69,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--archive", metavar="PLACE", help="the archive (default: that of the stack)")
     add("--group", required=True, metavar="ID", help="the group: g-...")
-    add(
-        "--handler", required=True, metavar="MODULE:FUNCTION", help="your handler, as Lambda has it"
-    )
+    add("--handler", required=True, metavar="MODULE:FUNCTION", help="as your function has it")
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
         "--path",
@@ -260,9 +258,8 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise InputError(
-            f"--junit {path}: {error.strerror or error}; verdicts are stored"
-        ) from error
+        fault = error.strerror or error
+        raise InputError(f"--junit {path}: {fault}; the verdicts are stored") from error
 
 
 def _attribute_changes(
