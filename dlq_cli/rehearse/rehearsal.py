@@ -35,6 +35,7 @@ from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import has_error, signature_of
 from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import find_rows, rows_of_file
 from spark_reprocess.archive.message_store import new_id
@@ -45,6 +46,7 @@ from spark_reprocess.archive.rehearsals import (
     Verdict,
     newest_rehearsal,
     read_verdicts,
+    remove_verdicts,
     write_rehearsal,
 )
 from spark_reprocess.clients import region_of
@@ -150,6 +152,7 @@ def rehearse(
     """
     archive = open_archive(options.archive)
     plan = read_plan(find_plan(archive, options.plan).read()).only(options.group)
+    known_erasures = {one.erase_id for one in erasures(archive)}
     members = _members(archive, plan, options)
     digest = code_digest(options.code)
     edit = plan.edits.get(options.group)
@@ -190,6 +193,7 @@ def rehearse(
         python=started.python,
     )
     stored = write_rehearsal(archive, rehearsal, verdicts)
+    _require_not_erased(archive, known_erasures, {one.message_id for one in verdicts})
     return RehearsalResult(stored, verdicts, len(members) - len(verdicts))
 
 
@@ -206,6 +210,20 @@ def code_digest(code: Code) -> str:
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         total.update(f"{path.relative_to(code.folder)} {content}\n".encode())
     return f"sha256 {total.hexdigest()}"
+
+
+def _require_not_erased(
+    archive: Archive, known_erasures: Collection[str], message_ids: Collection[str]
+) -> None:
+    """Remove the verdicts again if a new erasure, which removes verdicts, may have missed them.
+
+    Raises:
+        InputError: some of the messages were erased meanwhile.
+    """
+    new = (one for one in erasures(archive) if one.erase_id not in known_erasures)
+    erased = {message_id for erasure in new for message_id in erasure.drains}
+    if remove_verdicts(archive, erased & set(message_ids)):
+        raise InputError("messages of the group were erased meanwhile: rehearse it again")
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -53,6 +53,9 @@ class Disposition(StrEnum):
     NO_GROUP = "no_group"
     SPLIT_GROUP = "split_group"
     EDIT_FAILED = "edit_failed"
+    NOT_REHEARSED = "not_rehearsed"
+    WOULD_FAIL = "would_fail"
+    REHEARSAL_UNKNOWN = "rehearsal_unknown"
     IN_DOUBT = "in_doubt"
     BUSY = "busy"
     WAITS = "waits"
@@ -105,6 +108,9 @@ _KINDS = {
     Disposition.NO_GROUP: Kind.REFUSED,
     Disposition.SPLIT_GROUP: Kind.REFUSED,
     Disposition.EDIT_FAILED: Kind.REFUSED,
+    Disposition.NOT_REHEARSED: Kind.REFUSED,
+    Disposition.WOULD_FAIL: Kind.REFUSED,
+    Disposition.REHEARSAL_UNKNOWN: Kind.REFUSED,
     Disposition.IN_DOUBT: Kind.UNFINISHED,
     Disposition.BUSY: Kind.UNFINISHED,
     Disposition.WAITS: Kind.UNFINISHED,

@@ -77,6 +77,10 @@ neither sent nor discarded. --to-queue-url is another destination, for all messa
 were parked as foreign_source, or may have been, are left even then, unless their record names the
 destination, or you give --include-foreign.
 
+With --rehearsed only messages are sent that passed the newest finished rehearsal of their group in
+this plan, with the edit as it is now. The others are left, counted and named: not rehearsed, would
+fail, unknown. On a FIFO queue they block their message group like others that are left.
+
 To a FIFO queue a message waits behind any earlier message of its message group that is neither
 sent nor discarded nor restored, in the plan or not. --allow-reordering sends it without waiting, in
 this run."""
@@ -111,6 +115,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-reordering",
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
+    )
+    add(
+        "--rehearsed",
+        action="store_true",
+        help="send only what passed the newest dlq rehearse of its group in this plan",
     )
     add("--keep-counter", action="store_true", help="keep each message's true replay count")
     add_masks(
@@ -160,6 +169,14 @@ _PROBLEMS: dict[str, str] = {
     ),
     Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
     Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
+    Disposition.NOT_REHEARSED: (
+        "left: no finished rehearsal of this plan, with the edit as it is now, has a verdict on "
+        "them; run dlq rehearse for their group"
+    ),
+    Disposition.WOULD_FAIL: "left: they would fail, as their rehearsal says",
+    Disposition.REHEARSAL_UNKNOWN: (
+        "left: whether they would fail is unknown, as their rehearsal says"
+    ),
     Disposition.SPLIT_GROUP: (
         "left: --where takes only a part of their message group, which goes whole or not at all"
         " on a FIFO queue"

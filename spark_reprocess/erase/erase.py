@@ -44,6 +44,7 @@ from spark_reprocess.archive.message_store import (
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.archive.plan_members import REPORTS
+from spark_reprocess.archive.rehearsals import REHEARSALS, remove_verdicts
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
@@ -379,10 +380,12 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
             remove_report(archive, report)
         else:
             strip_report(archive, report, groups, where or None)
+    _require_lock(archive, lock)
+    remove_verdicts(archive, message_ids)
     # Last: by these files a repeat after a crash finds the reports to strip.
     for path in found.summary.deleted_files:
         archive.remove_outdated(path)
-    for folder in (MESSAGES, REPORTS):
+    for folder in (MESSAGES, REPORTS, REHEARSALS):
         archive.sweep(folder)
     return count
 

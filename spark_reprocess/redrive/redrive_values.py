@@ -41,6 +41,7 @@ class RedriveOptions:
         include_foreign: act also on messages that came from another queue, or may have.
         allow_reordering: send messages although an earlier one of their message group stays.
         requires_room: leave messages that have no room for the plan's id.
+        rehearsed: leave messages that did not pass the newest rehearsal of their group.
         claim_ttl_seconds: how long a claim without a result counts as busy.
         keep_counter: keep the replay count instead of starting afresh.
         reason: why, for the ledger; required with *execute*.
@@ -65,6 +66,7 @@ class RedriveOptions:
     include_foreign: bool = False
     allow_reordering: bool = False
     requires_room: bool = False
+    rehearsed: bool = False
     claim_ttl_seconds: float = 900
     keep_counter: bool = False
     reason: str = ""

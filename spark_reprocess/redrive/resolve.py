@@ -36,6 +36,7 @@ from spark_reprocess.redrive.dispositions import (
 from spark_reprocess.redrive.edits import FAULT, LIMIT, Editor, with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
+from spark_reprocess.redrive.rehearsed import RehearsedPlan, rehearsed_plan
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
 
@@ -73,6 +74,20 @@ class ResolvedPlan:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What decides about a message beside the plan.
+
+    Attributes:
+        rehearsed: None where a message need not have passed a rehearsal.
+    """
+
+    options: RedriveOptions
+    queues: Queues
+    editor: Editor
+    rehearsed: RehearsedPlan | None
+
+
 @contextmanager
 def resolved_plan(
     spark: SparkSession,
@@ -90,11 +105,11 @@ def resolved_plan(
             do not have, they are of several parked queues and nobody said which is meant, or the
             operator's SQL fails on one of them.
     """
+    rehearsed = rehearsed_plan(archive, plan) if options.rehearsed else None
     with ExitStack() as stack:
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
-            messages, dispositions, notes = _resolve(
-                stack, spark, archive, plan, options, queues, editor
-            )
+            rules = _Rules(options, queues, editor, rehearsed)
+            messages, dispositions, notes = _resolve(stack, spark, archive, plan, rules)
             columns = ("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             counts = dispositions.groupBy(*columns).count().collect()
             _require_one_parked_queue(counts, queues)
@@ -108,6 +123,7 @@ def resolved_plan(
                     work[row[DESTINATION]].append(row)
             by_destination = {url: _tallies(rows) for url, rows in work.items()}
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
+        notes += rehearsed.notes if rehearsed else ()
         yield ResolvedPlan(messages, dispositions, planned, by_destination, problems, notes)
 
 
@@ -116,15 +132,14 @@ def _resolve(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
+    rules: _Rules,
 ) -> tuple[DataFrame, DataFrame, tuple[str, ...]]:
     """Return messages, dispositions and notes of ``ResolvedPlan``.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
     a message has several rows; then one of them is chosen, and the pass is repeated.
     """
+    options = rules.options
     table = message_table(spark, archive, plan, saves=options.execute)
     places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
     for each_once in (False, True):
@@ -137,10 +152,10 @@ def _resolve(
             each_once=each_once,
         )
         gone = erased_messages(archive, plan, places, messages)
-        dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
+        dispositions = _dispositions(archive, plan, messages, numbered, rules)
         dispositions = held(dispositions, plan.snapshot.messages, stack)
         if options.limit is not None:
-            dispositions = limited(dispositions, options.limit, to_fifo=queues.is_fifo)
+            dispositions = limited(dispositions, options.limit, to_fifo=rules.queues.is_fifo)
             dispositions = held(dispositions, plan.snapshot.messages, stack)
         if check_messages(plan, dispositions, [i for one in gone for i in one.message_ids]):
             break
@@ -172,10 +187,9 @@ def _dispositions(
     plan: Plan,
     messages: DataFrame,
     columns: DataFrame,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
+    rules: _Rules,
 ) -> DataFrame:
+    options, queues = rules.options, rules.queues
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
         is_selected = condition(messages, options.where, Place.WHERE)
@@ -190,13 +204,15 @@ def _dispositions(
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
     dispositions = with_dispositions(
-        with_edit_faults(numbered, messages, editor),
+        with_edit_faults(numbered, messages, rules.editor),
         states,
         plan.actions,
         queues,
         send_in_doubt=options.send_in_doubt,
         requires_room=options.requires_room,
     )
+    if rules.rehearsed is not None:
+        dispositions = rules.rehearsed.with_dispositions(dispositions)
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)
