@@ -8,12 +8,16 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from demo.environment import MAX_ATTEMPTS
 from demo.workload import NEW_VERSION, DemoMessage, Trait, kind_of
 
 _SLOWNESS_MS = (2000, 2400)
+
+FIXED = "DEMO_FIXED"
+"""The variable with the bugs that ``app`` has fixed."""
 
 
 class Business(Protocol):
@@ -73,6 +77,15 @@ class Payments:
         raise TimeoutError(f"payments did not answer in {self._slowness.randint(*_SLOWNESS_MS)} ms")
 
 
+class Bug(StrEnum):
+    """A bug of the shop."""
+
+    VAT = "vat"
+    UNITS = "units"
+    NEW_APP = "new_app"
+    INVOICES = "invoices"
+
+
 class Shop:
     """The work for the generated events."""
 
@@ -94,10 +107,22 @@ class Shop:
             case "shipment.ready":
                 self._weigh(event["weight_grams"])
 
+    def fix_bug(self, bug: Bug) -> None:
+        """Fix one bug."""
+        match bug:
+            case Bug.VAT:
+                self._vat_percent["HR"] = 25
+            case Bug.UNITS:
+                self._knows_units = True
+            case Bug.NEW_APP:
+                self._accepts_new_app = True
+            case Bug.INVOICES:
+                self._payments.are_invoices_fixed = True
+
     def fix(self) -> str:
         """Fix every bug."""
-        self._vat_percent["HR"] = 25
-        self._knows_units = self._accepts_new_app = True
+        for bug in Bug:
+            self.fix_bug(bug)
         self._payments.fix()
         return (
             f"the tax service takes orders of app {NEW_VERSION}, Croatia has a VAT rate, weights "

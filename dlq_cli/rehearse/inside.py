@@ -47,8 +47,12 @@ if TYPE_CHECKING:
 Line = dict[str, Any]
 """What goes over a channel, as JSON."""
 
-STARTER = "import sys; exec(compile(sys.argv[1], 'rehearsal', 'exec'))"
-"""Run with ``python -c``; the arguments are this text, a role, and what the role needs."""
+STARTER = "import sys; sys.path[:1] = []; exec(compile(sys.argv[1], 'rehearsal', 'exec'))"
+"""Run with ``python -c``; the arguments are this text, a role, and what the role needs.
+
+The handler's folder comes into the path later: a module there may have the name of one that is
+needed here.
+"""
 
 MOST_ANSWER_BYTES = 6 * 1024 * 1024
 """Lambda's limit for what a synchronous invocation returns."""
@@ -582,15 +586,16 @@ def work(number: int, settings: Line) -> None:
     reader = channel.makefile("rb")
     sys.argv = [""]
     folder = os.environ.get("LAMBDA_TASK_ROOT") or os.getcwd()  # noqa: PTH109 - text
-    sys.path[0] = folder
+    sys.path.insert(0, folder)
     handler: Any = None
     failures: list[Line] = []
     while text := reader.readline():
         request = json.loads(text)
         if "start" in request:
             sys.addaudithook(watch)
-            outcome, handler = load(settings["handler"])
+            # Before the handler's modules, which may keep a reference to what is replaced.
             watch_powertools(failures)
+            outcome, handler = load(settings["handler"])
         else:
             failures.clear()
             context = Context(settings, request["event"]["Records"][0]["messageId"])
@@ -646,8 +651,8 @@ def call(handler: Any, event: Line, context: Context, failures: list[Line]) -> L
 
 def watch_powertools(failures: list[Line]) -> None:
     """Remember the exceptions that a Powertools batch processor turns into batchItemFailures."""
-    base: Any = sys.modules.get("aws_lambda_powertools.utilities.batch.base")
     with contextlib.suppress(Exception):
+        base: Any = importlib.import_module("aws_lambda_powertools.utilities.batch.base")
         handle_failure = base.BasePartialProcessor.failure_handler
 
         def remember(self: Any, record: Any, exception: Any) -> Any:

@@ -212,7 +212,7 @@ class Sandbox:
     def _command(self) -> list[str]:
         program = ["-c", inside.STARTER, program_text(), "supervise"]
         if self._code.image is None:
-            return [sys.executable, "-I", *program]
+            return [sys.executable, "-E", *program]
         engine = next(filter(None, map(shutil.which, _ENGINES)), None)
         if engine is None:
             raise InputError("--image: needs docker or podman, and neither is installed")

@@ -20,7 +20,7 @@ from spark_reprocess.archive.rehearsals import MessageVerdict, Verdict
 from spark_reprocess.figures import counted
 
 REASON_CHARACTERS = 160
-_REPORTED = "reported in batchItemFailures"
+_REPORTED = "an unknown error (batchItemFailures names the message)"
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
