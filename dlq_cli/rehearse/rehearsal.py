@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from dlq_cli.rehearse.endpoint import Endpoint, Forward
 from dlq_cli.rehearse.events import Source, event_of
-from dlq_cli.rehearse.sandbox import Code, Sandbox
+from dlq_cli.rehearse.sandbox import Code, Sandbox, image_id
 from dlq_cli.rehearse.stubs import Stub
 from dlq_cli.rehearse.verdicts import (
     Failure,
@@ -154,13 +154,13 @@ def rehearse(
     plan = read_plan(find_plan(archive, options.plan).read()).only(options.group)
     known_erasures = {one.erase_id for one in erasures(archive)}
     members = _members(archive, plan, options)
-    digest = code_digest(options.code)
     edit = plan.edits.get(options.group)
     endpoint = Endpoint(options.stubs, options.allowed, forward)
     how_far, verdicts = HowFar(len(members)), list[MessageVerdict]()
     recorded = Counter[str]()
     with Sandbox(options.code, endpoint.answer, log) as sandbox:
         started = sandbox.start()
+        digest = code_digest(options.code)
         at_import = [network_reason(host) for host in started.hosts]
         at_import += endpoint.take_traffic().missing
         rehearser = _Rehearser(options, plan.plan_id, endpoint, sandbox, masks, at_import)
@@ -198,13 +198,13 @@ def rehearse(
 
 
 def code_digest(code: Code) -> str:
-    """Return ``image NAME``, or a digest of the files in the folder with the code.
+    """Return the image's id, or a digest of the files in the folder with the code.
 
     A folder's digest is that of the paths and contents of its files, but for version control,
     environments and caches.
     """
     if code.folder is None:
-        return f"image {code.image}"
+        return f"image {image_id(code.image or '')}"
     total = hashlib.sha256()
     for path in sorted(_files(code.folder)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -213,11 +213,8 @@ class Sandbox:
         program = ["-c", inside.STARTER, program_text(), "supervise"]
         if self._code.image is None:
             return [sys.executable, "-E", *program]
-        engine = next(filter(None, map(shutil.which, _ENGINES)), None)
-        if engine is None:
-            raise InputError("--image: needs docker or podman, and neither is installed")
         return [
-            *(engine, "run", "--rm", "--interactive", "--read-only", "--tmpfs", "/tmp"),  # noqa: S108
+            *(_engine(), "run", "--rm", "--interactive", "--read-only", "--tmpfs", "/tmp"),  # noqa: S108
             *(("--network", "none") if self._code.is_isolated else ()),
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "512"),
             *("--entrypoint", "python3", self._code.image, *program),
@@ -266,6 +263,25 @@ class Sandbox:
 def program_text() -> str:
     """Return the program that runs inside the sandbox."""
     return Path(inside.__file__).read_text("utf-8")
+
+
+def image_id(image: str) -> str:
+    """Return the id of an image that is on this machine; its name where the engine does not say."""
+    command = [_engine(), "image", "inspect", "--format", "{{.Id}}", image]
+    found = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - the engine
+    return found.stdout.decode("utf-8", "replace").strip() or image
+
+
+def _engine() -> str:
+    """Return the program that runs containers.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = next(filter(None, map(shutil.which, _ENGINES)), None)
+    if found is None:
+        raise InputError("--image: needs docker or podman, and neither is installed")
+    return found
 
 
 def _read(
