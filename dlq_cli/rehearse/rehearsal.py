@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -76,7 +76,6 @@ class RehearsalOptions:
         stubs: answers to reads.
         allowed: reads that are made at AWS.
         limit: rehearse at most so many messages, the first of the plan's order.
-        is_stored: whether the verdicts go into the archive.
     """
 
     archive: str
@@ -292,7 +291,7 @@ class _Rehearser:
     sandbox: Sandbox
     masks: Masks
     at_import: Sequence[str]
-    recorded: Mapping[str, int] = None  # type: ignore[assignment]
+    recorded: Mapping[str, int] = field(default_factory=dict)
 
     def verdict(
         self,
@@ -304,11 +303,13 @@ class _Rehearser:
         """Return the verdict on the message of an archived row."""
         self.recorded = {}
         message_id, code = row["message_id"], self.options.code
-        source = source_of(row, self.options.main_queue_url, code.region)
         try:
+            source = source_of(row, self.options.main_queue_url, code.region)
             message, entry = delivered(
                 row, self.plan_id, edit, changes.get(message_id, ()), to_fifo=source.is_fifo
             )
+        except InputError as error:
+            return verdict_of(message_id, row["body"], None, [str(error)], None, self.masks)
         except EditError as error:
             failure = Failure("EditFailed", str(error))
             return verdict_of(message_id, row["body"], failure, (), None, self.masks)
@@ -355,9 +356,7 @@ def source_of(row: Row, main_queue_url: str | None, region: str) -> Source:
     if name is None and main_queue_url is None and row["source_arn"]:
         name = row["source_arn"].rpartition(":")[2]
     if name is None and main_queue_url is None:
-        raise InputError(
-            f"message {row['message_id']} does not name its source queue: give --main-queue-url"
-        )
+        raise InputError("its source queue is not recorded: give --main-queue-url")
     try:
         address = QueueAddress.from_url(main_queue_url or parked)
     except ValueError as error:

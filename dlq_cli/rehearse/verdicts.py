@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from dlq_replay.failures import Failure as RecordedFailure
+from dlq_replay.failures import one_line
 from dlq_replay.masks import mask_text
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import Signature, signature_of
@@ -39,7 +40,7 @@ class Failure:
         """Return the signature that it would have as a recorded failure, masked and shortened."""
         texts = {
             "message_id": "-",
-            "error_type": self.type,
+            "error_type": one_line(self.type) or "Error",
             "error_message": mask_text(self.text),
         }
         recorded = RecordedFailure.from_item({name: {"S": one} for name, one in texts.items()})

@@ -97,11 +97,12 @@ def write_rehearsal(
     content = sink.getvalue().to_pybytes()
     stored = _with_digest(rehearsal, sha256(content).hexdigest())
     stem = _stem(stored)
-    archive.write(f"{stem}.parquet", content)
     fields = {name: value for name, value in asdict(stored).items() if name not in _IN_PATH}
     head = json.dumps({"version": _VERSION, **fields}, indent=1).encode()
-    if not archive.create(f"{stem}.json", head):
-        raise ArchiveError(f"archive {archive.root}: {stem}.json was there; rehearse again")
+    # In this order: what has a head is finished.
+    for path, written in ((f"{stem}.parquet", content), (f"{stem}.json", head)):
+        if not archive.create(path, written):
+            raise ArchiveError(f"archive {archive.root}: {path} was there; rehearse again")
     return stored
 
 

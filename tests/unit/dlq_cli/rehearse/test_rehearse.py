@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -13,9 +15,17 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dlq_cli.__main__ import main
-from dlq_cli.rehearse.rehearsal import rehearsed_group
+from dlq_cli.rehearse.aws_answers import Answer
+from dlq_cli.rehearse.aws_requests import Call, Request
+from dlq_cli.rehearse.rehearsal import RehearsalOptions, rehearsed_group
+from dlq_cli.rehearse.rehearsal import rehearse as run_rehearsal
+from dlq_cli.rehearse.sandbox import Code
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.erasures import Erasure, record_erasure
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.rehearsals import Verdict, newest_rehearsal, read_verdicts
+from spark_reprocess.editing.edit import Edit
+from spark_reprocess.errors import InputError
 from tests.builders import message, text
 from tests.needs import needs_namespaces
 from tests.rehearsals import archived, order, plan_of, rehearse, write_app
@@ -381,3 +391,51 @@ def test_fifo_message_comes_with_its_group_and_a_redrive_s_deduplication_id(
 def test_help_names_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rehearse", "--help"]) == 0
     assert "docs/rehearse.md" in capsys.readouterr().out
+
+
+def test_message_without_a_known_source_is_unknown_and_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = message("m-bare", '{"id": 9}', {})
+    archive = archived(tmp_path, [bare])
+    plan = plan_of(archive)
+    code = write_app(tmp_path, "def lambda_handler(event, context):\n    return None\n")
+
+    assert rehearse(archive, plan.groups[0].group_id, code) == 1
+
+    assert "its source queue is not recorded: give --main-queue-url" in capsys.readouterr().out
+
+
+def test_messages_that_are_erased_meanwhile_leave_no_verdict(
+    archive: Archive, tmp_path: Path
+) -> None:
+    plan_id, group_id = only_group(archive)
+    code = write_app(tmp_path, "def lambda_handler(event, context):\n    return None\n")
+    erasure = Erasure("20261122T000000Z-ab12cd", "jo", "asked for", "", {"m-002": ["d"]}, {}, ())
+
+    @contextmanager
+    def erasing(label: str, status: Callable[[], str]) -> Iterator[None]:
+        record_erasure(archive, erasure)
+        yield
+
+    options = RehearsalOptions(
+        archive=archive.root,
+        plan=None,
+        group=group_id,
+        main_queue_url=None,
+        code=Code("app:lambda_handler", code, None, sys.executable, {}, "eu-west-1", 10.0, 1024),
+    )
+
+    with pytest.raises(InputError, match="erased meanwhile"):
+        run_rehearsal(options, no_forward, no_changes, compile_masks(()), erasing)
+
+    assert newest_rehearsal(archive, plan_id, group_id) is None
+    assert archive.list("rehearsals") == []
+
+
+def no_forward(request: Request, call: Call) -> Answer:
+    raise AssertionError(call.name)
+
+
+def no_changes(rows: Sequence[Any], edit: Edit) -> dict[str, list[Any]]:
+    raise AssertionError(edit)
