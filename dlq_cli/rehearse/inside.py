@@ -70,7 +70,7 @@ _CLONE_FLAGS = 0x00020000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _RDONLY = 442, -100, 0x8000, 1
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _MOST_CAPABILITIES = 1, 24, 64
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 
 
@@ -138,6 +138,9 @@ def isolate(visible: list[str]) -> None:
     with contextlib.suppress(IsolationError):
         # Inside some containers this is refused; the old /proc does no harm.
         mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    # What is started from here cannot undo this, also where the operator is root.
+    for capability in range(_MOST_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
 def _go_on_as_first_process(libc: ctypes.CDLL) -> None:
@@ -279,6 +282,7 @@ class Channel:
         self._answers: dict[int, queue.Queue[Line]] = {}
         self._number = 0
         self.events: queue.Queue[Line] = queue.Queue()
+        self.worker: int | None = None
 
     def send(self, line: Line) -> None:
         """Write one line."""
@@ -304,18 +308,18 @@ class Channel:
                 self._answers.pop(line["answer"]).put(line)
             else:
                 self.events.put(line)
-        end_all()
+        kill_started(self.worker)
+        os._exit(0)
 
 
-def end_all() -> None:
-    """End this process and all that it started."""
-    if os.getpid() == 1:
-        with contextlib.suppress(OSError):
+def kill_started(worker: int | None) -> None:
+    """Kill the process group of the worker, and where that is possible all that it started."""
+    with contextlib.suppress(OSError):
+        if os.getpid() == 1:
+            # No process of a namespace survives this but the first, which we are.
             os.kill(-1, signal.SIGKILL)
-    else:
-        with contextlib.suppress(OSError):
-            os.killpg(0, signal.SIGKILL)
-    os._exit(0)
+        elif worker is not None:
+            os.killpg(worker, signal.SIGKILL)
 
 
 # --- the supervisor ------------------------------------------------------------------------------
@@ -349,6 +353,7 @@ class Worker:
             start_new_session=True,
         )
         os.close(number)
+        self.pid = self._process.pid
         self._socket = ours
         self._buffer = b""
         self.hosts: list[str] = []
@@ -408,13 +413,7 @@ class Worker:
 
     def kill(self, why: Line) -> Line:
         """Kill the worker and all that it started; return *why*."""
-        if os.getpid() == 1:
-            # No process of a namespace survives this but the first, which we are.
-            with contextlib.suppress(OSError):
-                os.kill(-1, signal.SIGKILL)
-        else:
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        kill_started(self.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         if os.getpid() == 1:
@@ -437,6 +436,7 @@ class Supervisor:
         """Start a worker; return None, or why the handler cannot be imported."""
         port = self._front.server_address[1]
         worker = Worker(self._settings, self._code, f"{LOOPBACK}:{port}")
+        self._channel.worker = worker.pid
         started = worker.ask({"start": True}, self._settings["start_seconds"])
         self._front.hosts += worker.hosts
         worker.hosts = []

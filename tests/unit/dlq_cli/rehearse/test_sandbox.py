@@ -360,3 +360,39 @@ def test_broken_sandbox_is_replaced(make: MakeSandbox) -> None:
     process.kill()
 
     assert kinds([sandbox.run(event()) for _ in range(2)]) == ["ended", "returned"]
+
+
+def test_without_isolation_a_hanging_handler_ends_with_the_sandbox(
+    make: MakeSandbox, tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    sandbox = make(
+        f"{AFTER}\ndef act(event, context):\n    open({str(note)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(600)\n",
+        is_isolated=False,
+        timeout_seconds=600.0,
+    )
+    sandbox.start()
+    thread = threading.Thread(target=sandbox.run, args=(event("bad"),), daemon=True)
+    thread.start()
+    waiting = threading.Event()
+    while not (note.exists() and note.read_text()):
+        waiting.wait(0.05)
+    sandbox.stop()
+    while Path(f"/proc/{note.read_text()}").exists():
+        waiting.wait(0.05)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "subprocess.run(['mount', '-o', 'remount,rw', '/'], check=True)",
+        "subprocess.run(['umount', '/tmp'], check=True)",
+        "subprocess.run(['ip', 'link', 'add', 'x', 'type', 'dummy'], check=True)",
+    ],
+)
+def test_handler_cannot_undo_its_isolation(make: MakeSandbox, act: str) -> None:
+    sandbox = make(f"{AFTER}\ndef act(event, context):\n    {act}\n")
+    sandbox.start()
+
+    assert sandbox.run(event("bad")).result["type"] == "subprocess.CalledProcessError"
