@@ -386,9 +386,9 @@ def test_without_isolation_a_hanging_handler_ends_with_the_sandbox(
 @pytest.mark.parametrize(
     "act",
     [
-        "subprocess.run(['mount', '-o', 'remount,rw', '/'], check=True)",
-        "subprocess.run(['umount', '/tmp'], check=True)",
-        "subprocess.run(['ip', 'link', 'add', 'x', 'type', 'dummy'], check=True)",
+        "subprocess.run(['mount', '-o', 'remount,bind,rw', '/'], check=True)",
+        "subprocess.run(['umount', '/run'], check=True)",
+        "subprocess.run(['ip', 'link', 'set', 'lo', 'down'], check=True)",
     ],
 )
 def test_handler_cannot_undo_its_isolation(make: MakeSandbox, act: str) -> None:
