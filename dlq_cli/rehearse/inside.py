@@ -221,6 +221,9 @@ class FrontRequest(BaseHTTPRequestHandler):
     """One connection of the handler."""
 
     protocol_version = "HTTP/1.1"
+    # Otherwise each answer waits 40 ms for an acknowledgement of its headers.
+    disable_nagle_algorithm = True
+    wbufsize = -1
     server: Front
 
     def _pass_on(self) -> None:
