@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dlq_cli.rehearse.endpoint import Endpoint, Forward
 from dlq_cli.rehearse.events import Source, event_of
 from dlq_cli.rehearse.sandbox import Code, Sandbox, image_id
@@ -34,7 +37,9 @@ from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import has_error, signature_of
+from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.dead_letter_schema import from_row
+from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.lookup import find_rows, rows_of_file
@@ -63,6 +68,7 @@ AttributeChanges = Callable[[Sequence[Row], Edit], Mapping[str, Sequence[Attribu
 """Evaluates an edit's ``set_attributes`` on rows; by message id."""
 
 _BATCH_MESSAGES = 500
+_CLAIM_TTL_SECONDS = 900.0
 _OTHER_FILES = ".git", "__pycache__", ".venv", "node_modules"
 
 
@@ -75,7 +81,7 @@ class RehearsalOptions:
         main_queue_url: the source queue of messages that do not name theirs; None if unknown.
         stubs: answers to reads.
         allowed: reads that are made at AWS.
-        limit: rehearse at most so many messages, the first of the plan's order.
+        limit: rehearse at most so many undecided messages, the first of the plan's order.
     """
 
     archive: str
@@ -140,13 +146,13 @@ def rehearse(
     progress: Progress,
     log: IO[bytes] | None = None,
 ) -> RehearsalResult:
-    """Rehearse a group and store the verdicts. Sends nothing to any queue.
+    """Rehearse what is undecided of a group, and store the verdicts. Sends nothing to any queue.
 
     Interrupted, it stores nothing.
 
     Raises:
-        InputError: the plan has no such group, the archive lacks its messages, the handler cannot
-            be imported, or this machine cannot isolate it.
+        InputError: the plan has no such group, the archive lacks its messages, all of them are
+            decided, the handler cannot be imported, or this machine cannot isolate it.
         ArchiveError: the archive cannot be read or written.
     """
     archive = open_archive(options.archive)
@@ -238,7 +244,19 @@ def _members(archive: Archive, plan: Plan, options: RehearsalOptions) -> list[Me
             f"plan {plan.plan_id}: was made by an older version and names no table of its "
             "messages: analyze again"
         )
-    return read_members(archive, plan.plan_id, digest, options.group, options.limit)
+    members = read_members(archive, plan.plan_id, digest, options.group)
+    decided = _decided(archive)
+    left = [member for member in members if member.message_id not in decided]
+    if members and not left:
+        raise InputError(f"group {options.group}: each of its messages is redriven or discarded")
+    return left[: options.limit]
+
+
+def _decided(archive: Archive) -> frozenset[str]:
+    """Return the ids of messages that no redrive sends any more."""
+    claimed = claimed_table(archive, time.time(), _CLAIM_TTL_SECONDS)
+    is_decided = pc.is_in(claimed["state"], value_set=pa.array([str(one) for one in DECIDED]))
+    return frozenset(claimed.filter(is_decided)["message_id"].to_pylist())
 
 
 def _batches(archive: Archive, members: Sequence[Member]) -> Iterator[list[Row]]:

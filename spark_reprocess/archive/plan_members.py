@@ -41,10 +41,8 @@ def table_folder(plan_id: str) -> str:
     return f"{REPORTS}/{plan_id}/{TABLE}"
 
 
-def read_members(
-    archive: Archive, plan_id: str, digest: str, group_id: str, limit: int | None = None
-) -> list[Member]:
-    """Return the messages of a group in the plan's order, at most the first *limit*.
+def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
+    """Return the messages of a group in the plan's order.
 
     Raises:
         InputError: the table is another one than the plan's.
@@ -53,5 +51,4 @@ def read_members(
     table = read_part_table(archive, table_folder(plan_id), _SCHEMA, digest)
     of_group = table.filter(pc.field("group_id") == group_id)
     in_order = of_group.sort_by([("unit", "ascending"), ("position", "ascending")])
-    rows = in_order if limit is None else in_order.slice(0, limit)
-    return [Member(row["message_id"], row["file"]) for row in rows.to_pylist()]
+    return [Member(row["message_id"], row["file"]) for row in in_order.to_pylist()]

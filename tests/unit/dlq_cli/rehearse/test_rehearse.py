@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ from dlq_cli.rehearse.rehearsal import RehearsalOptions, rehearsed_group
 from dlq_cli.rehearse.rehearsal import rehearse as run_rehearsal
 from dlq_cli.rehearse.sandbox import Code
 from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.erasures import Erasure, record_erasure
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Claim, Result, timestamp
 from spark_reprocess.archive.rehearsals import Verdict, newest_rehearsal, read_verdicts
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
-from tests.builders import message, text
+from tests.builders import NOW, message, text
+from tests.ledgers import Try, write
 from tests.needs import needs_namespaces
 from tests.rehearsals import archived, order, plan_of, rehearse, write_app
 
@@ -57,6 +60,14 @@ def only_group(archive: Archive) -> tuple[str, str]:
     plan = plan_of(archive)
     (group,) = plan.groups
     return plan.plan_id, group.group_id
+
+
+def settle(archive: Archive, plan_id: str, outcomes: Mapping[str, Disposition]) -> None:
+    """Write what a redrive of the plan did."""
+    time = timestamp(NOW)
+    claim = Claim("run", "me@here", "fixed", "https://q", time, tuple(outcomes))
+    results = tuple(Result(one, outcome, time) for one, outcome in outcomes.items())
+    write(archive, [Try(plan_id, claim, results)])
 
 
 def verdicts(archive: Archive, plan_id: str, group_id: str) -> dict[str, str]:
@@ -95,6 +106,26 @@ def test_verdicts_are_printed_and_stored(
         (Verdict.PASS, 3),
     ]
     assert not [path for path in archive.list("ledger") if "claim" in path]
+
+
+def test_what_is_redriven_already_is_not_rehearsed(archive: Archive, tmp_path: Path) -> None:
+    plan_id, group_id = only_group(archive)
+    code = write_app(tmp_path, APP)
+    settle(archive, plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.DISCARDED})
+
+    rehearse(archive, group_id, code)
+
+    assert list(verdicts(archive, plan_id, group_id)) == ["m-002", "m-003", "m-004"]
+
+
+def test_group_of_which_all_is_decided_is_refused(
+    archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_id, group_id = only_group(archive)
+    settle(archive, plan_id, {f"m-{n:03d}": Disposition.SENT for n in range(5)})
+
+    assert rehearse(archive, group_id, write_app(tmp_path, APP)) == 2
+    assert f"group {group_id}: each of its messages is redriven" in capsys.readouterr().err
 
 
 def test_stub_makes_the_unknown_known(archive: Archive, tmp_path: Path) -> None:
