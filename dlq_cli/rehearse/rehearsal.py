@@ -256,7 +256,7 @@ def _decided(archive: Archive) -> frozenset[str]:
     """Return the ids of messages that no redrive sends any more."""
     claimed = claimed_table(archive, time.time(), _CLAIM_TTL_SECONDS)
     is_decided = pc.is_in(claimed["state"], value_set=pa.array([str(one) for one in DECIDED]))
-    return frozenset(claimed.filter(is_decided)["message_id"].to_pylist())
+    return frozenset(map(str, claimed.filter(is_decided)["message_id"].to_pylist()))
 
 
 def _batches(archive: Archive, members: Sequence[Member]) -> Iterator[list[Row]]:
