@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from spark_reprocess.command_line import cli
 
 _OWN = {
+    "console": "a web page on this machine: see, decide, edit, put back",
     "stacks": "installations in this account and Region",
     "doctor": "check queues, function and trigger; say what to change",
     "gameday": "send a test message through all of it and watch each joint",
@@ -16,7 +17,7 @@ _OWN = {
 """The verbs of this package, each in a module of ``dlq_cli.verbs``."""
 
 _NAMES = {
-    "See what is there": ("status", "groups", "show", "export"),
+    "See what is there": ("console", "status", "groups", "show", "export"),
     "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),

@@ -8,21 +8,17 @@ policy forbids, too.
 
 import base64
 import hashlib
-import re
 from functools import cache
-from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from spark_reprocess import figures
-from spark_reprocess.findings import Findings, format_statuses, state_of
-from spark_reprocess.report.texts import visible
+from spark_reprocess.findings import Findings
+from spark_reprocess.report.rendering import REPORT, make_environment
 from spark_reprocess.report.views import page_view
 
-_HERE = files("spark_reprocess.report")
-
 _SCRIPTS = (
+    "basics.js",
     "page.js",
     "theme.js",
     "filters.js",
@@ -30,6 +26,7 @@ _SCRIPTS = (
     "chart_layers.js",
     "chart.js",
     "marks.js",
+    "copying.js",
     "commands.js",
     "start.js",
 )
@@ -70,44 +67,7 @@ def render_page(findings: Findings) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_template_source),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        counted=figures.counted,
-        cut=figures.cut,
-        duration=figures.duration,
-        epoch=figures.epoch,
-        iso=figures.iso,
-        minute=figures.minute,
-        moment=figures.moment,
-        percent=figures.percent,
-        size=figures.size,
-        spoken=figures.spoken,
-        state=state_of,
-        statuses=format_statuses,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment
-
-
-def _shown(value: object) -> object:
-    """Pass every printed value through ``visible``; the engine escapes the result."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _template_source(name: str) -> str:
-    """Read a template, without indentation and without line breaks between two tags.
-
-    With them a page of 1,000 groups would have a hundred thousand empty text nodes.
-    """
-    unindented = re.sub(r"^[ \t]+", "", _read("templates", name), flags=re.MULTILINE)
-    return re.sub(r">\n+<", "><", unindented)
+    return make_environment()
 
 
 def script() -> str:
@@ -127,4 +87,4 @@ def _csp_hash(text: str) -> str:
 
 
 def _read(folder: str, name: str) -> str:
-    return _HERE.joinpath(folder, *name.split("/")).read_text(encoding="utf-8")
+    return REPORT.joinpath(folder, *name.split("/")).read_text(encoding="utf-8")

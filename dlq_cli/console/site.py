@@ -1,0 +1,215 @@
+"""What every page of the console has: the archive, the request, templates and assets."""
+
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from dlq_cli.console.security import ASSETS, CSRF_FIELD, Session
+from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.command_line.verb import PROGRAM
+from spark_reprocess.errors import JobError
+from spark_reprocess.report.commands import quoted
+from spark_reprocess.report.rendering import REPORT, make_environment
+
+CONSOLE = files("dlq_cli.console")
+
+NAVIGATION = (("/", "Groups"),)
+"""Path and name of each page in the navigation, in this order."""
+
+_SCRIPTS = (
+    (CONSOLE, "policy.js"),
+    (CONSOLE, "htmx/htmx.min.js"),
+    (REPORT, "uplot/uPlot.iife.min.js"),
+    (REPORT, "basics.js"),
+    (REPORT, "theme.js"),
+    (REPORT, "copying.js"),
+    (CONSOLE, "console.js"),
+)
+_STYLES = ((REPORT, "uplot/uPlot.min.css"), (REPORT, "report.css"), (CONSOLE, "console.css"))
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What one console works on.
+
+    Attributes:
+        archive: whose messages it shows.
+        now: returns the time, with a zone.
+        who: ``user@host``, for what it writes down.
+        stack: the stack that it was given; None without one.
+        values: the options of verbs that the stack, or the user, gave, without ``--``:
+            ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
+        masks: what no page shows.
+        is_unmasked: whether the user asked for bodies as they are.
+        on_glue: whether long work runs on the stack's AWS Glue job.
+    """
+
+    archive: Archive
+    now: Callable[[], datetime]
+    who: str
+    stack: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    masks: Masks = field(default_factory=lambda: compile_masks(()))
+    is_unmasked: bool = False
+    on_glue: bool = False
+
+    def words(self, verb: str, *words: str) -> list[str]:
+        """Return the words of a command that works on this archive, ``dlq`` first."""
+        place = ("--stack", self.stack) if self.stack else ("--archive", self.archive.root)
+        return [PROGRAM, verb, *place, *words]
+
+    def command(self, verb: str, *words: str) -> str:
+        """Format a command for the reader to copy: quoted for a shell, every character visible."""
+        return " ".join(map(quoted, self.words(verb, *words)))
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request for a page.
+
+    Attributes:
+        console: what the page is about.
+        request: with its path, and its query.
+        form: the fields of a POST; empty for a GET.
+    """
+
+    console: Console
+    request: Request
+    session: Session
+    form: FormData
+
+    @property
+    def query(self) -> QueryParams:
+        """The fields behind the ``?`` of the address."""
+        return self.request.query_params
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether htmx asks, to put the answer into a page that is there."""
+        return self.request.headers.get("hx-request") == "true"
+
+    def field(self, name: str) -> str:
+        """Return a text field of the form; empty where it is missing."""
+        value = self.form.get(name, "")
+        return value if isinstance(value, str) else ""
+
+    def fields(self, name: str) -> list[str]:
+        """Return all values of a field of the form."""
+        return [one for one in self.form.getlist(name) if isinstance(one, str)]
+
+    def page(
+        self,
+        template: str,
+        status: HTTPStatus = HTTPStatus.OK,
+        **values: Any,  # noqa: ANN401
+    ) -> Response:
+        """Render a page, or a fragment: a template has the *values*, and what ``_common`` names."""
+        content = environment().get_template(template).render(**self._common(), **values)
+        return HTMLResponse(content, status.value)
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "console": self.console,
+            "csrf": self.session.csrf,
+            "csrf_field": CSRF_FIELD,
+            "navigation": NAVIGATION,
+            "path": self.request.url.path,
+            "asset": asset_address,
+            "now": self.console.now(),
+            "address": address,
+        }
+
+
+Handler = Callable[[Visit], Response]
+
+
+def page_route(path: str, handler: Handler, *methods: str) -> Route:
+    """Return a route whose *handler* may block. Without *methods* it answers GET.
+
+    A ``JobError`` of the handler is shown as a page, or as a fragment, with its sentence.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        form = await request.form() if request.method == "POST" else FormData()
+        visit = Visit(request.app.state.console, request, request.scope["session"], form)
+
+        def answer() -> Response:
+            try:
+                return handler(visit)
+            except JobError as error:
+                return fault_page(visit, str(error))
+
+        return await run_in_threadpool(answer)
+
+    return Route(path, endpoint, methods=list(methods or ("GET",)))
+
+
+def fault_page(
+    visit: Visit, why: str, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
+) -> Response:
+    """Say in one page, or fragment, why something did not work."""
+    template = "fault_part.html.jinja" if visit.is_fragment else "fault.html.jinja"
+    return visit.page(template, status, why=why)
+
+
+def see_other(path: str, **query: str) -> Response:
+    """Send the browser on after a form has done its work, so that a reload repeats nothing."""
+    return RedirectResponse(address(path, **query), HTTPStatus.SEE_OTHER.value)
+
+
+def address(path: str, **query: object) -> str:
+    """Return an address of the console; fields of the query that are None or empty are left out."""
+    fields = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(fields)}" if fields else path
+
+
+@cache
+def environment() -> Environment:
+    """Return the engine of the console's templates; the report's are found, too."""
+    return make_environment((CONSOLE, REPORT))
+
+
+@cache
+def assets() -> Mapping[str, bytes]:
+    """Return the files that pages load, by name."""
+    scripts = "\n".join(map(_text, _SCRIPTS))
+    return {
+        "early.js": _text((REPORT, "early.js")).encode(),
+        "console.js": f'(() => {{"use strict";\n{scripts}\n}})();'.encode(),
+        "console.css": "\n".join(map(_text, _STYLES)).encode(),
+    }
+
+
+def _text(place: Sequence[Any]) -> str:
+    package, name = place
+    return str(package.joinpath("assets", *name.split("/")).read_text(encoding="utf-8"))
+
+
+def asset_address(name: str) -> str:
+    """Return the address of an asset; another version of it has another one."""
+    return f"{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
+
+
+def asset_response(name: str) -> Response | None:
+    """Return an asset, None where there is none of this name."""
+    content = assets().get(name)
+    if content is None:
+        return None
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    headers = {"cache-control": "private, max-age=31536000, immutable"}
+    return Response(content, media_type=kind, headers=headers)

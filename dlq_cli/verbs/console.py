@@ -1,0 +1,155 @@
+"""``console``: the web page on this machine."""
+
+import argparse
+import socket
+import sys
+import webbrowser
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import uvicorn
+
+from dlq_cli.console.app import make_app
+from dlq_cli.console.security import Sessions
+from dlq_cli.console.site import Console
+from dlq_cli.stack_values import read_stack
+from spark_reprocess.actor import actor
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.command_line.arguments import whole_number
+from spark_reprocess.command_line.terminal import print_line
+from spark_reprocess.command_line.verb import DONE, Verb
+from spark_reprocess.errors import InputError
+
+LOOPBACK = "127.0.0.1"
+"""The only address that the console listens on."""
+
+VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
+"""Options that a stack has values for, and that the console's own commands need."""
+
+_ABOUT = """\
+Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
+them and put them back. Prints an address that works once; whoever opens it first has the console.
+The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
+command that does the same. Ctrl-C stops the console, and no long work that it started. Reading and
+deciding need no Spark."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--archive", metavar="PLACE", help="the archive: s3://BUCKET/PREFIX, or a folder")
+    for name in VALUES:
+        kind = "NAME" if name == "failure-table" else "URL"
+        add(f"--{name}", metavar=kind, help=f"as for the verbs that take --{name}")
+    add(
+        "--port",
+        type=whole_number(0, 65_535),
+        default=0,
+        metavar="N",
+        help="the port to listen on (default: a free one)",
+    )
+    add(
+        "--no-browser",
+        dest="opens_browser",
+        action="store_false",
+        help="print the address only; without a terminal that is always so",
+    )
+    add(
+        "--mask",
+        dest="masks",
+        action="append",
+        default=[],
+        metavar="FIELD|REGEX",
+        help="hide also this field, or what this regular expression finds; may be repeated",
+    )
+    add(
+        "--unmasked",
+        dest="is_unmasked",
+        action="store_true",
+        help="show bodies and attributes of messages as they are",
+    )
+    add(
+        "--on-glue",
+        action="store_true",
+        help="run long work on the stack's AWS Glue job instead of on this machine",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    console = console_of(options)
+    listener = _listen(options.port)
+    sessions = Sessions(port=listener.getsockname()[1])
+    config = uvicorn.Config(
+        make_app(console, sessions),
+        log_level="warning",
+        access_log=False,  # addresses hold ids of messages, and the token
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+    )
+    address = sessions.address()
+    print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
+    print_line(f"  {address}")
+    sys.stdout.flush()
+    if options.opens_browser and sys.stdout.isatty():
+        webbrowser.open(address)
+    # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
+    uvicorn.Server(config).run(sockets=[listener])
+    return DONE
+
+
+def console_of(options: argparse.Namespace) -> Console:
+    """Return what the console works on.
+
+    Raises:
+        InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
+            regular expression.
+    """
+    given: dict[str, Any] = {
+        name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
+    }
+    archive = options.archive
+    if options.stack:
+        of_stack = asdict(read_stack(options.session, options.stack))
+        found = {name: of_stack[name.replace("-", "_")] for name in VALUES}
+        given = {**{name: value for name, value in found.items() if value}, **given}
+        archive = archive or of_stack["archive"]
+        if archive is None:
+            raise InputError(
+                f"stack {options.stack}: has no archive, because it was deployed without the Spark "
+                "job; deploy it with CreateSparkJob=true, or give --archive"
+            )
+    if archive is None:
+        raise InputError("give --stack NAME, or --archive PLACE")
+    if options.on_glue and not options.stack:
+        raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the work")
+    try:
+        masks = compile_masks(options.masks)
+    except ValueError as error:
+        raise InputError(f"--mask {error}") from error
+    return Console(
+        archive=open_archive(archive),
+        now=lambda: datetime.now(UTC),
+        who=actor(),
+        stack=options.stack,
+        values=given,
+        masks=masks,
+        is_unmasked=options.is_unmasked,
+        on_glue=options.on_glue,
+    )
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(f"--port {port}: {error.strerror}; give another one, or none") from error
+    return listener
+
+
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, has_json=False)

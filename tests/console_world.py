@@ -1,0 +1,105 @@
+"""A console to ask, without a socket: an archive that was written without Spark, and a client."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from dlq_cli.console.app import make_app
+from dlq_cli.console.security import Sessions
+from dlq_cli.console.site import Console
+from dlq_replay.message import Message
+from spark_reprocess.analysis.outputs import groups_parquet, summary_json
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.plan.reading import read_plan
+from tests.approved_plan import planned
+from tests.builders import message, queue_url, text
+from tests.findings_builder import a_group, some_findings
+
+PORT = 8765
+HERE = f"http://127.0.0.1:{PORT}"
+NOW = datetime(2025, 11, 20, 12, 0, tzinfo=UTC)
+DRAIN = "20251120T100000Z-000001"
+
+
+def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Message:
+    """One parked copy; *context* goes into its ``sqs-dlq-context``."""
+    fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
+    said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "msg": "'vat'"}}
+    made = message(
+        f"m-{number:04}",
+        json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body,
+        {
+            "sqs-dlq-context": text(json.dumps({**fields, **said, **context})),
+            "sqs-dlq-replay-nb": text("6", "Number"),
+            "tenant": text("acme"),
+        },
+        SentTimestamp=str(1_763_630_000_000 + number * 1000),
+        ApproximateReceiveCount=str(1 + number % 3),
+    )
+    return replace(made, receipt_handle="")
+
+
+def archive_with(folder: Path, messages: Sequence[Message]) -> Archive:
+    """Write one drain of these messages, and the plan that leaves them all, with its report."""
+    archive = open_archive(str(folder / "archive"))
+    rows = [to_row(one, queue_url("parked"), NOW) for one in messages]
+    write_messages(archive, DRAIN, 0, rows)
+    plan_path = Path(planned(archive, "leave"))
+    plan = read_plan(plan_path.read_text())
+    groups = [
+        a_group(group_id=one.group_id, title=one.title, count=one.count) for one in plan.groups
+    ]
+    write_report(archive, plan.plan_id, groups)
+    return archive
+
+
+def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding]) -> Findings:
+    """Write what an analysis writes beside a plan."""
+    findings = some_findings(*groups, plan_id=plan_id, archive=archive.root)
+    archive.write(f"reports/{plan_id}/summary.json", summary_json(findings).encode())
+    archive.write(f"reports/{plan_id}/groups.parquet", groups_parquet(findings))
+    return findings
+
+
+@dataclass
+class Browser:
+    """A client that has the session of one console."""
+
+    client: TestClient
+    sessions: Sessions
+
+    def get(self, path: str, **values: Any) -> Any:
+        return self.client.get(path, **values)
+
+    def post(self, path: str, fields: Any, **values: Any) -> Any:
+        """Send a form as a page of the console does; redirects are not followed."""
+        values.setdefault("headers", {"origin": HERE})
+        (session,) = self.sessions._by_key.values()  # noqa: SLF001 - as its pages have it
+        fields = {"csrf": session.csrf, **fields}
+        return self.client.post(path, data=fields, follow_redirects=False, **values)
+
+
+def console_of(archive: Archive, **changes: Any) -> Console:
+    return replace(Console(archive, lambda: NOW, "ann@desk"), **changes)
+
+
+def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Sessions]:
+    """A browser that has not opened the printed address."""
+    sessions = Sessions(port)
+    client = TestClient(make_app(console, sessions), base_url=f"http://127.0.0.1:{port}")
+    return client, sessions
+
+
+def opened(console: Console) -> Browser:
+    """A browser that has opened the printed address."""
+    client, sessions = visitor(console)
+    assert client.get(f"/open?token={sessions.token}").status_code == 200
+    return Browser(client, sessions)
