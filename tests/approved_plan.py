@@ -23,7 +23,10 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan
 
 Row = dict[str, Any]
 
-_TABLE = ("message_id", "group_id", "unit", "position", "file")
+_TABLE = (
+    *("message_id", "group_id", "unit", "position", "file"),
+    *("first_id", "sent_at", "receive_count", "body_bytes"),
+)
 
 _numbers = itertools.count()
 

@@ -29,7 +29,7 @@ from spark_reprocess.analysis.groups import (
     with_groups,
 )
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.analysis.message_table import NUMBERING_COLUMNS, write_message_table
+from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
     groups_parquet,
     groups_table,
@@ -243,7 +243,7 @@ class _Analysis:
             F.lit(True).alias("is_decided"),  # noqa: FBT003 - a value
         )
         has_error = F.coalesce("error_type", "error_message").isNotNull()
-        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *NUMBERING_COLUMNS, "has_error")))
+        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS, "has_error")))
         grouped = with_groups(messages.withColumn("has_error", has_error), kept)
         is_decided = F.coalesce("is_decided", F.lit(False))  # noqa: FBT003 - a value
         return grouped.join(decided, "message_id", "left").withColumn("is_decided", is_decided)

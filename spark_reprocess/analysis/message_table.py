@@ -1,8 +1,8 @@
 """The table ``messages.parquet`` of a plan: the group and the position of each message it froze.
 
 ``analyze`` writes it, and later verbs join it, so that no body is grouped twice. It is in the
-archive, found by the plan's id, wherever the report is. It holds ids alone, no content, and stays
-when a message is erased: a position never changes.
+archive, found by the plan's id, wherever the report is. It holds no content, and stays when a
+message is erased: a position never changes.
 
 Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``numbered``;
 ``file``: path below the archive's root of the file with the message. Where a message has several
@@ -35,6 +35,13 @@ NUMBERING_COLUMNS = (
 )
 """What ``numbered`` needs of each message beside its ``group_id``."""
 
+FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
+"""Columns that find a message, or sort a group, without opening the files of messages: no verb of a
+plan needs them. See ``archive.message_index``."""
+
+TABLE_COLUMNS = tuple(dict.fromkeys((*NUMBERING_COLUMNS, *FOR_PEOPLE)))
+"""What a table is made of, beside ``group_id``."""
+
 _COLUMNS = f"message_id string, group_id string, unit string, position long, {FILE} string"
 _UNIT_MESSAGES = 1000
 _MOST_UNITS = 64
@@ -44,7 +51,7 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     """Number the messages of a plan and save their table; return its digest.
 
     Args:
-        grouped: ``NUMBERING_COLUMNS`` and ``group_id``, one row for each message.
+        grouped: ``TABLE_COLUMNS`` and ``group_id``, one row for each message.
         archive: which holds the messages.
         plan_id: of the plan.
         messages: how many the plan froze.
@@ -76,7 +83,7 @@ def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: b
     if saved is None:
         rows, _ = read_archive_set(spark, archive, plan.snapshot.drain_ids)
         frozen = matching(rows, plan.snapshot.where, Place.PLAN_WHERE, hidden=[FILE])
-        grouped = with_groups(frozen, NUMBERING_COLUMNS)
+        grouped = with_groups(frozen, TABLE_COLUMNS)
         if not saves:
             return numbered(grouped, plan.snapshot.messages)
         digest = write_message_table(grouped, archive, plan.plan_id, plan.snapshot.messages)
@@ -93,7 +100,9 @@ def numbered(grouped: DataFrame, messages: int) -> DataFrame:
         ".fifo"
     )
     unit = F.when(is_ordered, in_order_unit(in_order_units(messages))).otherwise(F.col("group_id"))
-    return with_positions(grouped, unit).select("message_id", "group_id", "unit", "position", FILE)
+    kept = [name for name in FOR_PEOPLE if name in grouped.columns]
+    columns = ("message_id", "group_id", "unit", "position", FILE, *kept)
+    return with_positions(grouped, unit).select(*columns)
 
 
 def with_positions(rows: DataFrame, unit: Column) -> DataFrame:

@@ -1,10 +1,10 @@
-"""Find single messages in an archive, without Spark. Reads every file of messages.
+"""Find single messages in an archive, without Spark.
 
-Message ids are random, so the files' statistics exclude none. Of a file that does not have the
-message only two columns are decoded.
+Message ids are random, so the files' statistics exclude none: without a list of files every file is
+read. Of a file that does not have the message only two columns are decoded.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -39,14 +39,22 @@ class FoundAttempt:
     attempt: Attempt
 
 
-def find_rows(archive: Archive, ids: Collection[str]) -> list[FoundRow]:
+def find_rows(
+    archive: Archive, ids: Collection[str], files: Sequence[str] | None = None
+) -> list[FoundRow]:
     """Return every row whose message id or first id is one of *ids*, oldest drain first.
+
+    Args:
+        archive: which has the rows.
+        ids: what to find.
+        files: where to look, sorted; None for every file. See ``message_index``.
 
     Raises:
         ArchiveError: a file cannot be read.
     """
+    paths = message_files(archive) if files is None else files
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        found = executor.map(lambda path: _rows_in(archive, path, ids), message_files(archive))
+        found = executor.map(lambda path: _rows_in(archive, path, ids), paths)
         return [row for rows in found for row in rows]
 
 

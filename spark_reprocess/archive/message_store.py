@@ -109,6 +109,12 @@ def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> in
     return sum(int(name["rows"]) for name in names if name and task in (None, int(name["task"])))
 
 
+def rows_named(path: str) -> int | None:
+    """Return how many rows a file of messages has, by its name; None for a name without it."""
+    name = _NAME.search(path)
+    return int(name["rows"]) if name else None
+
+
 def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) -> str:
     """Write rows as one new Parquet file; return its path once it is durable.
 

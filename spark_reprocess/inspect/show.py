@@ -1,7 +1,7 @@
 """The verb ``show``: the history of one dead letter, read from the archive without Spark."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -22,6 +22,7 @@ from spark_reprocess.archive.lookup import (
     find_rows,
     find_sender,
 )
+from spark_reprocess.archive.message_index import read_message_index
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect import UNDECIDED
@@ -164,10 +165,15 @@ def show(options: ShowOptions) -> DeadLetterHistory:
 
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
-    rows = find_rows(archive, [asked_id])
+    index = read_message_index(archive)
+
+    def find(ids: Collection[str]) -> list[FoundRow]:
+        return find_rows(archive, ids, index.files_with(ids))
+
+    rows = find([asked_id])
     known_id = asked_id
     if not rows and (sender := find_sender(archive, asked_id)):
-        known_id, rows = sender, find_rows(archive, [sender])
+        known_id, rows = sender, find([sender])
     if not rows:
         for message_id, one in expired_copies(archive, [known_id]).items():
             raise InputError(
@@ -182,7 +188,7 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
         )
     first_ids = {found.row["first_id"] for found in rows}
     # Other copies of the same dead letter have the same first id.
-    return find_rows(archive, first_ids | {found.row["message_id"] for found in rows})
+    return find(first_ids | {found.row["message_id"] for found in rows})
 
 
 def _last_decision(archive: Archive, message_id: str) -> str:

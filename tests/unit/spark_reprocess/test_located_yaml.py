@@ -111,3 +111,20 @@ rules:
 def test_path_of_nothing_is_an_error(path: tuple[str | int, ...]) -> None:
     with pytest.raises(KeyError):
         node_at(read_yaml(DOCUMENT).root, path)
+
+
+_PIECES = (
+    *("a: ", "- ", "\n", "\n  ", "\n    ", "'", '"', "#", " ", "x", "1", "0x1f", "2020-01-01"),
+    *("|", "|-", ">", "\\u0041", "\\n", "😀", "{", "}", "[", "]", ",", "? ", ": ", "!!str ", "&a "),
+    *("*a", "~", "no", "%YAML 1.1\n", "---\n", "...\n", ":", "-", "é", "<<: ", "\t", "\ufeff"),
+)
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=14).map("".join))
+def test_both_parsers_of_pyyaml_read_the_same(text: str) -> None:
+    """Where PyYAML's own takes a text at all."""
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return
+    assert repr(read_yaml(text).value) == repr(value)

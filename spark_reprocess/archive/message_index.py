@@ -1,0 +1,147 @@
+"""Find messages by the tables of plans, without Spark and without opening files of messages.
+
+``analyze`` keeps with each message of a plan its first id, its file, and what people sort by. So a
+message's history and a group's list cost the reading of one table, not of the whole archive. The
+table of an older version lacks these columns: then all files are read, as they always could be.
+"""
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive, damage_named
+from spark_reprocess.archive.message_store import message_files, rows_named
+from spark_reprocess.archive.plan_members import REPORTS, TABLE, table_folder
+from spark_reprocess.archive.table_parts import Part, parts_of
+from spark_reprocess.errors import ArchiveError
+
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("us", tz="UTC")
+_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "first_id": pa.string(),
+    "group_id": _NAMES,
+    "file": _NAMES,
+    "sent_at": _TIME,
+    "receive_count": pa.int32(),
+    "body_bytes": pa.int64(),
+}
+_CONCURRENT_READS = 8
+_MOST_TABLES = 3
+_ADVICE = "restore it from a backup"
+
+
+def read_table_columns(
+    archive: Archive, plan_id: str, columns: Sequence[str], digest: str | None = None
+) -> pa.Table:
+    """Read columns of a plan's table; null where an older version wrote it without them.
+
+    Args:
+        archive: which has the table.
+        plan_id: of the plan.
+        columns: of ``message_id``, ``first_id``, ``group_id``, ``file``, ``sent_at``,
+            ``receive_count`` and ``body_bytes``; the texts ``group_id`` and ``file`` are returned
+            as dictionaries.
+        digest: that the plan names; None accepts any table.
+
+    Raises:
+        InputError: the table has another digest.
+        ArchiveError: it is missing, or a file of it is, or somebody changed one.
+    """
+    folder = table_folder(plan_id)
+    schema = pa.schema([(name, _TYPES[name]) for name in columns])
+
+    def read(part: Part) -> pa.Table:
+        path = f"{folder}/{part.name}"
+        content = archive.read(path)
+        if content is None or sha256(content).hexdigest() != part.sha256:
+            raise ArchiveError(
+                f"archive {archive.root}: {path} is missing, or was changed after it was written; "
+                f"{_ADVICE}"
+            )
+        with damage_named(archive, path, PARQUET_DAMAGE, _ADVICE):
+            texts = [name for name in columns if _TYPES[name] == _NAMES]
+            file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+            known = [name for name in columns if name in file.schema_arrow.names]
+            rows = file.read(columns=known)
+            values = [
+                rows[field.name].cast(field.type)
+                if field.name in known
+                else pa.nulls(rows.num_rows, field.type)
+                for field in schema
+            ]
+        return pa.Table.from_arrays(values, schema=schema)
+
+    parts = parts_of(archive, folder, digest)
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="index") as executor:
+        tables = list(executor.map(read, parts))
+    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageIndex:
+    """Where messages are.
+
+    Attributes:
+        keys: ``message_id``, ``first_id`` and ``file`` of every message that the tables name.
+        unknown: files that may have rows beside those: drained since, or a message of several rows.
+        files: all files of messages.
+    """
+
+    keys: pa.Table
+    unknown: tuple[str, ...]
+    files: frozenset[str]
+
+    def files_with(self, ids: Collection[str]) -> list[str]:
+        """Return the files that can have a row with one of these ids, sorted.
+
+        The ids are message ids or first ids.
+        """
+        wanted = pa.array(sorted(ids), pa.string())
+        matches = [
+            pc.is_in(self.keys[name], value_set=wanted) for name in ("message_id", "first_id")
+        ]
+        named = set(self.keys.filter(pc.or_(*matches))["file"].to_pylist())
+        return sorted({*self.unknown, *(named & self.files)})
+
+
+def read_message_index(archive: Archive) -> MessageIndex:
+    """Read the tables of the newest plans, at most three, until they name every file.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    files = message_files(archive)
+    left = {path: rows_named(path) for path in files}
+    tables = []
+    for plan_id in plans_with_tables(archive)[:_MOST_TABLES]:
+        try:
+            keys = read_table_columns(archive, plan_id, ("message_id", "first_id", "file"))
+        except ArchiveError:
+            # Without the table the files are read, which are right in any case.
+            continue
+        if keys["first_id"].null_count:
+            continue
+        tables.append(keys)
+        for count in pc.value_counts(keys["file"]).to_pylist():
+            # A file with more rows than the table names has a message twice, or one that the
+            # plan's condition left out.
+            if left.get(count["values"]) == count["counts"]:
+                del left[count["values"]]
+        if not left:
+            break
+    schema = pa.schema([(name, _TYPES[name]) for name in ("message_id", "first_id", "file")])
+    keys = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+    return MessageIndex(keys, tuple(sorted(left)), frozenset(files))
+
+
+def plans_with_tables(archive: Archive) -> list[str]:
+    """Return the ids of the plans that have a table, the newest first."""
+    end = f"/{TABLE}/manifest.json"
+    paths = (path for path in archive.list(REPORTS) if path.endswith(end))
+    return sorted({path.split("/")[1] for path in paths}, reverse=True)

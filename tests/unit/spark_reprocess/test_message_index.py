@@ -1,0 +1,86 @@
+"""Messages are found by the tables of plans, and exactly those that reading every file finds."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.lookup import find_rows
+from spark_reprocess.archive.message_index import read_message_index
+from spark_reprocess.archive.message_store import message_files, remove_messages, write_messages
+from tests import approved_plan
+from tests.approved_plan import planned
+from tests.builders import context, message, queue_url
+from tests.console_world import NOW
+
+
+def drain(archive: Archive, drain_id: str, *numbers: int) -> str:
+    """Messages of which two in a row are copies of one dead letter."""
+    made = [message(f"m-{n}", f"body {n}", context(first_id=f"first-{n // 2}")) for n in numbers]
+    rows = [to_row(one, queue_url("parked"), NOW) for one in made]
+    return write_messages(archive, drain_id, 0, rows)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path))
+
+
+def looked_at(archive: Archive, *ids: str) -> list[str]:
+    """The files that the index names, after a check that no other file has any of the rows."""
+    files = read_message_index(archive).files_with(ids)
+    assert find_rows(archive, ids, files) == find_rows(archive, ids)
+    return files
+
+
+def test_one_file_of_many_is_opened(archive: Archive) -> None:
+    first, second = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 2, 3)
+    planned(archive)
+
+    assert looked_at(archive, "m-1") == [first]
+    assert looked_at(archive, "first-1") == [second]
+    assert looked_at(archive, "m-99") == []
+
+
+def test_what_was_drained_since_is_read(archive: Archive) -> None:
+    drain(archive, "d-1", 0, 1)
+    planned(archive)
+    later = drain(archive, "d-2", 2, 3)
+
+    assert looked_at(archive, "m-2") == [later]
+
+
+def test_a_message_of_two_drains_is_found_in_both(archive: Archive) -> None:
+    first, again = drain(archive, "d-1", 0, 1), drain(archive, "d-2", 1, 2)
+    other = drain(archive, "d-3", 6)
+    planned(archive)
+
+    assert looked_at(archive, "m-1") == [first, again]
+    assert other not in looked_at(archive, "m-1")
+
+
+def test_a_file_that_an_erase_replaced_is_read(archive: Archive) -> None:
+    drain(archive, "d-1", 0, 1)
+    planned(archive)
+    remove_messages(archive, "d-1", {"m-0"}, lambda: None)
+
+    assert looked_at(archive, "m-0") == message_files(archive)
+    assert looked_at(archive, "m-1") == message_files(archive)
+
+
+@pytest.mark.parametrize("damage", ["older version", "part gone", "manifest"])
+def test_without_a_usable_table_every_file_is_read(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    files = [drain(archive, "d-1", 0, 1), drain(archive, "d-2", 2, 3)]
+    if damage == "older version":
+        monkeypatch.setattr(approved_plan, "_TABLE", ("message_id", "group_id", "file"))
+    folder = Path(planned(archive)).parent / "messages.parquet"
+    (part,) = folder.glob("part-*")
+    if damage == "part gone":
+        part.unlink()
+    if damage == "manifest":
+        (folder / "manifest.json").write_text("{")
+
+    assert looked_at(archive, "m-1") == files
