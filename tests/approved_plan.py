@@ -55,7 +55,7 @@ def planned(archive: Archive, action: str = "redrive") -> str:
         tuple(drain_ids(archive)),
         len(rows),
         digest(row["message_id"] for row in rows),
-        table_sha256=_write_table(archive, f"{folder}/messages.parquet", rows),
+        table_sha256=write_plan_table(archive, f"{folder}/messages.parquet", rows),
     )
     text = plan_text(Plan(plan_id, archive.root, snapshot, tuple(groups)))
     archive.write(f"{folder}/plan.yaml", text.encode())
@@ -116,7 +116,7 @@ def _messages(archive: Archive) -> list[Row]:
     return list({row["message_id"]: row for row in reversed(rows)}.values())
 
 
-def _write_table(archive: Archive, folder: str, rows: Sequence[Row]) -> str:
+def write_plan_table(archive: Archive, folder: str, rows: Sequence[Row]) -> str:
     numbered = numbered_by_the_rule(rows, len(rows))
     table = pa.RecordBatch.from_pylist([{name: row[name] for name in _TABLE} for row in numbered])
     parts = [part for batch in write_parts(archive, folder, [table]) for part in batch.to_pylist()]

@@ -1,7 +1,7 @@
 """A console to ask, without a socket: an archive that was written without Spark, and a client."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +16,12 @@ from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_parquet, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.archive.message_store import digest, write_messages
 from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
-from tests.approved_plan import planned
+from spark_reprocess.triage.events import is_group_id
+from tests.approved_plan import planned, write_plan_table
 from tests.builders import message, queue_url, text
 from tests.findings_builder import a_group, some_findings
 
@@ -59,6 +61,53 @@ def archive_with(folder: Path, messages: Sequence[Message]) -> Archive:
     ]
     write_report(archive, plan.plan_id, groups)
     return archive
+
+
+def archive_from(
+    folder: Path, findings: Findings, bodies: Callable[[int, int], str], each: int = 3
+) -> Archive:
+    """Write an archive, plan and report in which each group of *findings* has *each* messages.
+
+    Args:
+        folder: gets the archive.
+        findings: what the report says; ids of groups are made valid, and counts are kept.
+        bodies: of the message with this number in the group at this place.
+        each: messages of a group.
+    """
+    archive = open_archive(str(folder / "archive"))
+    groups = [
+        one if is_group_id(one.group_id) else replace(one, group_id=f"g-{place:010x}")
+        for place, one in enumerate(findings.groups)
+    ]
+    rows: list[dict[str, Any]] = []
+    for place, group in enumerate(groups):
+        for number in range(each):
+            made = a_dead_letter(place * each + number, bodies(place, number))
+            rows.append({**to_row(made, queue_url("parked"), NOW), "group_id": group.group_id})
+    path = write_messages(archive, DRAIN, 0, [_without(row, "group_id") for row in rows])
+    plan_id = "20251120T103000Z-4f2a00"
+    snapshot = Snapshot(
+        (DRAIN,),
+        len(rows),
+        digest(row["message_id"] for row in rows),
+        table_sha256=write_plan_table(
+            archive, f"reports/{plan_id}/messages.parquet", [{**row, "file": path} for row in rows]
+        ),
+    )
+    planned_groups = [
+        PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups
+    ]
+    plan = Plan(plan_id, archive.root, snapshot, tuple(planned_groups))
+    archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan).encode())
+    made_findings = replace(
+        findings, plan_id=plan_id, archive=archive.root, groups=tuple(groups), where=None
+    )
+    archive.write(f"reports/{plan_id}/summary.json", summary_json(made_findings).encode())
+    return archive
+
+
+def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}
 
 
 def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding]) -> Findings:

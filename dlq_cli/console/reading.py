@@ -1,36 +1,79 @@
-"""What the console reads of an archive, without Spark."""
+"""What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.group_events import read_memory, with_notes
+from spark_reprocess.analysis.outputs import findings_of
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.archive.group_events import read_memory
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.status import GroupMemory
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """One group of a plan.
+
+    Attributes:
+        planned: what the plan says now.
+        listed: with what people said about it, as ``groups`` prints it.
+        found: what the analysis found; None where the plan is not beside its report.
+        rank: its place by size, from 1.
+    """
+
+    planned: PlannedGroup
+    listed: ListedGroup
+    found: GroupFinding | None
+    rank: int
+
+    @property
+    def group_id(self) -> str:
+        """Its id."""
+        return self.planned.group_id
+
+    @property
+    def seen(self) -> str:
+        """What the plan says of it, as a digest: a form carries what its page showed."""
+        return entry_digest(self.planned)
+
+
+def entry_digest(group: PlannedGroup) -> str:
+    """Return a digest of what a person may change about a group in a plan."""
+    said = [group.action.value, group.note, group.edit.text if group.edit else ""]
+    return sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """One report as it is now: its plan, its summary, and what is remembered of its groups.
+    """One report as it is now.
 
     Attributes:
         file: the plan's.
         text: of the plan, as it was read.
-        summary: of the analysis; with no groups where the plan is not beside its report.
+        findings: of the analysis; None where the plan is not beside its report.
         memory: what people said, without the texts of notes.
+        groups: in the plan's order.
+        newest: id of the newest report, if this is another one; empty for the newest.
     """
 
     file: PlanFile
     text: str
     plan: Plan
-    summary: Any
+    findings: Findings | None
     memory: GroupMemory
-    groups: list[ListedGroup]
+    groups: tuple[Group, ...]
+    newest: str = ""
+
+    def group(self, group_id: str) -> Group:
+        """Return one group. Raises InputError where the plan has none of this id."""
+        return self.groups[self.plan.index(group_id)]
 
 
 def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
@@ -48,7 +91,32 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
     file = find_plan(archive, plan_id)
     text = file.read()
     plan = read_plan(text)
-    summary: Any = json.loads(file.summary() or b'{"groups": []}')
+    newest = plan_id and read_plan_id(archive)
+    summary: Any = {"groups": []}
+    findings = None
+    try:
+        raw = json.loads(file.summary() or b"null")
+        if raw is not None:
+            findings, summary = findings_of(raw), raw
+    except RECORD_DAMAGE:
+        # The plan alone decides; without its summary there are no leads and no samples to show.
+        pass
     memory = read_memory(archive)
-    notes = with_notes(archive, memory, [group.group_id for group in plan.groups])
-    return Report(file, text, plan, summary, memory, list_groups(plan, summary, memory, notes, now))
+    listed = list_groups(plan, summary, memory, {}, now)
+    found = {one.group_id: one for one in findings.groups} if findings else {}
+    groups = tuple(
+        Group(planned, one, found.get(planned.group_id), rank)
+        for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
+    )
+    is_newest = not newest or newest == plan.plan_id
+    return Report(file, text, plan, findings, memory, groups, "" if is_newest else newest or "")
+
+
+def read_plan_id(archive: Archive) -> str:
+    """Return the id of the newest report."""
+    return find_plan(archive, None).folder.root.rsplit("/", 1)[1]
+
+
+def with_notes_of(group: Group, note: str) -> Group:
+    """Return the group with the last note about it, in any plan or none."""
+    return replace(group, listed=replace(group.listed, remembered=note))

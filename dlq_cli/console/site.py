@@ -37,7 +37,12 @@ _SCRIPTS = (
     (REPORT, "uplot/uPlot.iife.min.js"),
     (REPORT, "basics.js"),
     (REPORT, "theme.js"),
+    (CONSOLE, "console_chart.js"),
+    (REPORT, "filters.js"),
+    (REPORT, "chart_layers.js"),
+    (REPORT, "chart.js"),
     (REPORT, "copying.js"),
+    (CONSOLE, "console_list.js"),
     (CONSOLE, "console.js"),
 )
 _STYLES = ((REPORT, "uplot/uPlot.min.css"), (REPORT, "report.css"), (CONSOLE, "console.css"))

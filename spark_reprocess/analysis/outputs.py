@@ -1,7 +1,8 @@
 """What an analysis writes: ``groups.parquet``, ``summary.json``, a plan's comments. Pure."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from datetime import datetime
 from shlex import quote
 from typing import Any
@@ -11,7 +12,16 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.signature import SIGNATURE_VERSION
 from spark_reprocess.figures import percent
-from spark_reprocess.findings import Findings, GroupFinding, format_lead
+from spark_reprocess.findings import (
+    Findings,
+    GoneGroup,
+    GroupFinding,
+    Lead,
+    Sample,
+    Spread,
+    Synonym,
+    format_lead,
+)
 
 SUMMARY_VERSION = 1
 
@@ -94,6 +104,71 @@ def summary_json(findings: Findings) -> str:
         "groups": [_json_group(group) for group in findings.groups],
     }
     return json.dumps(content, indent=1, default=datetime.isoformat)
+
+
+def findings_of(summary: Mapping[str, Any]) -> Findings:
+    """Return what ``summary_json`` wrote; what an older version did not write has its default.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it is no summary.
+    """
+    raw = _known(Findings, summary)
+    return Findings(
+        **{
+            **raw,
+            "analyzed_at": datetime.fromisoformat(raw["analyzed_at"]),
+            "bucket_starts": tuple(map(datetime.fromisoformat, raw["bucket_starts"])),
+            "groups": tuple(map(_group_of, raw["groups"])),
+            "gone": tuple(
+                GoneGroup(**_with_times(_known(GoneGroup, one))) for one in raw.get("gone", ())
+            ),
+            "unreadable": tuple(raw.get("unreadable", ())),
+        }
+    )
+
+
+def _group_of(row: Mapping[str, Any]) -> GroupFinding:
+    raw = _with_times(_known(GroupFinding, row))
+    versions = [(one["version"], one["messages"]) for one in row.get("versions", ())]
+    return GroupFinding(
+        **{
+            **raw,
+            "arrivals": tuple(raw["arrivals"]),
+            "reasons": tuple(raw["reasons"].items()),
+            "sources": tuple(raw["sources"].items()),
+            "replay_counts": tuple(
+                (one["replay_count"], one["messages"]) for one in raw["replay_counts"]
+            ),
+            "body_bytes": Spread(**raw["body_bytes"]),
+            "age_seconds": Spread(**raw["age_seconds"]),
+            "leads": tuple(map(_lead_of, raw["leads"])),
+            "samples": tuple(map(_sample_of, raw["samples"])),
+            "versions": tuple(versions),
+        }
+    )
+
+
+def _lead_of(row: Mapping[str, Any]) -> Lead:
+    synonyms = tuple(Synonym(one["field"], one["value"]) for one in row["synonyms"])
+    return Lead(**{**_known(Lead, row), "synonyms": synonyms})
+
+
+def _sample_of(row: Mapping[str, Any]) -> Sample:
+    raw = _with_times(_known(Sample, row))
+    return Sample(**{**raw, "attributes": tuple(raw["attributes"].items())})
+
+
+def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    return {one.name: row[one.name] for one in fields(kind) if one.name in row}
+
+
+_TIMES = {"first_sent_at", "last_sent_at", "first_seen_at", "last_seen_at", "expires_at"}
+_TIMES |= {"snoozed_until", "sent_at"}
+
+
+def _with_times(row: dict[str, Any]) -> dict[str, Any]:
+    times = {name: datetime.fromisoformat(row[name]) for name in _TIMES & row.keys() if row[name]}
+    return {**row, **times}
 
 
 def plan_notes(findings: Findings) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,7 +107,7 @@ class MessageIndex:
         matches = [
             pc.is_in(self.keys[name], value_set=wanted) for name in ("message_id", "first_id")
         ]
-        named = set(self.keys.filter(pc.or_(*matches))["file"].to_pylist())
+        named = {str(path) for path in self.keys.filter(pc.or_(*matches))["file"].to_pylist()}
         return sorted({*self.unknown, *(named & self.files)})
 
 
@@ -128,11 +129,12 @@ def read_message_index(archive: Archive) -> MessageIndex:
         if keys["first_id"].null_count:
             continue
         tables.append(keys)
-        for count in pc.value_counts(keys["file"]).to_pylist():
+        counts: Any = pc.value_counts(keys["file"])
+        for one in counts.to_pylist():
             # A file with more rows than the table names has a message twice, or one that the
             # plan's condition left out.
-            if left.get(count["values"]) == count["counts"]:
-                del left[count["values"]]
+            if left.get(one["values"]) == one["counts"]:
+                del left[one["values"]]
         if not left:
             break
     schema = pa.schema([(name, _TYPES[name]) for name in ("message_id", "first_id", "file")])

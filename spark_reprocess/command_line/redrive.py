@@ -44,7 +44,7 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.redrive.edits import EditSample
+from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally
 from spark_reprocess.spark import interrupts

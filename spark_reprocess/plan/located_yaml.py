@@ -169,12 +169,22 @@ def with_scalars(text: str, changes: Iterable[tuple[yaml.Node, str]]) -> str:
         text: a YAML document.
         changes: nodes that ``yaml.compose`` returned for *text*, and the YAML for each.
     """
-    for node, new in sorted(changes, key=lambda one: -one[0].start_mark.index):
+    places = []
+    for node, new in changes:
         start, end = node.start_mark.index, node.end_mark.index
         # A block scalar includes the line break at its end.
         line_end = "\n" if text[start:end].endswith("\n") else ""
-        text = f"{text[:start]}{new}{line_end}{text[end:]}"
-    return text
+        places.append((start, end, f"{new}{line_end}"))
+    return with_texts(text, places)
+
+
+def with_texts(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Replace parts of *text*, each given by its start, its end and the new part."""
+    parts, place = [], 0
+    for start, end, new in sorted(changes):
+        parts += [text[place:start], new]
+        place = end
+    return "".join([*parts, text[place:]])
 
 
 def _walk(node: yaml.Node | None, path: Path, seen: set[int]) -> Iterator[tuple[Path, int]]:

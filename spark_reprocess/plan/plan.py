@@ -13,6 +13,7 @@ import yaml
 
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.editing.json_text import Style
+from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10
@@ -184,13 +185,17 @@ def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
     return f"{comments}  - {lines[4:]}"
 
 
+def patch_lines(patch: Patch, indentation: str = "") -> str:
+    """Write a patch as the key ``edit`` of a group: a line for it, and one for each operation."""
+    # JSON is YAML, and keeps each number's digits.
+    lines = [f"  - {_JSON_IN_YAML.write(dict(one))}" for one in patch.operations]
+    return "\n".join(f"{indentation}{line}" for line in ("edit:", *lines))
+
+
 def _edit(edit: Edit | None) -> str:
     if edit is None:
         return ""
-    # JSON is YAML, and keeps each number's digits.
-    operations = edit.patch.operations if edit.patch else []
-    lines = [f"  - {_JSON_IN_YAML.write(dict(one))}\n" for one in operations]
-    text = "edit:\n" + "".join(lines) if lines else ""
+    text = f"{patch_lines(edit.patch)}\n" if edit.patch else ""
     attributes = dict(edit.set_attributes)
     return text + (_yaml({"set_attributes": attributes}) if attributes else "")
 

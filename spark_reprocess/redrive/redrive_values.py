@@ -13,7 +13,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
-from spark_reprocess.redrive.edits import EditSample
+from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.rate_limiter import most_tasks
 
 EXAMPLES = 5

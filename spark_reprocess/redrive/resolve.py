@@ -33,7 +33,8 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edits import FAULT, LIMIT, Editor, with_edit_faults
+from spark_reprocess.redrive.editor import FAULT, LIMIT, Editor
+from spark_reprocess.redrive.edits import with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.redrive.rehearsed import RehearsedPlan, rehearsed_plan

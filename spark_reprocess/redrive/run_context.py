@@ -20,7 +20,7 @@ from spark_reprocess.clients import region_of
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.edits import Editor
+from spark_reprocess.redrive.editor import Editor
 from spark_reprocess.redrive.redrive_values import Tally
 
 

@@ -48,7 +48,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.dispositions import (
     POSITION,
 )
-from spark_reprocess.redrive.edits import CHANGES, Editor
+from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue

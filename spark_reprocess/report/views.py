@@ -47,20 +47,28 @@ def page_view(findings: Findings) -> View:
     pairs = enumerate(zip(findings.groups, samples, strict=True), start=1)
     return {
         "findings": findings,
-        "groups": [_group_view(findings, group, rank, shown) for rank, (group, shown) in pairs],
+        "groups": [group_view(findings, group, rank, shown) for rank, (group, shown) in pairs],
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
         "table": arrivals_table(findings),
         "without_time": without_time(findings),
         "data": chart_data(findings),
+        "path_of_groups": "#",
         "places": places(findings),
     }
 
 
-def _group_view(
+def group_view(
     findings: Findings, group: GroupFinding, rank: int, samples: Sequence["ShownSample"]
 ) -> View:
-    """Return the values of one group: its row in the table, and its details."""
+    """Return the values of one group: its row in the table, and its details.
+
+    Args:
+        findings: of the whole analysis.
+        group: one of its groups.
+        rank: its place by size, from 1.
+        samples: those that are shown.
+    """
     anchor = visible(group.group_id)
     leads = group.leads if rank <= _GROUPS_WITH_ALL_LEADS else group.leads[:_LEADS_OF_THE_REST]
     lead, option = lead_with_option(group.leads)

@@ -40,7 +40,7 @@ from spark_reprocess.redrive.dispositions import (
     with_dispositions,
     with_waiting,
 )
-from spark_reprocess.redrive.edits import FAULT
+from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import (

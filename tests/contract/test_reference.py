@@ -24,7 +24,7 @@ from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.erase.expire import ExpireSummary
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
-from spark_reprocess.redrive.edits import EditSample
+from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.run.run import RunSummary, Undecided
 from tests.contract.template import ROOT

@@ -30,5 +30,6 @@ function startNotices() {
 
 startTheme();
 startNotices();
+if (find("#find")) startList();
 equipCommandsIn(document);
 document.addEventListener("htmx:afterSwap", ({ target }) => equipCommandsIn(target));

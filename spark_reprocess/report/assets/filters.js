@@ -37,7 +37,11 @@ function rangeText([first, last]) {
 }
 
 const titleOf = (pick) =>
-  pick === "others" ? "other groups" : find("h3", groupElements[pick]).textContent;
+  pick === "others" ? "other groups" : nameOf(pick).textContent;
+
+/** A group's own title, or that of the legend where the page has no element for each group. */
+const nameOf = (pick) =>
+  groupElements[pick] ? find("h3", groupElements[pick]) : find(`#legend [data-pick="${pick}"] .name`);
 
 /** One button for each filter that is on, which turns it off. */
 function showChips() {

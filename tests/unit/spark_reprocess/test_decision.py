@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.json_text import read_json
+from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.decision import decide
+from spark_reprocess.plan.decision import decide, decide_all, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 
@@ -91,3 +93,76 @@ def test_actions_that_share_an_alias_are_left_to_a_person() -> None:
 
     with pytest.raises(InputError, match=r"edit line \d+ by hand"):
         decide(text, "g-1", Action.REDRIVE)
+
+
+def patch(text: str) -> Patch:
+    return Patch.of(read_json(text))
+
+
+ZIP = patch('[{"op": "replace", "path": "/zip", "value": "10115"}]')
+LONG = patch('[{"op": "remove", "path": "/a"}, {"op": "add", "path": "/n", "value": 1.10}]')
+
+
+def test_several_groups_are_decided_at_once() -> None:
+    made = [PlannedGroup(f"g-{n}", "t", 1, Action.LEAVE, note=f"n{n}") for n in range(4)]
+    text = plan_text(plan_of(*made))
+
+    changed = read_plan(decide_all(text, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
+
+    assert [one.action.value for one in changed.groups] == ["leave", "discard", "leave", "discard"]
+    assert [one.note for one in changed.groups] == ["n0", "why", "n2", "why"]
+    with pytest.raises(InputError, match="has no group g-9"):
+        decide_all(text, ["g-1", "g-9"], Action.LEAVE)
+
+
+@given(
+    st.lists(groups, max_size=2, unique_by=lambda one: one.group_id),
+    groups.map(lambda one: replace(one, group_id="g-1")),
+    st.sampled_from([None, ZIP, LONG]),
+    st.sampled_from([None, ZIP, LONG]),
+)
+def test_a_patch_changes_its_group_alone(
+    others: list[PlannedGroup], group: PlannedGroup, before: Patch | None, after: Patch | None
+) -> None:
+    attributes = group.edit.set_attributes if group.edit else ()
+    old = Edit(before, attributes) if before or attributes else None
+    new = Edit(after, attributes) if after or attributes else None
+    plan = plan_of(replace(group, edit=old), *others)
+    text = plan_text(plan)
+
+    changed = with_patch(text, "g-1", after)
+
+    assert read_plan(changed).groups == (replace(group, edit=new), *others)
+    # And back again, to the character, where the patch stood at the same place.
+    if before is not None and after is not None:
+        assert with_patch(changed, "g-1", before) == text
+
+
+def test_a_patch_keeps_what_a_person_wrote_around_it() -> None:
+    text = plan_text(plan_of(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP))))
+    head, _, tail = text.partition("    edit:\n")
+    by_hand = f"""{head}    edit:
+      # the zip that the shop corrected
+      - op: replace
+        path: /zip
+        value: |-
+          1
+    # a comment behind it
+    note: kept
+"""
+    assert tail.count("\n") == 1
+
+    changed = with_patch(by_hand, "g-1", LONG)
+
+    assert "}\n    # a comment behind it\n    note: kept\n" in changed
+    assert read_plan(changed).groups[0].edit == Edit(LONG)
+    removed = with_patch(by_hand, "g-1", None)
+    assert removed == f"{head}    # a comment behind it\n    note: kept\n"
+
+
+def test_a_group_in_one_line_is_for_a_person() -> None:
+    one_line = "groups:\n  - {id: g-1, action: leave}\n"
+    text = plan_text(plan_of()).replace("groups: []\n", one_line)
+
+    with pytest.raises(InputError, match="by hand"):
+        with_patch(text, "g-1", ZIP)

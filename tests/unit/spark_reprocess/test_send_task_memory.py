@@ -17,7 +17,7 @@ from spark_reprocess.archive.files import open_archive
 from spark_reprocess.redrive.dispositions import (
     CHUNK_MESSAGES,
 )
-from spark_reprocess.redrive.edits import CHANGES
+from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url

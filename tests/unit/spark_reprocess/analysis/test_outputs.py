@@ -5,16 +5,24 @@ import json
 from dataclasses import fields
 
 import pyarrow.parquet as pq
+import pytest
 
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
+    findings_of,
     groups_parquet,
     groups_table,
     plan_notes,
     summary_json,
 )
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
-from tests.findings_builder import a_group, a_lead, hostile_findings, some_findings
+from tests.findings_builder import (
+    a_group,
+    a_lead,
+    hostile_findings,
+    many_findings,
+    some_findings,
+)
 from tests.incident import incident_findings
 
 UNKNOWN = Spread(None, None, None, None)
@@ -126,3 +134,26 @@ def test_without_a_trend_a_lead_or_a_condition_nothing_is_said_of_it() -> None:
         "50% of 20 undecided messages",
         "lead",
     ]
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [some_findings(), incident_findings(), many_findings(30), hostile_findings()],
+    ids=["none", "incident", "many", "hostile"],
+)
+def test_a_summary_is_read_back_as_it_was_written(findings: Findings) -> None:
+    assert findings_of(json.loads(summary_json(findings))) == findings
+
+
+def test_a_summary_of_an_older_version_has_the_defaults() -> None:
+    """The archive of that version is in tests/data."""
+    summary = json.loads(summary_json(some_findings(a_group())))
+    for name in ("gone", "unreadable", "sampled"):
+        del summary[name]
+    for name in ("versions", "status", "first_seen_at", "owner", "note"):
+        del summary["groups"][0][name]
+
+    findings = findings_of({**summary, "of a newer version": 1})
+
+    assert findings.groups[0] == a_group(share=1.0)
+    assert (findings.gone, findings.sampled) == ((), 0)

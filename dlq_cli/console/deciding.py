@@ -1,0 +1,120 @@
+"""Writes decisions and edits into a plan that other people change at the same time.
+
+A form carries what its page showed of each group, and the plan is written only if it is still what
+was read. So of two people who decide about different groups, whoever loses the race reads the plan
+again and applies the decision again: both are in it. Of two who decide about the same group, the
+second one is shown what the first one decided, and confirms or not.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dlq_cli.console.reading import entry_digest
+from dlq_cli.console.site import Console
+from spark_reprocess.archive.group_events import add_event
+from spark_reprocess.editing.patch import Patch
+from spark_reprocess.errors import BusyError
+from spark_reprocess.plan.decision import decide_all, with_patch
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
+from spark_reprocess.plan.plan_file import PlanFile, find_plan
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
+
+_MOST_TRIES = 30
+"""Lost races in a row after which something else is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A plan as it is after a change.
+
+    Attributes:
+        plan: which has the change.
+        groups: ids of the groups that were asked for.
+    """
+
+    plan: Plan
+    groups: Sequence[str]
+
+
+class MeanwhileError(Exception):
+    """Somebody else changed one of the groups since the page was made. Nothing was written.
+
+    Attributes:
+        plan: as it is now.
+        groups: those of the groups asked for that are different now.
+    """
+
+    def __init__(self, plan: Plan, groups: Sequence[PlannedGroup]) -> None:
+        super().__init__(", ".join(one.group_id for one in groups))
+        self.plan = plan
+        self.groups = groups
+
+
+def decide_groups(
+    console: Console, plan_id: str, seen: Mapping[str, str], action: Action, note: str | None
+) -> Changed:
+    """Write one decision about several groups into a plan, then who decided it into the archive.
+
+    Args:
+        console: which has the archive, and who decides.
+        plan_id: of the plan.
+        seen: by group id, ``entry_digest`` of what the reader saw.
+        action: the decision.
+        note: why; None keeps the note of each group.
+
+    Raises:
+        MeanwhileError: one of the groups is not as the reader saw it.
+        InputError: the plan has faults, or lacks one of the groups.
+        BusyError: others change the plan all the time.
+        ArchiveError: the archive cannot be read or written. If it is the record of who decided
+            that cannot be written, the plan has the decision; deciding again writes both.
+    """
+    changed = _change(
+        find_plan(console.archive, plan_id),
+        seen,
+        lambda text: decide_all(text, [*seen], action, note),
+    )
+    now = console.now()
+    for group_id in filter(is_group_id, seen):
+        add_event(
+            console.archive,
+            GroupEvent(
+                group_id,
+                EventKind.DECIDED,
+                now,
+                console.who,
+                action=action.value,
+                plan_id=changed.plan.plan_id,
+                text=note,
+            ),
+        )
+    return changed
+
+
+def set_patch(
+    console: Console, plan_id: str, group_id: str, seen: str, patch: Patch | None
+) -> Changed:
+    """Write a JSON Patch for one group into a plan; None takes it away. Raises as above."""
+    file = find_plan(console.archive, plan_id)
+    return _change(file, {group_id: seen}, lambda text: with_patch(text, group_id, patch))
+
+
+def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Changed:
+    for _ in range(_MOST_TRIES):
+        text = file.read()
+        plan = read_plan(text)
+        new = change(text)
+        wanted = read_plan(new)
+        different = [
+            group
+            for group_id, digest in seen.items()
+            if entry_digest(group := plan.groups[plan.index(group_id)]) != digest
+            # Somebody else said the very same: there is nothing to confirm.
+            and group != wanted.groups[plan.index(group_id)]
+        ]
+        if different:
+            raise MeanwhileError(plan, different)
+        if new == text or file.replace(text, new):
+            return Changed(wanted, tuple(seen))
+    raise BusyError(f"{file.path}: others change it all the time; try again")
