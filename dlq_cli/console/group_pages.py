@@ -1,6 +1,5 @@
-"""Pages about groups: the list, one group, and what people say about it."""
+"""Pages about many groups: the list, and decisions."""
 
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -9,15 +8,13 @@ from starlette.responses import Response
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
 from dlq_cli.console.listing import ORDERS, Page, Wanted, page_of
 from dlq_cli.console.reading import Group, Report, entry_digest, read_report
-from dlq_cli.console.site import Visit, fault_page, page_route, see_other
-from spark_reprocess.command_line.group_events import NAME_CHARACTERS, TEXT_CHARACTERS
+from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
+from spark_reprocess.command_line.group_events import TEXT_CHARACTERS
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import COLOURS, arrivals_table, outline, without_time
 from spark_reprocess.triage.status import Status
-
-GROUPS = "/groups/"
 
 
 def _groups(visit: Visit) -> Response:
@@ -25,7 +22,7 @@ def _groups(visit: Visit) -> Response:
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
     values = {"report": report, "rows": _rows(report, page), "page": page, "wanted": wanted}
-    values |= {"orders": ORDERS, "place": _plan_field(report)}
+    values |= {"orders": ORDERS, "place": report.place}
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values, done=None)
     return visit.page(
@@ -33,22 +30,9 @@ def _groups(visit: Visit) -> Response:
         view=report.findings and list_view(report.findings),
         statuses=[one.value for one in Status if one is not Status.GONE],
         actions=[one.value for one in Action],
-        done=_done(visit),
+        done=done_of(visit),
         **values,
     )
-
-
-def _plan_field(report: Report) -> str:
-    """Return what addresses say of the plan: nothing for the newest."""
-    return report.plan.plan_id if report.newest else ""
-
-
-def _done(visit: Visit) -> dict[str, Any] | None:
-    """Return what the form before this page did; nothing of it is the address's own words."""
-    action, count = visit.query.get("decided", ""), visit.query.get("count", "")
-    if action not in list(Action) or not (count.isascii() and count.isdecimal()):
-        return None
-    return {"action": action, "count": int(count[:9])}
 
 
 def _rows(report: Report, page: Page) -> list[dict[str, Any]]:
@@ -186,4 +170,3 @@ ROUTES = (
     page_route("/", _groups),
     page_route("/decide", _decide, "POST"),
 )
-__all__ = ["GROUPS", "NAME_CHARACTERS", "ROUTES", "datetime", "fault_page", "list_view"]

@@ -1,7 +1,7 @@
 """What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -71,6 +71,11 @@ class Report:
     groups: tuple[Group, ...]
     newest: str = ""
 
+    @property
+    def place(self) -> str:
+        """What addresses say of the plan: nothing for the newest."""
+        return self.plan.plan_id if self.newest else ""
+
     def group(self, group_id: str) -> Group:
         """Return one group. Raises InputError where the plan has none of this id."""
         return self.groups[self.plan.index(group_id)]
@@ -117,6 +122,7 @@ def read_plan_id(archive: Archive) -> str:
     return find_plan(archive, None).folder.root.rsplit("/", 1)[1]
 
 
-def with_notes_of(group: Group, note: str) -> Group:
-    """Return the group with the last note about it, in any plan or none."""
-    return replace(group, listed=replace(group.listed, remembered=note))
+def read_plan_now(archive: Archive, plan_id: str | None) -> tuple[PlanFile, Plan]:
+    """Read a plan alone, None for that of the newest report. Raises as ``read_report`` does."""
+    file = find_plan(archive, plan_id)
+    return file, read_plan(file.read())

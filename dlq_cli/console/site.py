@@ -9,7 +9,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
@@ -23,10 +23,14 @@ from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
+from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.commands import quoted
 from spark_reprocess.report.rendering import REPORT, make_environment
 
 CONSOLE = files("dlq_cli.console")
+
+GROUPS = "/groups/"
+"""What the path of a group's page begins with."""
 
 NAVIGATION = (("/", "Groups"),)
 """Path and name of each page in the navigation, in this order."""
@@ -41,6 +45,7 @@ _SCRIPTS = (
     (REPORT, "filters.js"),
     (REPORT, "chart_layers.js"),
     (REPORT, "chart.js"),
+    (REPORT, "marks.js"),
     (REPORT, "copying.js"),
     (CONSOLE, "console_list.js"),
     (CONSOLE, "console.js"),
@@ -172,15 +177,26 @@ def fault_page(
     return visit.page(template, status, why=why)
 
 
+def done_of(visit: Visit) -> dict[str, Any] | None:
+    """Return what the form before this page did; nothing of it is the address's own words."""
+    action, count = visit.query.get("decided", ""), visit.query.get("count", "")
+    if action not in list(Action) or not (count.isascii() and count.isdecimal()):
+        return None
+    return {"action": action, "count": int(count[:9])}
+
+
 def see_other(path: str, **query: str) -> Response:
     """Send the browser on after a form has done its work, so that a reload repeats nothing."""
     return RedirectResponse(address(path, **query), HTTPStatus.SEE_OTHER.value)
 
 
 def address(path: str, **query: object) -> str:
-    """Return an address of the console; fields of the query that are None or empty are left out."""
+    """Return an address of the console.
+
+    The path is quoted; fields of the query that are None or empty are left out.
+    """
     fields = {name: value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(fields)}" if fields else path
+    return f"{quote(path)}?{urlencode(fields)}" if fields else quote(path)
 
 
 @cache

@@ -93,6 +93,17 @@ def with_notes(
     return {one.group_id: one.text for one in found if one is not None and one.text}
 
 
+def read_texts(archive: Archive, events: Iterable[GroupEvent]) -> list[GroupEvent]:
+    """Return the *events* with their texts. Opens one file for each event that has a text.
+
+    A text whose file was removed is left out.
+    """
+    wanted = list(events)
+    paths = [_event_path(event) for event in wanted if event.has_text]
+    found = {one.event_id: one.text for one in _read_events(archive, paths) if one is not None}
+    return [replace(event, text=found.get(event.event_id)) for event in wanted]
+
+
 def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
     """Write down what is remembered after an analysis, durably, once its report is there.
 

@@ -133,16 +133,20 @@ class DeadLetterHistory:
     copies: tuple[ArchivedCopy, ...]
 
 
-def show(options: ShowOptions) -> DeadLetterHistory:
+def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHistory:
     """Find every archived copy of a dead letter, and every run that claimed one.
 
     Recorded error messages are masked unless *is_unmasked*: consumers put payloads into them.
+
+    Args:
+        options: which message.
+        archive: that of the options, if the caller has opened it before.
 
     Raises:
         InputError: the archive does not know the id, or the message has expired.
         ArchiveError: the archive cannot be read.
     """
-    archive = open_archive(options.archive)
+    archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
     attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
     runs = run_records(archive, {(one.name.plan_id, one.attempt.claim.run_id) for one in attempts})

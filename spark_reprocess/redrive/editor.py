@@ -16,10 +16,10 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
-from spark_reprocess.analysis.mask import Masks, shorten
+from spark_reprocess.analysis.mask import MASKED, Masks, shorten
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit
-from spark_reprocess.editing.json_text import INDENTED, JsonTextError, read_json
+from spark_reprocess.editing.json_text import INDENTED, Json, JsonTextError, read_json
 from spark_reprocess.editing.patch import EditError
 
 FAULT = "edit_fault"
@@ -34,6 +34,7 @@ CHANGES = "attribute_changes"
 ANY_SIZE = 2**63
 """As a limit: none."""
 
+_ANOTHER = f"{MASKED} (another value)"
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
 _LINE_CHARACTERS = 160
@@ -120,12 +121,22 @@ class EditSample:
     lines: tuple[str, ...]
 
 
-def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) -> EditSample:
+def edit_sample(
+    group_id: str, before: Message, after: Message, masks: Masks, *, marks_hidden: bool = False
+) -> EditSample:
     """Show what changed between the two, shortened.
 
     Both are masked before they are compared, so the difference shows nothing that a mask hides.
+
+    Args:
+        group_id: of the messages.
+        before: as it was archived.
+        after: edited.
+        masks: what the lines may not show.
+        marks_hidden: whether to say of a hidden field that it changes.
     """
-    old, new = list(_lines(before, masks)), list(_lines(after, masks))
+    old = list(_lines(before, masks))
+    new = list(_lines(after, masks, before.body if marks_hidden else None))
     found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
     lines = [f"{line[0]}{_shorten_line(line[1:])}" for line in found][2:]
     if not lines:
@@ -142,9 +153,14 @@ def _shorten_line(line: str) -> str:
     return line[: len(line) - len(bare)] + shorten(bare, _LINE_CHARACTERS)
 
 
-def _lines(message: Message, masks: Masks) -> Iterator[str]:
+def _lines(message: Message, masks: Masks, before: str | None = None) -> Iterator[str]:
+    """Yield the masked lines of a message; with the body *before*, hidden changes are marked."""
     try:
-        body = INDENTED.write(masks.tree("body", read_json(message.body)))
+        value = read_json(message.body)
+        shown = masks.tree("body", value)
+        if before is not None:
+            shown = _marked(masks, "body", read_json(before), value)
+        body = INDENTED.write(shown)
     except JsonTextError:
         body = message.body
     yield from masks.text(body).splitlines()
@@ -152,6 +168,28 @@ def _lines(message: Message, masks: Masks) -> Iterator[str]:
         if name not in _OURS:
             shown = masks.value(f"attribute.{name}", _format(attribute))
             yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"
+
+
+def _marked(masks: Masks, field: str, old: Json, new: Json) -> Json:
+    """Return what may be shown of *new*, with a mark where only a mask hides that it changed."""
+    if masks.hides(field):
+        return MASKED if old == new else _ANOTHER
+    match new:
+        case dict():
+            before = old if isinstance(old, dict) else {}
+            return {
+                name: _marked(masks, f"{field}.{name}", before.get(name), one)
+                for name, one in new.items()
+            }
+        case list():
+            earlier = [*old, *[None] * len(new)] if isinstance(old, list) else [None] * len(new)
+            return [
+                _marked(masks, f"{field}[]", past, one)
+                for past, one in zip(earlier, new, strict=False)
+            ]
+        case str() if isinstance(old, str) and old != new and masks.text(old) == masks.text(new):
+            return f"{masks.text(new)} {_ANOTHER}"
+    return new
 
 
 def _format(attribute: MessageAttribute) -> str:

@@ -1,5 +1,6 @@
 // The page's one Trusted Types policy. htmx parses each fragment that it gets from this server; the
 // policy lets exactly these texts be parsed, each once. It makes no scripts, so none can be added.
+const mostExpected = 8;
 const expectedFragments = [];
 
 globalThis.trustedTypes?.createPolicy("default", {
@@ -10,6 +11,11 @@ globalThis.trustedTypes?.createPolicy("default", {
   },
 });
 
-document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  if (detail.shouldSwap && detail.serverResponse) expectedFragments.push(detail.serverResponse);
+document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => {
+  // Before htmx learns of the answer, and even if its target has left the page meanwhile.
+  xhr.addEventListener("readystatechange", () => {
+    if (xhr.readyState !== XMLHttpRequest.DONE || xhr.responseText === "") return;
+    expectedFragments.push(xhr.responseText);
+    expectedFragments.splice(0, expectedFragments.length - mostExpected);
+  });
 });

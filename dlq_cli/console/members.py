@@ -1,0 +1,307 @@
+"""The messages of a group: a page of them, sorted and searched. Opens no file of messages for that.
+
+The table of the plan has what a list needs. Only a search for text opens files, a few at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_reprocess.archive.claimed_states import claimed_table
+from spark_reprocess.archive.dead_letter_schema import column_of
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_index import read_table_columns
+from spark_reprocess.archive.message_store import message_damage_named, read_columns
+from spark_reprocess.errors import InputError
+from spark_reprocess.inspect import UNDECIDED
+from spark_reprocess.plan.plan import Plan
+
+PAGE_MESSAGES = 50
+FILES_AT_ONCE = 16
+"""Files of messages that a search for text opens, at most: some 32,000 messages."""
+
+MOST_FOUND = 200
+"""Messages that a search for text finds, at most; the reader searches further from there."""
+
+CLAIM_TTL_SECONDS = 900
+_COLUMNS = ("message_id", "file", "sent_at", "receive_count", "body_bytes", "group_id")
+_FROM_FILES = ("sent_at", "receive_count", "body_bytes")
+
+SORTS: Mapping[str, tuple[str, str]] = {
+    "oldest": ("sent_at", "ascending"),
+    "newest": ("sent_at", "descending"),
+    "largest": ("body_bytes", "descending"),
+    "smallest": ("body_bytes", "ascending"),
+    "received": ("receive_count", "descending"),
+    "state": ("state", "ascending"),
+}
+"""By the word in the address: a column, and its order. Ties are sorted by id."""
+
+ShownText = Callable[[Mapping[str, Any]], str]
+"""Returns what a reader may see of a row with ``body``, ``attributes`` and ``error_message``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMessages:
+    """Which messages of a group a reader wants to see.
+
+    Attributes:
+        text: a part of their ids, or of their texts if *in_texts*; in any case.
+        sort: a key of ``SORTS``.
+        page: from 1.
+        skip: of the files that a search for text opens: how many were searched before.
+    """
+
+    text: str = ""
+    in_texts: bool = False
+    sort: str = "oldest"
+    page: int = 1
+    skip: int = 0
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Self:
+        """Read the fields of an address; an unknown word counts as its default."""
+        return cls(
+            text=query.get("q", "").strip()[:200],
+            in_texts=query.get("in") == "text",
+            sort=query.get("sort", "") if query.get("sort", "") in SORTS else "oldest",
+            page=max(1, _number(query.get("page", ""))),
+            skip=_number(query.get("skip", "")),
+        )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of an address with the same list; without page and skip."""
+        return {
+            "q": self.text,
+            "in": "text" if self.in_texts else "",
+            "sort": "" if self.sort == "oldest" else self.sort,
+        }
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One message in a list.
+
+    Attributes:
+        state: what ledgers say of it, or ``undecided``.
+    """
+
+    message_id: str
+    sent_at: datetime | None
+    receive_count: int | None
+    body_bytes: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPage:
+    """A part of a group's messages.
+
+    Attributes:
+        rows: on this page.
+        matching: how many match.
+        total: how many the plan froze in this group.
+        number: of the page, from 1.
+        pages: how many there are, at least 1.
+        searched: messages whose texts were looked at; None if no text was searched for.
+        searched_before: of those in files that an earlier part of the search opened.
+        next_skip: where the search goes on; None where it has seen everything.
+    """
+
+    rows: Sequence[MemberRow]
+    matching: int
+    total: int
+    number: int
+    pages: int
+    searched: int | None = None
+    searched_before: int = 0
+    next_skip: int | None = None
+
+
+def group_messages(
+    archive: Archive,
+    plan: Plan,
+    group_id: str,
+    wanted: WantedMessages,
+    now: datetime,
+    shown_text: ShownText,
+) -> MemberPage:
+    """Return a page of a group's messages.
+
+    Args:
+        archive: which has them.
+        plan: of the group.
+        group_id: of the group.
+        wanted: which of them, and in which order.
+        now: what the ages of claims are counted to.
+        shown_text: what a search for text looks through: what it hides is not found.
+
+    Raises:
+        InputError: the plan has no table, or the archive has another one.
+        ArchiveError: the archive cannot be read.
+    """
+    members = group_members(archive, plan, group_id)
+    total = members.num_rows
+    searched, before, next_skip = None, 0, None
+    if wanted.text and wanted.in_texts:
+        members, searched, before, next_skip = _with_text(archive, members, wanted, shown_text)
+    elif wanted.text:
+        is_in = pc.match_substring(members["message_id"], wanted.text, ignore_case=True)
+        members = members.filter(is_in)
+    pages = max(1, -(-members.num_rows // PAGE_MESSAGES))
+    number = min(wanted.page, pages)
+    claimed = claimed_table(archive, now.timestamp(), CLAIM_TTL_SECONDS)
+    column, order = SORTS[wanted.sort]
+    if column == "state":
+        members = members.append_column("state", _states(claimed, members["message_id"]))
+    keys = [(column, order), ("message_id", "ascending")]
+    last = min(number * PAGE_MESSAGES, members.num_rows)
+    # The first few of many: a sort of all is for the last pages alone.
+    places = pc.select_k_unstable(members, k=last, sort_keys=keys) if last else pa.array([], "u8")
+    shown = members.take(places[(number - 1) * PAGE_MESSAGES :])
+    states = _states(claimed, shown["message_id"]).to_pylist()
+    names = ("message_id", "sent_at", "receive_count", "body_bytes")
+    rows = [
+        MemberRow(*(row[name] for name in names), state)
+        for row, state in zip(shown.to_pylist(), states, strict=True)
+    ]
+    return MemberPage(rows, members.num_rows, total, number, pages, searched, before, next_skip)
+
+
+def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
+    """Return id, file, and what people sort by, of each message that the plan froze in a group.
+
+    Raises: as ``group_messages`` does.
+    """
+    if plan.snapshot.table_sha256 is None:
+        raise InputError(
+            f"plan {plan.plan_id}: an old version wrote it, without a table of its messages: "
+            "analyze again"
+        )
+    table = _plan_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))
+
+
+_tables: dict[tuple[str, str, str], pa.Table] = {}
+"""The table that was read last, by archive, plan and digest: it never changes."""
+
+
+def _plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
+    """Read a plan's table, and keep it: one of a million messages takes some 100 MB."""
+    key = (archive.root, plan_id, digest)
+    table = _tables.get(key)
+    if table is None:
+        table = _read_plan_table(archive, plan_id, digest)
+        _tables.clear()
+        _tables[key] = table
+    return table
+
+
+def _read_plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
+    table = read_table_columns(archive, plan_id, _COLUMNS, digest)
+    if table.num_rows and table["body_bytes"].null_count == table.num_rows:
+        # An older version wrote the table: what people sort by is in the files of messages.
+        ids = table.select(["message_id", "file", "group_id"])
+        rows = read_columns(archive, ("message_id", *_FROM_FILES)).drop_columns(["drain_id"])
+        sums = [(name, "min") for name in _FROM_FILES]
+        found = rows.group_by("message_id").aggregate(sums)
+        found = found.rename_columns([name.removesuffix("_min") for name in found.column_names])
+        table = ids.join(found, "message_id", join_type="left outer")
+    return table
+
+
+def _states(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    """Return the state of each message: of several claims the strongest says it."""
+    wanted = claimed.filter(pc.is_in(claimed["message_id"], value_set=_combined(message_ids)))
+    by_strength = wanted.sort_by([("strength", "descending")])
+    places = pc.index_in(message_ids, value_set=_combined(by_strength["message_id"]))
+    states = _combined(by_strength["state"])
+    return pc.fill_null(pc.take(states, places), UNDECIDED)
+
+
+def _combined(column: Any) -> Any:  # noqa: ANN401 - Arrow's columns
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _with_text(
+    archive: Archive, members: pa.Table, wanted: WantedMessages, shown_text: ShownText
+) -> tuple[pa.Table, int, int, int | None]:
+    """Search the texts of the messages in the next files.
+
+    Returns:
+        Those found; how many were looked at; how many are in files before these; and how many
+        files were opened until now, None for all.
+    """
+    files = sorted({str(one) for one in pc.unique(members["file"]).to_pylist()})
+    part = files[wanted.skip : wanted.skip + FILES_AT_ONCE]
+    is_before = pc.is_in(members["file"].cast(pa.string()), value_set=_texts(files[: wanted.skip]))
+    found: list[str] = []
+    looked_at, opened = 0, 0
+    for path in part:
+        of_file = members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
+        looked_at += of_file.num_rows
+        opened += 1
+        ids = _combined(of_file["message_id"])
+        found += _found_in(archive, path, ids, wanted.text.lower(), shown_text)
+        if len(found) >= MOST_FOUND:
+            break
+    next_skip = wanted.skip + opened
+    matching = members.filter(pc.is_in(members["message_id"], value_set=_texts(found)))
+    before = int(pc.sum(is_before).as_py() or 0)
+    return matching, looked_at, before, next_skip if next_skip < len(files) else None
+
+
+def _texts(values: Sequence[str]) -> Any:  # noqa: ANN401 - an array
+    return pa.array(values, pa.string())
+
+
+def _found_in(
+    archive: Archive,
+    path: str,
+    ids: Any,  # noqa: ANN401 - an array
+    text: str,
+    shown_text: ShownText,
+) -> list[str]:
+    rows = read_rows(archive, path, ids, ("message_id", "body", "error_message", "attributes"))
+    if rows is None:
+        return []
+    has_text = [
+        pc.fill_null(pc.match_substring(rows[name], text, ignore_case=True), False)  # noqa: FBT003
+        for name in ("body", "error_message")
+    ]
+    candidates = rows.filter(pc.or_(*has_text)).to_pylist()
+    # Only what a reader may see counts: else a search would tell what a mask hides.
+    return [row["message_id"] for row in candidates if text in shown_text(row).lower()]
+
+
+def read_rows(
+    archive: Archive,
+    path: str,
+    ids: Any,  # noqa: ANN401 - an array
+    columns: Sequence[str] | None = None,
+) -> pa.Table | None:
+    """Return the rows of one file with these message ids, None where the file is gone.
+
+    Raises:
+        ArchiveError: it is damaged.
+    """
+    content = archive.read(path)
+    if content is None:
+        return None
+    with message_damage_named(archive, path):
+        file = pq.ParquetFile(pa.BufferReader(content))
+        known = columns and [name for name in columns if name in file.schema_arrow.names]
+        rows = file.read(columns=known)
+        rows = rows.filter(pc.is_in(rows["message_id"], value_set=ids))
+        names = columns or file.schema_arrow.names
+        return pa.table({name: column_of(rows, name) for name in names})
