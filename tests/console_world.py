@@ -10,7 +10,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from dlq_cli.console.app import make_app
-from dlq_cli.console.security import Sessions
+from dlq_cli.console.security import Session, Sessions
 from dlq_cli.console.site import Console
 from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_parquet, summary_json
@@ -19,6 +19,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.message_store import digest, write_messages
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.events import is_group_id
 from tests.approved_plan import planned, write_plan_table
@@ -34,7 +35,7 @@ DRAIN = "20251120T100000Z-000001"
 def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Message:
     """One parked copy; *context* goes into its ``sqs-dlq-context``."""
     fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
-    said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "msg": "'vat'"}}
+    said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
     made = message(
         f"m-{number:04}",
         json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body,
@@ -49,11 +50,12 @@ def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Messa
     return replace(made, receipt_handle="")
 
 
-def archive_with(folder: Path, messages: Sequence[Message]) -> Archive:
+def archive_with(folder: Path, messages: Sequence[Message], files: int = 1) -> Archive:
     """Write one drain of these messages, and the plan that leaves them all, with its report."""
     archive = open_archive(str(folder / "archive"))
     rows = [to_row(one, queue_url("parked"), NOW) for one in messages]
-    write_messages(archive, DRAIN, 0, rows)
+    for number in range(files):
+        write_messages(archive, DRAIN, number, rows[number::files])
     plan_path = Path(planned(archive, "leave"))
     plan = read_plan(plan_path.read_text())
     groups = [
@@ -118,6 +120,11 @@ def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding])
     return findings
 
 
+def plan_of(archive: Archive) -> Plan:
+    """The plan of the newest report, as it is now."""
+    return read_plan(find_plan(archive, None).read())
+
+
 @dataclass
 class Browser:
     """A client that has the session of one console."""
@@ -125,14 +132,22 @@ class Browser:
     client: TestClient
     sessions: Sessions
 
+    @property
+    def session(self) -> Session:
+        (session,) = self.sessions._by_key.values()  # noqa: SLF001 - as its pages have it
+        return session
+
+    @property
+    def csrf(self) -> str:
+        return self.session.csrf
+
     def get(self, path: str, **values: Any) -> Any:
         return self.client.get(path, **values)
 
     def post(self, path: str, fields: Any, **values: Any) -> Any:
         """Send a form as a page of the console does; redirects are not followed."""
         values.setdefault("headers", {"origin": HERE})
-        (session,) = self.sessions._by_key.values()  # noqa: SLF001 - as its pages have it
-        fields = {"csrf": session.csrf, **fields}
+        fields = {"csrf": self.csrf, **fields}
         return self.client.post(path, data=fields, follow_redirects=False, **values)
 
 

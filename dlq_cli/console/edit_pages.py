@@ -91,7 +91,8 @@ def read_form(visit: Visit) -> Rows:
         for row in zip(*columns, strict=False)
         if row[1].strip() or row[2].strip()
     ]
-    operations, faults = [], []
+    operations: list[Json] = []
+    faults: list[str] = []
     for number, row in enumerate(typed[:MOST_OPERATIONS], start=1):
         operation: dict[str, Json] = {"op": row["op"], "path": row["path"].strip()}
         if row["op"] in ("move", "copy"):
@@ -120,7 +121,7 @@ def _from_text(text: str) -> Rows:
 
 
 def _checked(operations: Json, faults: list[str]) -> Rows:
-    if not operations and not faults:
+    if operations == [] and not faults:
         return Rows()
     found = [
         *faults,
@@ -178,8 +179,8 @@ def count_of(text: str) -> Count:
     """Read what ``Count.fields`` wrote. Raises InputError."""
     try:
         fits, same, gone, skip, reasons = json.loads(text) if text else (0, 0, 0, 0, [])
-        numbers = [abs(int(one)) for one in (fits, same, gone, skip)]
-        return Count(*numbers[:2], Counter({str(why): int(n) for why, n in reasons}), *numbers[2:])
+        whys = Counter({str(why): int(number) for why, number in reasons})
+        return Count(int(fits), int(same), whys, int(gone), max(0, int(skip)))
     except (ValueError, TypeError) as error:
         raise InputError("the count cannot be continued: start it again") from error
 
@@ -232,7 +233,7 @@ def count_further(
                 count.same += 1
             else:
                 count.fits += 1
-        count.gone += int(pc.sum(pc.equal(members["file"].cast(pa.string()), path)).as_py()) - found
+        count.gone += _of_file(members, path).num_rows - found
         count.skip += 1
         if time.monotonic() >= end:
             break
@@ -244,11 +245,14 @@ def _files(members: pa.Table) -> list[str]:
 
 
 def _rows(archive: Archive, members: pa.Table, path: str, group_id: str) -> list[dict[str, Any]]:
-    of_file = members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
-    ids = of_file["message_id"].combine_chunks()
+    ids = _of_file(members, path)["message_id"].combine_chunks()
     rows = read_rows(archive, path, ids, SENDING_COLUMNS)
     found = [] if rows is None else rows.to_pylist()
     return [{**one, "group_id": group_id, CHANGES: None} for one in found]
+
+
+def _of_file(members: pa.Table, path: str) -> pa.Table:
+    return members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
 
 
 def _editor(plan: Plan, group: PlannedGroup, patch: Patch) -> Editor:

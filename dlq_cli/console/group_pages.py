@@ -21,7 +21,12 @@ def _groups(visit: Visit) -> Response:
     report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
-    values = {"report": report, "rows": _rows(report, page), "page": page, "wanted": wanted}
+    values: dict[str, Any] = {
+        "report": report,
+        "rows": _rows(report, page),
+        "page": page,
+        "wanted": wanted,
+    }
     values |= {"orders": ORDERS, "place": report.place}
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values, done=None)

@@ -164,15 +164,16 @@ def group_messages(
     column, order = SORTS[wanted.sort]
     if column == "state":
         members = members.append_column("state", _states(claimed, members["message_id"]))
-    keys = [(column, order), ("message_id", "ascending")]
+    keys: Any = [(column, order), ("message_id", "ascending")]
     last = min(number * PAGE_MESSAGES, members.num_rows)
     # The first few of many: a sort of all is for the last pages alone.
-    places = pc.select_k_unstable(members, k=last, sort_keys=keys) if last else pa.array([], "u8")
+    found: Any = members
+    places = pc.select_k_unstable(found, k=last, sort_keys=keys) if last else pa.array([], "u8")
     shown = members.take(places[(number - 1) * PAGE_MESSAGES :])
     states = _states(claimed, shown["message_id"]).to_pylist()
     names = ("message_id", "sent_at", "receive_count", "body_bytes")
     rows = [
-        MemberRow(*(row[name] for name in names), state)
+        MemberRow(**{name: row[name] for name in names}, state=state)
         for row, state in zip(shown.to_pylist(), states, strict=True)
     ]
     return MemberPage(rows, members.num_rows, total, number, pages, searched, before, next_skip)
@@ -213,7 +214,7 @@ def _read_plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
         # An older version wrote the table: what people sort by is in the files of messages.
         ids = table.select(["message_id", "file", "group_id"])
         rows = read_columns(archive, ("message_id", *_FROM_FILES)).drop_columns(["drain_id"])
-        sums = [(name, "min") for name in _FROM_FILES]
+        sums: Any = [(name, "min") for name in _FROM_FILES]
         found = rows.group_by("message_id").aggregate(sums)
         found = found.rename_columns([name.removesuffix("_min") for name in found.column_names])
         table = ids.join(found, "message_id", join_type="left outer")
@@ -244,7 +245,8 @@ def _with_text(
     """
     files = sorted({str(one) for one in pc.unique(members["file"]).to_pylist()})
     part = files[wanted.skip : wanted.skip + FILES_AT_ONCE]
-    is_before = pc.is_in(members["file"].cast(pa.string()), value_set=_texts(files[: wanted.skip]))
+    paths = members["file"].cast(pa.string())
+    before = members.filter(pc.is_in(paths, value_set=_texts(files[: wanted.skip]))).num_rows
     found: list[str] = []
     looked_at, opened = 0, 0
     for path in part:
@@ -257,7 +259,6 @@ def _with_text(
             break
     next_skip = wanted.skip + opened
     matching = members.filter(pc.is_in(members["message_id"], value_set=_texts(found)))
-    before = int(pc.sum(is_before).as_py() or 0)
     return matching, looked_at, before, next_skip if next_skip < len(files) else None
 
 
@@ -275,11 +276,10 @@ def _found_in(
     rows = read_rows(archive, path, ids, ("message_id", "body", "error_message", "attributes"))
     if rows is None:
         return []
-    has_text = [
-        pc.fill_null(pc.match_substring(rows[name], text, ignore_case=True), False)  # noqa: FBT003
-        for name in ("body", "error_message")
-    ]
-    candidates = rows.filter(pc.or_(*has_text)).to_pylist()
+    in_body = pc.match_substring(rows["body"], text, ignore_case=True)
+    in_error = pc.match_substring(rows["error_message"], text, ignore_case=True)
+    # Of three values, "or" is true where one is, whatever the other.
+    candidates = rows.filter(pc.or_kleene(in_body, in_error)).to_pylist()
     # Only what a reader may see counts: else a search would tell what a mask hides.
     return [row["message_id"] for row in candidates if text in shown_text(row).lower()]
 
@@ -300,7 +300,8 @@ def read_rows(
         return None
     with message_damage_named(archive, path):
         file = pq.ParquetFile(pa.BufferReader(content))
-        known = columns and [name for name in columns if name in file.schema_arrow.names]
+        there = file.schema_arrow.names
+        known = [name for name in columns or there if name in there]
         rows = file.read(columns=known)
         rows = rows.filter(pc.is_in(rows["message_id"], value_set=ids))
         names = columns or file.schema_arrow.names

@@ -1,6 +1,7 @@
 """What every page of the console has: the archive, the request, templates and assets."""
 
 import mimetypes
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -163,6 +164,10 @@ def page_route(path: str, handler: Handler, *methods: str) -> Route:
                 return handler(visit)
             except JobError as error:
                 return fault_page(visit, str(error))
+            except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
+                traceback.print_exc()
+                why = "The console failed. The terminal in which it runs says why."
+                return fault_page(visit, why, HTTPStatus.INTERNAL_SERVER_ERROR)
 
         return await run_in_threadpool(answer)
 
@@ -179,7 +184,7 @@ def fault_page(
 
 def done_of(visit: Visit) -> dict[str, Any] | None:
     """Return what the form before this page did; nothing of it is the address's own words."""
-    action, count = visit.query.get("decided", ""), visit.query.get("count", "")
+    action, count = visit.query.get("decided", ""), visit.query.get("count", "1")
     if action not in list(Action) or not (count.isascii() and count.isdecimal()):
         return None
     return {"action": action, "count": int(count[:9])}

@@ -34,7 +34,7 @@ CHANGES = "attribute_changes"
 ANY_SIZE = 2**63
 """As a limit: none."""
 
-_ANOTHER = f"{MASKED} (another value)"
+_HIDDEN = "  (hidden, and it changes)"
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
 _LINE_CHARACTERS = 160
@@ -157,38 +157,53 @@ def _lines(message: Message, masks: Masks, before: str | None = None) -> Iterato
     """Yield the masked lines of a message; with the body *before*, hidden changes are marked."""
     try:
         value = read_json(message.body)
-        shown = masks.tree("body", value)
-        if before is not None:
-            shown = _marked(masks, "body", read_json(before), value)
-        body = INDENTED.write(shown)
+        body = INDENTED.write(masks.tree("body", value))
     except JsonTextError:
-        body = message.body
-    yield from masks.text(body).splitlines()
+        body, before = message.body, None
+    lines = masks.text(body).splitlines()
+    if before is not None:
+        lines = _with_marks(lines, masks, before, value)
+    yield from lines
     for name, attribute in sorted(message.attributes.items()):
         if name not in _OURS:
             shown = masks.value(f"attribute.{name}", _format(attribute))
             yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"
 
 
-def _marked(masks: Masks, field: str, old: Json, new: Json) -> Json:
-    """Return what may be shown of *new*, with a mark where only a mask hides that it changed."""
+def _with_marks(lines: list[str], masks: Masks, before: str, value: Json) -> list[str]:
+    """Say of each masked line whose change a mask hides that it changes."""
+    try:
+        old = read_json(before)
+    except JsonTextError:
+        return lines
+    pair = [INDENTED.write(_marked(masks, "body", old, value, end)) for end in ("", _HIDDEN)]
+    plain, marked = (text.splitlines() for text in pair)
+    if not len(plain) == len(marked) == len(lines):
+        # A mask covers several lines, or a value has line breaks of its own.
+        return lines
+    return [
+        line if one == other else f"{line}{_HIDDEN}"
+        for line, one, other in zip(lines, plain, marked, strict=True)
+    ]
+
+
+def _marked(masks: Masks, field: str, old: Json, new: Json, end: str) -> Json:
+    """Return *new* masked, with *end* behind each text of which only a mask hides the change."""
     if masks.hides(field):
-        return MASKED if old == new else _ANOTHER
+        return MASKED if old == new else f"{MASKED}{end}"
     match new:
         case dict():
             before = old if isinstance(old, dict) else {}
             return {
-                name: _marked(masks, f"{field}.{name}", before.get(name), one)
+                name: _marked(masks, f"{field}.{name}", before.get(name), one, end)
                 for name, one in new.items()
             }
         case list():
-            earlier = [*old, *[None] * len(new)] if isinstance(old, list) else [None] * len(new)
-            return [
-                _marked(masks, f"{field}[]", past, one)
-                for past, one in zip(earlier, new, strict=False)
-            ]
+            earlier = [*(old if isinstance(old, list) else ()), *[None] * len(new)]
+            pairs = zip(earlier, new, strict=False)
+            return [_marked(masks, f"{field}[]", past, one, end) for past, one in pairs]
         case str() if isinstance(old, str) and old != new and masks.text(old) == masks.text(new):
-            return f"{masks.text(new)} {_ANOTHER}"
+            return f"{masks.text(new)}{end}"
     return new
 
 

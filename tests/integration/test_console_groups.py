@@ -1,14 +1,369 @@
-"""The console's pages about groups, without Spark."""
+"""The console's pages about groups, without Spark: what they show, and what they let nobody do."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
-from tests.console_world import a_dead_letter, archive_with, console_of, opened
+import pytest
+
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.group_events import add_event, read_memory
+from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.triage.events import EventKind, GroupEvent
+from tests.approved_plan import planned
+from tests.console_world import (
+    NOW,
+    Browser,
+    a_dead_letter,
+    archive_from,
+    archive_with,
+    console_of,
+    opened,
+    plan_of,
+)
+from tests.findings_builder import (
+    HOSTILE_TEXTS,
+    a_group,
+    hostile_findings,
+    many_findings,
+    some_findings,
+)
+from tests.page_outline import PageOutline
+
+SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE02120300000000202051"}'
+
+
+def titles_of(page: str) -> list[str]:
+    return re.findall(
+        r'<a href="/groups/(g-[0-9a-f]{10})', page.rsplit('id="list"', maxsplit=1)[-1]
+    )
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Browser:
+    """120 groups of falling size; every third is new, the others are known."""
+    findings = many_findings(120)
+    groups = (
+        replace(one, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "over")
+        for n, one in enumerate(findings.groups)
+    )
+    return opened(
+        console_of(
+            archive_from(tmp_path, replace(findings, groups=tuple(groups)), lambda *_: "{}", 1)
+        )
+    )
 
 
 def test_the_list_has_each_group_of_the_newest_plan(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    planned(archive, "discard")
 
     page = opened(console_of(archive)).get("/")
 
     assert page.status_code == 200
     assert "KeyError" in page.text
+    assert 'class="action discard"' in page.text
+
+
+def test_an_older_plan_can_be_chosen_and_says_so(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    older = plan_of(archive).plan_id
+    planned(archive, "discard")
+    browser = opened(console_of(archive))
+
+    page = browser.get(f"/?plan={older}").text
+
+    assert "This is an older plan" in page
+    assert 'class="action leave"' in page
+    assert f"?plan={older}" in page
+    assert browser.get("/?plan=nothing").status_code == 422
+
+
+def test_pages_have_fifty_groups(many: Browser) -> None:
+    first, last = many.get("/").text, many.get("/?page=3").text
+
+    assert (len(titles_of(first)), len(titles_of(last))) == (50, 20)
+    assert not set(titles_of(first)) & set(titles_of(last))
+    assert titles_of(many.get("/?page=99").text) == titles_of(last)
+    for odd in ("0", "-1", "x", "9" * 400, "٣"):
+        assert titles_of(many.get(f"/?page={odd}").text) == titles_of(first)
+
+
+def test_search_filters_and_sorts(many: Browser) -> None:
+    assert titles_of(many.get("/?q=validationerror+77%3A").text) == ["g-000000004d"]
+    assert titles_of(many.get("/?q=v88").text)[0] == "g-0000000058"
+    assert len(titles_of(many.get("/?status=new").text)) == 40
+    assert "70 of 120" not in many.get("/?status=new").text
+    assert titles_of(many.get("/?sort=trend").text)[0] == "g-0000000007"
+    assert "No group matches" in many.get("/?q=nothing+like+this").text
+    assert "No group matches" in many.get("/?action=redrive").text
+    # Words that are none count for nothing.
+    assert len(titles_of(many.get("/?sort=x&from=a&to=b").text)) == 50
+
+
+def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path) -> None:
+    early = a_group(group_id="g-0000000001", arrivals=(5, 0, 0), count=5)
+    late = a_group(group_id="g-0000000002", arrivals=(0, 0, 5), count=5)
+    archive = archive_from(tmp_path, some_findings(early, late), lambda *_: "{}")
+    browser = opened(console_of(archive))
+
+    assert titles_of(browser.get("/?from=2&to=2").text) == ["g-0000000002"]
+    assert titles_of(browser.get("/?from=0&to=1").text) == ["g-0000000001"]
+
+
+def test_a_fragment_is_the_list_alone(many: Browser) -> None:
+    fragment = many.get("/?q=77", headers={"hx-request": "true"}).text
+
+    assert "<html" not in fragment
+    assert "g-000000004d" in fragment
+
+
+def test_without_a_report_beside_it_the_plan_is_enough(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    plan = plan_of(archive)
+    summary = f"reports/{plan.plan_id}/summary.json"
+    for content in (b"{", b"[]", b'{"groups": 7}', None):
+        if content is None:
+            archive.remove(summary)
+        else:
+            archive.write(summary, content)
+        browser = opened(console_of(archive))
+        assert plan.groups[0].group_id in browser.get("/").text
+        assert browser.get(f"/groups/{plan.groups[0].group_id}").status_code == 200
+
+
+def test_an_empty_archive_says_what_to_do(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(0)])
+    for path in archive.list("reports"):
+        archive.remove(path)
+
+    answer = opened(console_of(archive)).get("/")
+
+    assert answer.status_code == 422
+    assert "analyze" in answer.text
+
+
+def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    group = plan_of(archive).groups[0].group_id
+    browser = opened(console_of(archive))
+
+    said = [
+        browser.post(
+            f"/groups/{group}/note", {"text": "look at <vat>", "owner": "bob", "ticket": "T-1"}
+        ),
+        browser.post(f"/groups/{group}/snooze", {"length": "3d"}),
+        browser.post(f"/groups/{group}/resolve", {"version": "v12"}),
+    ]
+
+    assert [one.status_code for one in said] == [303, 303, 303]
+    page = browser.get(f"/groups/{group}").text
+    for text in ("look at &lt;vat&gt;", "bob", "T-1", "resolved it in <b>v12</b>", "ann@desk"):
+        assert text in page
+    state = read_memory(archive).state(group)
+    assert (state.owner, state.ticket, state.resolved_in) == ("bob", "T-1", "v12")
+    # The list and the command know it, too.
+    assert "owner bob" in browser.get("/").text
+
+
+def test_what_a_page_showed_is_not_said_again(tmp_path: Path) -> None:
+    """Somebody else may have said otherwise since."""
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
+    group = plan_of(archive).groups[0].group_id
+    browser = opened(console_of(archive))
+    add_event(archive, GroupEvent(group, EventKind.NOTED, NOW, "eve@desk", owner="eve"))
+
+    form = {
+        "text": "a note",
+        "owner": "bob",
+        "owner_before": "bob",
+        "ticket": "",
+        "ticket_before": "",
+    }
+    assert browser.post(f"/groups/{group}/note", form).status_code == 303
+    nothing = browser.post(f"/groups/{group}/note", {"text": "x", "text_before": "x"})
+
+    assert read_memory(archive).state(group).owner == "eve"
+    assert nothing.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "why"),
+    [
+        ("snooze", {"length": "x"}, "must be a length"),
+        ("snooze", {"until": "2020-01-01"}, "in the future"),
+        ("snooze", {"until": "tomorrow"}, "must be a date"),
+        ("resolve", {"version": ""}, "must be a version"),
+        ("resolve", {"version": "$LATEST"}, "must be a version"),
+        ("note", {"text": "x" * 2_001}, "2,001 characters"),
+        ("note", {"owner": "x" * 201}, "201 characters"),
+    ],
+)
+def test_what_cannot_be_said_is_said_why(
+    tmp_path: Path, path: str, form: dict[str, str], why: str
+) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(0)])
+    group = plan_of(archive).groups[0].group_id
+
+    answer = opened(console_of(archive)).post(f"/groups/{group}/{path}", form)
+
+    assert answer.status_code == 422
+    assert why in answer.text
+    assert read_memory(archive).events == {}
+
+
+def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
+    browser = opened(console_of(archive_with(tmp_path, [a_dead_letter(0)])))
+    for path in ("/groups/g-9999999999", "/groups/g-9999999999/messages", "/groups/x/edit"):
+        answer = browser.get(path)
+        assert answer.status_code == 422
+        assert "has no group" in answer.text
+    assert browser.post("/groups/g-9999999999/note", {"text": "x"}).status_code == 422
+
+
+def ids_of(page: str) -> list[str]:
+    return re.findall(r'<a href="/messages/([^"?]+)', page)
+
+
+def test_messages_are_sorted_searched_and_paged(tmp_path: Path) -> None:
+    bodies = {3: '{"x": "' + "y" * 500 + '"}'}
+    archive = archive_with(tmp_path, [a_dead_letter(n, bodies.get(n)) for n in range(120)])
+    plan = plan_of(archive)
+    group = plan.groups[0].group_id
+    ledger = Ledger(archive, plan.plan_id)
+    claim = Claim("r", "w", "y", "https://q", NOW.isoformat(), ("m-0050", "m-0051"))
+    assert ledger.claim(group, 0, 1, claim)
+    sent = Result("m-0050", Disposition.SENT, NOW.isoformat(), "new-1")
+    ledger.record(group, 0, 1, [sent, Result("m-0051", Disposition.FAILED, NOW.isoformat())])
+    browser = opened(console_of(archive))
+
+    def ids(query: str = "") -> list[str]:
+        return ids_of(browser.get(f"/groups/{group}/messages?{query}").text)
+
+    assert ids() == [f"m-{n:04}" for n in range(50)]
+    assert ids("page=3") == [f"m-{n:04}" for n in range(100, 120)]
+    assert ids("sort=newest")[0] == "m-0119"
+    assert ids("sort=largest")[0] == "m-0003"
+    assert ids("sort=smallest")[0] != "m-0003"
+    assert ids("sort=received")[0] == "m-0002"
+    assert ids("sort=state")[0] == "m-0050"
+    assert ids("q=M-011") == [f"m-011{n}" for n in range(10)]
+    assert ids("q=nothing") == []
+    page = browser.get(f"/groups/{group}/messages?q=m-0050").text
+    assert ">sent<" in page
+    assert ids_of(browser.get(f"/groups/{group}/messages?q=m-0051").text) == ["m-0051"]
+    assert "undecided" in browser.get(f"/groups/{group}/messages?q=m-0051").text
+
+
+def test_a_search_finds_what_is_shown_and_nothing_that_is_hidden(tmp_path: Path) -> None:
+    archive = archive_with(
+        tmp_path, [a_dead_letter(0, SECRET), a_dead_letter(1, '{"email": "no"}')]
+    )
+    group = plan_of(archive).groups[0].group_id
+    masked = opened(console_of(archive, masks=compile_masks(["body.order"])))
+    unmasked = opened(console_of(archive, is_unmasked=True))
+
+    def found(browser: Browser, text: str) -> list[str]:
+        return ids_of(browser.get(f"/groups/{group}/messages?in=text&q={text}").text)
+
+    assert found(masked, "EMAIL") == ["m-0000", "m-0001"]
+    assert found(masked, "'vat'") == ["m-0000", "m-0001"]
+    for hidden in ("hunter2", "ann@example", "DE0212"):
+        assert found(masked, hidden) == []
+        assert found(unmasked, hidden) == ["m-0000"]
+
+
+def test_a_message_is_masked_unless_the_console_was_started_otherwise(tmp_path: Path) -> None:
+    body = SECRET[:-1] + ', "name": "Ann"}'
+    archive = archive_with(
+        tmp_path, [a_dead_letter(0, body, error={"type": "E", "message": "a@b.example"})]
+    )
+
+    masked = opened(console_of(archive, masks=compile_masks(["body.name", "attribute.tenant"])))
+    page = masked.get("/messages/m-0000").text
+    for hidden in ("hunter2", "ann@example", "DE0212", "Ann", "a@b.example", "acme"):
+        assert hidden not in page
+    assert "***" in page
+    assert "attempts_exhausted" in page
+
+    page = opened(console_of(archive, is_unmasked=True)).get("/messages/m-0000").text
+    for shown in ("hunter2", "ann@example", "Ann", "a@b.example", "acme", "shown unmasked"):
+        assert shown in page
+
+
+def test_a_message_s_history_has_every_run(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(0)])
+    plan = plan_of(archive)
+    ledger = Ledger(archive, plan.plan_id)
+    claim = Claim("run-7", "bob@desk", "fixed <it>", "https://q", NOW.isoformat(), ("m-0000",))
+    assert ledger.claim("u", 0, 1, claim)
+    ledger.record("u", 0, 1, [Result("m-0000", Disposition.SENT, NOW.isoformat(), "new-1")])
+    browser = opened(console_of(archive))
+
+    for message_id in ("m-0000", "first-0", "new-1"):
+        page = browser.get(f"/messages/{message_id}").text
+        for text in ("bob@desk", "fixed &lt;it&gt;", "run-7", "new-1", "dlq show"):
+            assert text in page
+    assert browser.get("/messages?id=+m-0000+").url.path == "/messages/m-0000"
+    unknown = browser.get("/messages/m-9999")
+    assert unknown.status_code == 422
+    assert "none of the 1 drains" in unknown.text
+
+
+OUR_TAGS = {
+    *("html", "head", "meta", "title", "link", "script", "body", "a", "div", "header", "main"),
+    *("footer", "nav", "section", "h1", "h2", "h3", "h4", "p", "b", "small", "i", "span", "mark"),
+    *("code", "pre", "blockquote", "ins", "del", "time", "ul", "ol", "li", "dl", "dt", "dd"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "svg", "path"),
+    *("rect", "form", "fieldset", "legend", "label", "input", "select", "option", "textarea"),
+    "button",
+}
+
+
+def hostile_archive(folder: Path) -> Archive:
+    """22 groups in whose report, bodies and notes every hostile text stands; 220 hostile bodies."""
+    texts = HOSTILE_TEXTS
+
+    def body(place: int, number: int) -> str:
+        return texts[(place + number) % len(texts)].encode("utf-8", "replace").decode() or "x"
+
+    archive = archive_from(folder, hostile_findings(), body, each=10)
+    for place, one in enumerate(plan_of(archive).groups):
+        text = texts[place].encode("utf-8", "replace").decode()
+        said = GroupEvent(one.group_id, EventKind.NOTED, NOW, text[:80], text=text)
+        add_event(archive, replace(said, owner=text[:200], ticket=text[:200]))
+    return archive
+
+
+@pytest.mark.parametrize("is_unmasked", [False, True])
+def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
+    """No page gets an element, an attribute or a script from a message, a lead or a note."""
+    archive = hostile_archive(tmp_path)
+    browser = opened(console_of(archive, is_unmasked=is_unmasked))
+    groups = [one.group_id for one in plan_of(archive).groups]
+    paths = [
+        "/",
+        *(f"/groups/{one}" for one in groups),
+        *(f"/groups/{one}/messages?in=text&q=alert" for one in groups),
+        *(f"/messages/m-{n:04}" for n in range(0, 220, 4 if is_unmasked else 1)),
+        *(f"/groups/{one}/edit" for one in groups[:3]),
+        *(f"/?q={text}" for text in ("<script>alert(1)</script>", '"><svg onload=alert(1)>')),
+        "/messages/<script>alert(1)</script>",
+        "/groups/<img src=x onerror=alert(1)>",
+    ]
+    ours = {"early.js", "console.js"}
+    for path in paths:
+        page = browser.get(path).text
+        for tag, attributes in PageOutline(page).attributes:
+            assert tag in OUR_TAGS, (path, tag)
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
+            if tag == "script":
+                source = attributes.get("src") or ""
+                is_data = attributes.get("type") == "application/json"
+                assert is_data or source.split("/")[-1].split("?")[0] in ours
+            for name in ("href", "src", "action", "hx-get", "hx-post"):
+                if (value := attributes.get(name)) is not None:
+                    assert value.startswith(("/", "#", "data:,")), (path, value)
+                    assert not value.startswith("//")

@@ -1,0 +1,531 @@
+"""Decisions and edits in the console, by two people at once: neither loses the other's."""
+
+import html
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlq_cli.console import deciding
+from dlq_cli.console.deciding import decide_groups
+from dlq_cli.console.reading import entry_digest
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.group_events import read_memory
+from spark_reprocess.errors import ArchiveError, BusyError
+from spark_reprocess.plan.decision import decide
+from spark_reprocess.plan.plan import Action, PlannedGroup
+from spark_reprocess.plan.plan_file import find_plan
+from tests.console_world import (
+    Browser,
+    a_dead_letter,
+    archive_from,
+    archive_with,
+    console_of,
+    opened,
+    plan_of,
+)
+from tests.findings_builder import many_findings
+
+GROUPS = 60
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """Sixty groups, the first of 60 messages, the others of few."""
+    return archive_from(tmp_path, many_findings(GROUPS), lambda *_: '{"zip": 1}', 1)
+
+
+def browser_of(archive: Archive, who: str = "ann@desk") -> Browser:
+    return opened(console_of(archive, who=who))
+
+
+def group_of(archive: Archive, place: int) -> PlannedGroup:
+    return plan_of(archive).groups[place]
+
+
+def form_of(page: str, action: str) -> dict[str, Any]:
+    """The hidden fields of the page's form to this address, as a browser would send them."""
+    form = re.findall(rf'<form[^>]*action="{action}".*?</form>', page, re.DOTALL)[0]
+    fields: dict[str, Any] = {}
+    for tag in re.findall(r"<input[^>]*>", form):
+        attributes = dict(re.findall(r'([a-z]+)="([^"]*)"', tag))
+        if attributes.get("type") == "hidden":
+            fields.setdefault(attributes["name"], []).append(html.unescape(attributes["value"]))
+    return fields
+
+
+def decide_on_page(browser: Browser, page: str, decision: str, note: str = "", **more: Any) -> Any:
+    form = {**form_of(page, "/decide"), "decision": decision, "note": note, **more}
+    return browser.post("/decide", form)
+
+
+def actions_of(archive: Archive) -> list[str]:
+    return [one.action.value for one in plan_of(archive).groups]
+
+
+def test_one_group_is_decided_with_its_note(archive: Archive) -> None:
+    browser = browser_of(archive)
+    group = group_of(archive, 3).group_id
+    page = browser.get(f"/groups/{group}").text
+
+    answer = decide_on_page(browser, page, "redrive", "vat is <back>")
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/groups/{group}?decided=redrive"
+    assert group_of(archive, 3).action == "redrive"
+    assert group_of(archive, 3).note == "vat is <back>"
+    assert actions_of(archive).count("redrive") == 1
+    state = read_memory(archive).state(group)
+    assert state.action == "redrive"
+    page = browser.get(f"/groups/{group}?decided=redrive").text
+    assert "Nothing is sent yet" in page
+    assert "vat is &lt;back&gt;" in page
+    assert "decided <b>redrive</b>" in page
+    assert f"dlq decide --archive {archive.root} {group} redrive --note" in html.unescape(page)
+
+
+def test_many_groups_are_decided_at_once(archive: Archive) -> None:
+    browser = browser_of(archive)
+    chosen = [group_of(archive, place).group_id for place in (0, 4, 30)]
+
+    answer = decide_on_page(browser, browser.get("/").text, "discard", "spam", group=chosen)
+
+    assert answer.headers["location"] == "/?decided=discard&count=3"
+    assert [n for n, one in enumerate(actions_of(archive)) if one == "discard"] == [0, 4, 30]
+    assert len(read_memory(archive).events) == 3
+
+
+def test_all_that_match_are_decided_on_every_page(archive: Archive) -> None:
+    browser = browser_of(archive)
+    page = browser.get("/?q=ValidationError").text
+
+    answer = decide_on_page(browser, page, "redrive", all_matching=str(GROUPS), group=[])
+
+    assert answer.headers["location"] == f"/?decided=redrive&count={GROUPS}"
+    assert set(actions_of(archive)) == {"redrive"}
+
+
+def test_all_that_match_are_not_others_than_the_page_counted(archive: Archive) -> None:
+    browser = browser_of(archive)
+
+    answer = decide_on_page(browser, browser.get("/").text, "redrive", all_matching="7")
+
+    assert answer.status_code == 422
+    assert "the list has changed" in answer.text
+    assert set(actions_of(archive)) == {"leave"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"group": []}, "choose at least one group"),
+        ({"decision": "send"}, "choose one of leave, redrive, discard"),
+        ({"note": "x" * 2_001}, "2,001 characters"),
+        ({"plan": "no-such-plan"}, "no-such-plan"),
+        ({"group": ["g-9999999999"]}, "has no group g-9999999999"),
+    ],
+)
+def test_what_cannot_be_decided_is_said_why(
+    archive: Archive, fields: dict[str, Any], why: str
+) -> None:
+    browser = browser_of(archive)
+    form = {"group": [group_of(archive, 0).group_id], "note": "", "decision": "redrive", **fields}
+    answer = browser.post("/decide", {**form_of(browser.get("/").text, "/decide"), **form})
+
+    assert answer.status_code == 422
+    assert why in html.unescape(answer.text)
+    assert set(actions_of(archive)) == {"leave"}
+
+
+def test_two_who_decide_about_different_groups_both_do(archive: Archive) -> None:
+    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    one, other = (group_of(archive, place).group_id for place in (1, 2))
+    ann_s, bob_s = ann.get("/").text, bob.get("/").text
+
+    first = decide_on_page(ann, ann_s, "redrive", group=[one])
+    second = decide_on_page(bob, bob_s, "discard", group=[other])
+
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert actions_of(archive)[1:3] == ["redrive", "discard"]
+
+
+def test_the_second_who_decides_about_a_group_sees_the_first_and_confirms(
+    archive: Archive,
+) -> None:
+    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    group = group_of(archive, 1).group_id
+    page = bob.get(f"/groups/{group}").text
+    decide_on_page(ann, ann.get(f"/groups/{group}").text, "redrive", "ann knows")
+
+    answer = decide_on_page(bob, page, "discard", "bob knows")
+
+    assert answer.status_code == 409
+    assert "ann knows" in answer.text
+    assert group_of(archive, 1).action == "redrive"
+
+    confirmed = bob.post("/decide", form_of(answer.text, "/decide"))
+    assert confirmed.status_code == 303
+    assert group_of(archive, 1).action == "discard"
+    assert group_of(archive, 1).note == "bob knows"
+    who = [one.who for one in read_memory(archive).events[group]]
+    assert who == ["ann@desk", "bob@desk"]
+
+
+def test_a_confirmation_is_overtaken_like_any_decision(archive: Archive) -> None:
+    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    group = group_of(archive, 1).group_id
+    page = bob.get(f"/groups/{group}").text
+    decide_on_page(ann, ann.get(f"/groups/{group}").text, "redrive")
+    refused = decide_on_page(bob, page, "discard").text
+    decide_on_page(ann, ann.get(f"/groups/{group}").text, "leave", "no, wait")
+
+    answer = bob.post("/decide", form_of(refused, "/decide"))
+
+    assert answer.status_code == 409
+    assert "no, wait" in answer.text
+    assert group_of(archive, 1).action == "leave"
+
+
+def test_of_many_groups_none_is_decided_if_one_was_changed(archive: Archive) -> None:
+    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    ids = [group_of(archive, place).group_id for place in (1, 2, 3)]
+    page = bob.get("/").text
+    decide_on_page(ann, ann.get("/").text, "discard", group=[ids[1]])
+
+    answer = decide_on_page(bob, page, "redrive", group=ids)
+
+    assert answer.status_code == 409
+    assert actions_of(archive)[1:4] == ["leave", "discard", "leave"]
+    assert bob.post("/decide", form_of(answer.text, "/decide")).status_code == 303
+    assert actions_of(archive)[1:4] == ["redrive"] * 3
+
+
+def test_who_says_the_same_need_not_confirm(archive: Archive) -> None:
+    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    group = group_of(archive, 1).group_id
+    page = bob.get(f"/groups/{group}").text
+    decide_on_page(ann, ann.get(f"/groups/{group}").text, "redrive")
+
+    assert decide_on_page(bob, page, "redrive").status_code == 303
+
+
+def test_a_form_that_shows_nothing_of_a_group_decides_nothing(archive: Archive) -> None:
+    group = group_of(archive, 0).group_id
+    plan = plan_of(archive).plan_id
+    form = {"plan": plan, "group": group, "decision": "redrive"}
+
+    assert browser_of(archive).post("/decide", form).status_code == 409
+    assert group_of(archive, 0).action == "leave"
+
+
+def test_a_race_in_the_middle_is_read_again(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading and writing somebody else writes: both decisions are in the plan."""
+    file = find_plan(archive, None)
+    first, second = group_of(archive, 1), group_of(archive, 2)
+    real, races = deciding.decide_all, iter([1, 1, 0, 0, 0])
+
+    def overtaken(text: str, *words: Any) -> str:
+        new = real(text, *words)
+        if next(races, 0):
+            now = file.read()
+            other = Action.DISCARD if "discard" not in now else Action.LEAVE
+            assert file.replace(now, decide(now, first.group_id, other, "by another"))
+        return new
+
+    monkeypatch.setattr(deciding, "decide_all", overtaken)
+    seen = {second.group_id: entry_digest(second)}
+    decide_groups(console_of(archive), plan_of(archive).plan_id, seen, Action.REDRIVE, None)
+
+    assert group_of(archive, 1).note == "by another"
+    assert group_of(archive, 2).action == "redrive"
+
+
+def test_endless_races_end(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_reprocess.plan.plan_file.PlanFile.replace", lambda *_: False)
+    group = group_of(archive, 1)
+
+    with pytest.raises(BusyError, match="others change it all the time"):
+        decide_groups(
+            console_of(archive),
+            plan_of(archive).plan_id,
+            {group.group_id: entry_digest(group)},
+            Action.REDRIVE,
+            None,
+        )
+
+
+def test_many_at_once_all_land(archive: Archive) -> None:
+    groups = plan_of(archive).groups[:8]
+    plan_id = plan_of(archive).plan_id
+    faults: list[Exception] = []
+
+    def decide_one(group: PlannedGroup) -> None:
+        console = console_of(archive, who=f"{group.group_id}@desk")
+        try:
+            seen = {group.group_id: entry_digest(group)}
+            decide_groups(console, plan_id, seen, Action.REDRIVE, "mine")
+        except Exception as error:  # noqa: BLE001 - shown below
+            faults.append(error)
+
+    threads = [threading.Thread(target=decide_one, args=(one,)) for one in groups]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+
+    assert faults == []
+    assert actions_of(archive)[:9] == ["redrive"] * 8 + ["leave"]
+    assert len(read_memory(archive).events) == 8
+
+
+class ForgettingArchive:
+    """An archive that writes no events."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.is_broken = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._archive, name)
+
+    def create(self, path: str, content: bytes) -> bool:
+        if self.is_broken and path.startswith("groups/"):
+            raise ArchiveError("the disk is full")
+        return self._archive.create(path, content)
+
+
+def test_a_decision_whose_event_is_not_written_is_repeated(archive: Archive) -> None:
+    """The plan alone decides. Deciding again writes what is missing."""
+    broken: Any = ForgettingArchive(archive)
+    group = group_of(archive, 0)
+    seen = {group.group_id: entry_digest(group)}
+    console = console_of(broken)
+    with pytest.raises(ArchiveError):
+        decide_groups(console, plan_of(archive).plan_id, seen, Action.REDRIVE, "why")
+    assert group_of(archive, 0).action == "redrive"
+
+    broken.is_broken = False
+    # With what the page showed before: the plan says what is wanted already.
+    decide_groups(console, plan_of(archive).plan_id, seen, Action.REDRIVE, "why")
+
+    assert read_memory(archive).state(group.group_id).action == "redrive"
+
+
+EDITED = '{"zip": 1, "iban": "DE02120300000000202051", "name": "<b>Ann</b>"}'
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Archive:
+    """One group of 30 messages; three are no JSON, and two have no zip."""
+    bodies = {3: "not json", 13: "{", 23: "", 7: "{}", 8: '{"zap": 1}'}
+    return archive_with(tmp_path, [a_dead_letter(n, bodies.get(n, EDITED)) for n in range(30)])
+
+
+def edit_path(archive: Archive, rest: str = "") -> str:
+    return f"/groups/{plan_of(archive).groups[0].group_id}/edit{rest}"
+
+
+def edit_form(browser: Browser, archive: Archive, **fields: Any) -> dict[str, Any]:
+    page = browser.get(edit_path(archive)).text
+    return {**form_of(page, edit_path(archive)), "as": "rows", **fields}
+
+
+ROWS = {"op": ["replace", "replace"], "path": ["/zip", ""], "value": ['"10115"', ""]}
+
+
+def test_an_edit_is_filled_in_row_by_row_and_saved(world: Archive) -> None:
+    browser = browser_of(world)
+
+    answer = browser.post(edit_path(world), edit_form(browser, world, **ROWS))
+
+    assert answer.status_code == 303
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert edit.patch is not None
+    assert edit.patch.text == '[{"op":"replace","path":"/zip","value":"10115"}]'
+    page = browser.get(edit_path(world)).text
+    assert 'value="/zip"' in page
+    assert "&#34;10115&#34;" in page
+    group = plan_of(world).groups[0].group_id
+    assert "edited" in browser.get(f"/groups/{group}?edited=1").text
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (("remove", "/zip", "ignored"), '[{"op":"remove","path":"/zip"}]'),
+        (("add", "/n", "1.10"), '[{"op":"add","path":"/n","value":1.10}]'),
+        (("move", "/plz", "/zip"), '[{"op":"move","path":"/plz","from":"/zip"}]'),
+        (("test", "/zip", "null"), '[{"op":"test","path":"/zip","value":null}]'),
+    ],
+)
+def test_each_kind_of_row_is_an_operation(
+    world: Archive, rows: tuple[str, str, str], text: str
+) -> None:
+    browser = browser_of(world)
+    op, path, value = rows
+    form = edit_form(browser, world, op=[op], path=[path], value=[value])
+
+    assert browser.post(edit_path(world), form).status_code == 303
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert edit.patch is not None
+    assert edit.patch.text == text
+    # The page of what is in the plan means the same again.
+    again = edit_form(browser, world, op=[op], path=[path], value=[value])
+    assert browser.post(edit_path(world), again).status_code == 303
+    assert plan_of(world).groups[0].edit == edit
+
+
+def test_json_patch_can_be_typed(world: Archive) -> None:
+    browser = browser_of(world)
+    text = '[{"op": "replace", "path": "/zip", "value": 1.10}]'
+    form = edit_form(browser, world, **{**ROWS, "as": "json", "json": text})
+
+    assert browser.post(edit_path(world), form).status_code == 303
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert edit.patch is not None
+    assert "1.10" in edit.patch.text
+
+
+def test_an_empty_form_takes_the_edit_away(world: Archive) -> None:
+    browser = browser_of(world)
+    browser.post(edit_path(world), edit_form(browser, world, **ROWS))
+    empty = {"op": ["replace"], "path": [""], "value": [""]}
+
+    assert browser.post(edit_path(world), edit_form(browser, world, **empty)).status_code == 303
+    assert plan_of(world).groups[0].edit is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"op": ["replace"], "path": ["zip"], "value": ["1"]}, "is not a JSON Pointer"),
+        ({"op": ["replace"], "path": ["/zip"], "value": ["10115a"]}, '"10115a"'),
+        ({"op": ["drop"], "path": ["/zip"], "value": ["1"]}, "op must be one of"),
+        ({"op": ["remove"], "path": [""], "value": ["x"]}, "whole body cannot be removed"),
+        ({"as": "json", "json": "[{"}, "the text"),
+        ({"as": "json", "json": "{}"}, "must be a list"),
+        ({"as": "json", "json": '[{"op": "replace", "path": "/a"}]'}, "needs value"),
+    ],
+)
+def test_a_faulty_edit_is_explained_and_not_saved(
+    world: Archive, fields: dict[str, Any], why: str
+) -> None:
+    browser = browser_of(world)
+    form = edit_form(browser, world, **fields)
+
+    for path in (edit_path(world), edit_path(world, "/preview")):
+        assert why in html.unescape(browser.post(path, form).text)
+    assert plan_of(world).groups[0].edit is None
+
+
+def test_the_preview_shows_twenty_messages_and_whom_it_does_not_fit(world: Archive) -> None:
+    browser = browser_of(world)
+
+    page = browser.post(edit_path(world, "/preview"), edit_form(browser, world, **ROWS)).text
+
+    assert page.count('class="sample"') == 16
+    assert "does not fit 4 of the first 20 messages" in page
+    assert "the body has no such place" in page
+    assert "the body is not JSON" in page
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert '-  "zip": 1,' in text
+    assert '+  "zip": "10115",' in text
+    assert plan_of(world).groups[0].edit is None
+
+
+def test_what_a_mask_hides_stays_hidden_and_shows_that_it_changes(world: Archive) -> None:
+    browser = opened(console_of(world, masks=compile_masks(["body.name"])))
+    rows = {
+        "op": ["replace"] * 3,
+        "path": ["/iban", "/name", "/zip"],
+        "value": ['"DE99"', '"Secret"', "2"],
+    }
+
+    page = browser.post(edit_path(world, "/preview"), edit_form(browser, world, **rows)).text
+
+    differences = page.split('class="differences"')[1]
+    for hidden in ("DE99", "DE0212", "Secret", "Ann"):
+        assert hidden not in differences
+    text = html.unescape(re.sub(r"<[^>]*>", "", differences))
+    assert '+  "iban": "***",  (hidden, and it changes)' in text
+    assert '+  "name": "***"  (hidden, and it changes)' in text
+    assert '+  "zip": 2' in text
+
+
+def test_the_count_goes_over_the_whole_group(world: Archive) -> None:
+    browser = browser_of(world)
+    page = browser.post(edit_path(world, "/count"), edit_form(browser, world, **ROWS)).text
+
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert "25 would change" in text
+    assert "5 do not fit" in text
+    assert "2: operation 1 (replace /zip): the body has no such place" in text
+    assert "hx-trigger" not in page
+
+
+def test_a_long_count_goes_on_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n, EDITED) for n in range(9)], files=3)
+    monkeypatch.setattr("dlq_cli.console.edit_pages.STEP_SECONDS", 0)
+    browser = browser_of(archive)
+    form = edit_form(browser, archive, **ROWS)
+
+    seen = []
+    counted = ""
+    for _ in range(3):
+        page = browser.post(edit_path(archive, "/count"), {**form, "counted": counted}).text
+        seen.append(re.findall(r"<b>(\d+)</b> would change", page)[0])
+        values = re.findall(r'hx-vals="([^"]*)"', page)
+        counted = json.loads(html.unescape(values[0]))["counted"] if values else ""
+
+    assert seen == ["3", "6", "9"]
+    assert counted == ""
+    for odd in ("x", "[]", "[1,2,3]", '{"a":1}', "[1,1,1,1,[[1]]]"):
+        answer = browser.post(edit_path(archive, "/count"), {**form, "counted": odd})
+        assert answer.status_code == 422
+
+
+def test_an_edit_that_was_overtaken_is_confirmed(world: Archive) -> None:
+    ann, bob = browser_of(world), browser_of(world, "bob@desk")
+    mine = edit_form(bob, world, **{**ROWS, "value": ['"bob"', ""]})
+    ann.post(edit_path(world), edit_form(ann, world, **{**ROWS, "value": ['"ann"', ""]}))
+
+    answer = bob.post(edit_path(world), mine)
+
+    assert answer.status_code == 409
+    assert "&#34;ann&#34;" in answer.text
+    assert 'value="&#34;bob&#34;"' in answer.text
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert "ann" in edit.text
+
+    again = {**form_of(answer.text, edit_path(world)), "as": "rows"}
+    again |= {**ROWS, "value": ['"bob"', ""]}
+    assert bob.post(edit_path(world), again).status_code == 303
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert "bob" in edit.text
+
+
+def test_attributes_that_the_plan_sets_are_shown_and_stay(world: Archive) -> None:
+    file = find_plan(world, None)
+    text = file.read()
+    attribute = "  set_attributes:\n    tenant: upper('<b>')\n"
+    with_attribute = text.replace("- action: leave\n", f"- action: leave\n{attribute}")
+    assert file.replace(text, with_attribute)
+    browser = browser_of(world)
+    page = browser.get(edit_path(world)).text
+
+    assert "upper(&#39;&lt;b&gt;&#39;)" in page
+    assert browser.post(edit_path(world), edit_form(browser, world, **ROWS)).status_code == 303
+    edit = plan_of(world).groups[0].edit
+    assert edit is not None
+    assert edit.set_attributes == (("tenant", "upper('<b>')"),)

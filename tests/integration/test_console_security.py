@@ -1,0 +1,270 @@
+"""Who gets an answer of the console, and what every answer carries."""
+
+from typing import Any
+
+import pytest
+from starlette.websockets import WebSocketDisconnect
+
+from dlq_cli.console.security import HEADERS, MOST_BODY_BYTES
+from spark_reprocess.archive.files import Archive
+from tests.console_world import (
+    HERE,
+    PORT,
+    Browser,
+    a_dead_letter,
+    archive_with,
+    console_of,
+    opened,
+    plan_of,
+    visitor,
+)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    return archive_with(tmp_path_factory.mktemp("console"), [a_dead_letter(n) for n in range(3)])
+
+
+@pytest.fixture
+def browser(archive: Archive) -> Browser:
+    return opened(console_of(archive))
+
+
+def decision(archive: Archive) -> dict[str, str]:
+    """A form that would be carried out, if it were let in."""
+    group = plan_of(archive).groups[0]
+    return {"plan": plan_of(archive).plan_id, "group": group.group_id, "decision": "redrive"}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        f"127.0.0.1:{PORT + 1}",
+        f"127.0.0.1.evil.example:{PORT}",
+        f"localhost.:{PORT}",
+        f"[::1]:{PORT}",
+        f"user@127.0.0.1:{PORT}",
+        "",
+    ],
+)
+def test_a_rebound_host_gets_nothing(browser: Browser, host: str) -> None:
+    for path in ("/", "/open?token=x", "/assets/console.js"):
+        answer = browser.get(path, headers={"host": host})
+        assert answer.status_code == 421
+        assert "KeyError" not in answer.text
+
+
+def test_both_names_of_this_machine_are_ours(archive: Archive) -> None:
+    client, sessions = visitor(console_of(archive))
+    answer = client.get(f"/open?token={sessions.token}", headers={"host": f"localhost:{PORT}"})
+    assert answer.status_code == 200
+
+
+def test_the_token_works_once(archive: Archive) -> None:
+    client, sessions = visitor(console_of(archive))
+    token = sessions.token
+    for wrong in ("", "x", f"{token}x", "%00", "é"):
+        assert client.get(f"/open?token={wrong}").status_code == 403
+
+    first = client.get(f"/open?token={token}")
+    second = client.get(f"/open?token={token}")
+
+    assert (first.status_code, second.status_code) == (200, 403)
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith(f"dlq-console-{PORT}=")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {one.strip() for one in cookie.split(";")}
+    assert "Domain" not in cookie
+    assert str(token) not in first.text
+    assert first.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", ["/", "/groups/g-0123456789", "/messages/m-1", "/nothing"])
+@pytest.mark.parametrize(
+    "cookie", [None, "x=y", f"dlq-console-{PORT}=", f"dlq-console-{PORT}=x", "=;;\x7f", "a=\udce9"]
+)
+def test_without_a_session_there_is_nothing(
+    archive: Archive, path: str, cookie: str | None
+) -> None:
+    client, _ = visitor(console_of(archive))
+    headers = {} if cookie is None else {"cookie": cookie.encode("utf-8", "surrogateescape")}
+
+    answer = client.get(path, headers=headers)
+
+    assert answer.status_code == 403
+    assert "Open the address" in answer.text
+
+
+def test_another_console_s_session_is_none_of_ours(archive: Archive, browser: Browser) -> None:
+    other, _ = visitor(console_of(archive))
+    (name, value), *_ = browser.client.cookies.items()
+
+    assert other.get("/", headers={"cookie": f"{name}={value}"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ({"origin": "http://evil.example"}, "did not come from a page"),
+        ({"origin": f"http://localhost:{PORT}"}, "did not come from a page"),
+        ({"origin": f"https://127.0.0.1:{PORT}"}, "did not come from a page"),
+        ({"origin": "null"}, "did not come from a page"),
+        ({}, "did not come from a page"),
+        ({"origin": HERE, "sec-fetch-site": "cross-site"}, "Another site"),
+        ({"origin": HERE, "sec-fetch-site": "same-site"}, "Another site"),
+    ],
+)
+def test_a_foreign_origin_changes_nothing(
+    archive: Archive, browser: Browser, headers: dict[str, str], why: str
+) -> None:
+    answer = browser.post("/decide", decision(archive), headers=headers)
+
+    assert answer.status_code == 403
+    assert why in answer.text
+    assert plan_of(archive).groups[0].action == "leave"
+
+
+@pytest.mark.parametrize("token", [None, "", "x", "é"])
+def test_without_the_csrf_token_nothing_changes(
+    archive: Archive, browser: Browser, token: str | None
+) -> None:
+    form = {**decision(archive), **({} if token is None else {"csrf": token})}
+    headers = {"origin": HERE}
+
+    answer = browser.client.post("/decide", data=form, headers=headers)
+
+    assert answer.status_code == 403
+    assert "not of this session" in answer.text
+    assert plan_of(archive).groups[0].action == "leave"
+
+
+def test_the_csrf_token_of_another_session_is_refused(archive: Archive, browser: Browser) -> None:
+    other = opened(console_of(archive))
+
+    answer = browser.post("/decide", {**decision(archive), "csrf": other.csrf})
+
+    assert answer.status_code == 403
+
+
+def test_the_csrf_token_may_come_as_a_header(archive: Archive, browser: Browser) -> None:
+    headers = {"origin": HERE, "x-csrf-token": browser.csrf}
+    answer = browser.client.post("/decide", data={"plan": "x"}, headers=headers)
+
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/plain", "multipart/form-data; boundary=x", ""]
+)
+def test_only_forms_are_read(browser: Browser, kind: str) -> None:
+    headers = {"origin": HERE, "x-csrf-token": browser.csrf, "content-type": kind}
+    assert browser.client.post("/decide", content=b"{}", headers=headers).status_code == 415
+
+
+def test_a_form_is_not_without_bound(browser: Browser) -> None:
+    assert browser.post("/decide", {"note": "x" * MOST_BODY_BYTES}).status_code == 413
+    many = {f"f{n}": "x" for n in range(10_001)}
+    assert browser.post("/decide", many).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/decide"),
+        ("POST", "/"),
+        ("PUT", "/"),
+        ("DELETE", "/groups/g-0123456789"),
+        ("PATCH", "/decide"),
+        ("OPTIONS", "/"),
+        ("TRACE", "/"),
+    ],
+)
+def test_another_method_is_refused(browser: Browser, method: str, path: str) -> None:
+    headers = {"origin": HERE, "x-csrf-token": browser.csrf}
+    headers["content-type"] = "application/x-www-form-urlencoded"
+    assert browser.client.request(method, path, headers=headers).status_code == 405
+
+
+def test_links_of_other_sites_are_followed_and_nothing_else(browser: Browser) -> None:
+    cross: dict[str, str] = {"sec-fetch-site": "cross-site"}
+    assert browser.get("/", headers={**cross, "sec-fetch-mode": "navigate"}).status_code == 200
+    for mode in ("cors", "no-cors", "same-origin", "websocket"):
+        assert browser.get("/", headers={**cross, "sec-fetch-mode": mode}).status_code == 403
+        assert (
+            browser.get("/assets/console.js", headers={**cross, "sec-fetch-mode": mode}).status_code
+            == 403
+        )
+
+
+def test_every_answer_carries_the_same_protection(archive: Archive, browser: Browser) -> None:
+    client, _ = visitor(console_of(archive))
+    answers: list[Any] = [
+        browser.get("/"),
+        browser.get("/nothing"),
+        browser.get("/messages/unknown"),
+        browser.get("/assets/console.css"),
+        browser.post("/decide", {}),
+        browser.get("/", headers={"host": "evil.example"}),
+        client.get("/"),
+        client.get("/open?token=x"),
+    ]
+    for answer in answers:
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["referrer-policy"] in ("same-origin", "no-referrer")
+    assert {answer.headers["cache-control"] for answer in answers} == {
+        "no-store",
+        "private, max-age=31536000, immutable",
+    }
+
+
+def test_a_websocket_is_closed(browser: Browser) -> None:
+    with pytest.raises(WebSocketDisconnect), browser.client.websocket_connect("/"):
+        pass
+
+
+def test_assets_are_the_package_s_own_files_alone(browser: Browser) -> None:
+    for name in ("../security.py", "%2e%2e/security.py", "htmx/vendored.json", "x"):
+        assert browser.get(f"/assets/{name}").status_code == 404
+
+
+def test_two_consoles_do_not_share_a_cookie(archive: Archive) -> None:
+    """Browsers do not separate cookies by port."""
+    _, first = visitor(console_of(archive))
+    _, second = visitor(console_of(archive), PORT + 1)
+
+    assert first.cookie != second.cookie
+
+
+def test_its_own_files_are_in_the_package(archive: Archive, browser: Browser) -> None:
+    page = browser.get("/").text
+    for name in ("early.js", "console.js", "console.css"):
+        address = page.split(f"/assets/{name}?")[1].split('"')[0]
+        assert browser.get(f"/assets/{name}?{address}").status_code == 200
+    assert "htmx" in browser.get("/assets/console.js").text
+
+
+def test_the_archive_is_named_and_nothing_of_the_session(
+    archive: Archive, browser: Browser
+) -> None:
+    page = browser.get("/").text
+    assert archive.root in page
+    assert browser.session.key not in page
+
+
+def test_a_fault_of_ours_ends_one_request_alone(
+    archive: Archive, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("secret of a message")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dlq_cli.console.group_pages.read_report", fail)
+        answer = browser.get("/")
+
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert browser.get("/").status_code == 200
