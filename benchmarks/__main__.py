@@ -14,7 +14,7 @@ from benchmarks.findings import Finding
 from benchmarks.report import Machine, to_json, write_json, write_table
 from benchmarks.rig import Rig, measuring_server
 
-BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis")
+BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis", "console")
 RESULTS = Path(".bench") / "latest.json"
 
 _ABOUT = """\

@@ -34,7 +34,7 @@ CHANGES = "attribute_changes"
 ANY_SIZE = 2**63
 """As a limit: none."""
 
-_HIDDEN = "  (hidden, and it changes)"
+_HIDDEN = " (hidden, and it changes)"
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
 _LINE_CHARACTERS = 160

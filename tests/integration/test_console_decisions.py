@@ -16,7 +16,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_events import read_memory
 from spark_reprocess.errors import ArchiveError, BusyError
-from spark_reprocess.plan.decision import decide
+from spark_reprocess.plan.decision import decide, decide_all
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from tests.console_world import (
@@ -228,7 +228,7 @@ def test_a_race_in_the_middle_is_read_again(
     """Between reading and writing somebody else writes: both decisions are in the plan."""
     file = find_plan(archive, None)
     first, second = group_of(archive, 1), group_of(archive, 2)
-    real, races = deciding.decide_all, iter([1, 1, 0, 0, 0])
+    real, races = decide_all, iter([1, 1, 0, 0, 0])
 
     def overtaken(text: str, *words: Any) -> str:
         new = real(text, *words)
@@ -456,8 +456,8 @@ def test_what_a_mask_hides_stays_hidden_and_shows_that_it_changes(world: Archive
     for hidden in ("DE99", "DE0212", "Secret", "Ann"):
         assert hidden not in differences
     text = html.unescape(re.sub(r"<[^>]*>", "", differences))
-    assert '+  "iban": "***",  (hidden, and it changes)' in text
-    assert '+  "name": "***"  (hidden, and it changes)' in text
+    assert '+  "iban": "***", (hidden, and it changes)' in text
+    assert '+  "name": "***" (hidden, and it changes)' in text
     assert '+  "zip": 2' in text
 
 
