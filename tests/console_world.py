@@ -16,15 +16,16 @@ from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_parquet, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.group_events import add_event
 from spark_reprocess.archive.message_store import digest, write_messages
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage.events import is_group_id
+from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
 from tests.approved_plan import planned, write_plan_table
 from tests.builders import message, queue_url, text
-from tests.findings_builder import a_group, some_findings
+from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
 
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"
@@ -105,6 +106,21 @@ def archive_from(
         findings, plan_id=plan_id, archive=archive.root, groups=tuple(groups), where=None
     )
     archive.write(f"reports/{plan_id}/summary.json", summary_json(made_findings).encode())
+    return archive
+
+
+def hostile_archive(folder: Path) -> Archive:
+    """22 groups in whose report, bodies and notes every hostile text stands; 220 hostile bodies."""
+    texts = HOSTILE_TEXTS
+
+    def body(place: int, number: int) -> str:
+        return texts[(place + number) % len(texts)].encode("utf-8", "replace").decode() or "x"
+
+    archive = archive_from(folder, hostile_findings(), body, each=10)
+    for place, one in enumerate(plan_of(archive).groups):
+        text = texts[place].encode("utf-8", "replace").decode()
+        said = GroupEvent(one.group_id, EventKind.NOTED, NOW, text[:80], text=text)
+        add_event(archive, replace(said, owner=text[:200], ticket=text[:200]))
     return archive
 
 

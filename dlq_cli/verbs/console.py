@@ -146,6 +146,8 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port))
+        # The address is printed before the server runs: whoever opens it at once must be heard.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise InputError(f"--port {port}: {error.strerror}; give another one, or none") from error

@@ -8,7 +8,6 @@ import pytest
 
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_events import add_event, read_memory
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.triage.events import EventKind, GroupEvent
@@ -20,13 +19,12 @@ from tests.console_world import (
     archive_from,
     archive_with,
     console_of,
+    hostile_archive,
     opened,
     plan_of,
 )
 from tests.findings_builder import (
-    HOSTILE_TEXTS,
     a_group,
-    hostile_findings,
     many_findings,
     some_findings,
 )
@@ -320,21 +318,6 @@ OUR_TAGS = {
     *("rect", "form", "fieldset", "legend", "label", "input", "select", "option", "textarea"),
     "button",
 }
-
-
-def hostile_archive(folder: Path) -> Archive:
-    """22 groups in whose report, bodies and notes every hostile text stands; 220 hostile bodies."""
-    texts = HOSTILE_TEXTS
-
-    def body(place: int, number: int) -> str:
-        return texts[(place + number) % len(texts)].encode("utf-8", "replace").decode() or "x"
-
-    archive = archive_from(folder, hostile_findings(), body, each=10)
-    for place, one in enumerate(plan_of(archive).groups):
-        text = texts[place].encode("utf-8", "replace").decode()
-        said = GroupEvent(one.group_id, EventKind.NOTED, NOW, text[:80], text=text)
-        add_event(archive, replace(said, owner=text[:200], ticket=text[:200]))
-    return archive
 
 
 @pytest.mark.parametrize("is_unmasked", [False, True])

@@ -1,0 +1,322 @@
+"""The console in a reader's browser: what people do there, how it looks, what it must not do."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from dlq_cli.console.app import make_app
+from dlq_cli.console.security import Sessions
+from dlq_cli.console.site import Console
+from spark_reprocess.archive.files import Archive
+from tests.console_world import archive_from, console_of, hostile_archive, plan_of
+from tests.findings_builder import many_findings
+from tests.incident import incident_findings
+
+BODY = '{"zip": 1, "vat": null, "password": "hunter2", "customer": {"region": "eu-west-3"}}'
+WIDTHS = (360, 1280)
+
+
+@dataclass
+class Desk:
+    """One person's browser at one console.
+
+    Attributes:
+        foreign: addresses of elsewhere that a page asked for; none was answered.
+        messages: what its console said, errors and policy violations included.
+        dialogs: what a page asked the reader.
+    """
+
+    page: Page
+    base: str
+    context: BrowserContext
+    foreign: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(f"{self.base}{path}")
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+    def assert_quiet(self) -> None:
+        assert (self.foreign, self.messages, self.dialogs) == ([], [], [])
+        assert self.page.evaluate("'hostile' in window") is False
+
+
+@contextmanager
+def running(console: Console) -> Iterator[Sessions]:
+    """A console that listens, in a thread of this process."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sessions = Sessions(listener.getsockname()[1])
+    config = uvicorn.Config(
+        make_app(console, sessions), log_level="error", lifespan="off", ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield sessions
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+@contextmanager
+def desk(browser: Browser, console: Console, **context: Any) -> Iterator[Desk]:
+    """Start a console and open its printed address in a profile of its own."""
+    with (
+        running(console) as sessions,
+        browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}) as profile,
+    ):
+        page = profile.new_page()
+        base = f"http://127.0.0.1:{sessions.port}"
+        it = Desk(page, base, profile)
+
+        def dismiss(dialog: Any) -> None:
+            it.dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        def note(request: Any) -> None:
+            if not request.url.startswith((f"{base}/", "data:")):
+                it.foreign.append(request.url)
+
+        page.on("console", lambda message: it.messages.append(message.text))
+        page.on("pageerror", lambda error: it.messages.append(str(error)))
+        page.on("dialog", dismiss)
+        profile.on("request", note)
+        page.goto(sessions.address())
+        page.wait_for_url(f"{base}/")
+        page.wait_for_load_state("networkidle")
+        yield it
+
+
+def incident(folder: Path) -> Archive:
+    findings = incident_findings()
+    statuses = ("regressed", "new", "known", "seen again", "resolved")
+    groups = tuple(
+        replace(one, group_id=f"g-{place:010x}", status=statuses[place % 5])
+        for place, one in enumerate(findings.groups)
+    )
+    return archive_from(folder, replace(findings, groups=groups), lambda *_: BODY, 60)
+
+
+PATHS = (
+    "/",
+    "/groups/g-0000000001",
+    "/groups/g-0000000001/messages",
+    "/groups/g-0000000001/edit",
+    "/messages/m-0070",
+    "/messages/nothing",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_page_fits_and_is_accessible(
+    browser: Browser, tmp_path: Path, scheme: Any, width: int
+) -> None:
+    console = console_of(incident(tmp_path))
+    size = {"width": width, "height": 900}
+    with desk(browser, console, color_scheme=scheme, viewport=size) as it:
+        for path in PATHS:
+            page = it.go(path)
+            if path.endswith("/edit"):
+                page.locator("input[name=path]").first.fill("/zip")
+                page.locator("input[name=value]").first.fill('"10115"')
+                expect(page.locator(".difference ins").first).to_be_visible()
+            page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            found = Axe().run(page)
+            assert found.violations_count == 0, (path, found.generate_report())
+        failed = [one for one in it.messages if "422" not in one]
+        assert (failed, it.foreign, it.dialogs) == ([], [], [])
+
+
+def test_two_browsers_decide_on_one_plan_and_neither_loses_the_other_s(
+    browser: Browser, tmp_path: Path
+) -> None:
+    archive = incident(tmp_path)
+    with (
+        desk(browser, console_of(archive, who="ann@desk")) as ann,
+        desk(browser, console_of(archive, who="bob@desk")) as bob,
+    ):
+        one, other, same = (f"/groups/g-{place:010x}" for place in (1, 2, 3))
+        # Both look at the same plan, then decide about different groups.
+        ann.go(one), bob.go(other)
+        ann.page.get_by_label("Why").fill("ann knows")
+        ann.page.get_by_role("button", name="Redrive").click()
+        expect(ann.page.get_by_role("status").first).to_contain_text("Decided: redrive")
+        bob.page.get_by_role("button", name="Discard").click()
+        expect(bob.page.get_by_role("status").first).to_contain_text("Decided: discard")
+        # Then both about the same one.
+        ann.go(same), bob.go(same)
+        ann.page.get_by_label("Why").fill("address service is back")
+        ann.page.get_by_role("button", name="Redrive").click()
+        expect(ann.page.get_by_role("status").first).to_contain_text("Decided")
+        bob.page.get_by_role("button", name="Discard").click()
+        expect(bob.page.get_by_role("heading", level=1)).to_contain_text("meanwhile")
+        expect(bob.page.locator("table")).to_contain_text("address service is back")
+        assert plan_of(archive).groups[3].action == "redrive"
+        bob.page.get_by_role("button", name="Decide discard all the same").click()
+        expect(bob.page.get_by_role("status").first).to_contain_text("Decided: discard")
+
+        actions = [one.action.value for one in plan_of(archive).groups[:5]]
+        assert actions == ["leave", "redrive", "discard", "discard", "leave"]
+        bob.go(same)
+        expect(bob.page.locator(".history")).to_contain_text("ann@desk")
+        expect(bob.page.locator(".history")).to_contain_text("bob@desk")
+
+
+def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    archive = archive_from(tmp_path, many_findings(120), lambda *_: "{}", 1)
+    with desk(browser, console_of(archive)) as it:
+        page = it.page
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("Skip to the content")).to_be_focused()
+        page.locator("#search").focus()
+        page.keyboard.type("v7")
+        expect(page.locator("#list .matches")).to_contain_text("11 of 120 groups")
+        expect(page).to_have_url(re.compile(r"q=v7"))
+        for place in (0, 2):
+            page.locator("#list tbody input[type=checkbox]").nth(place).focus()
+            page.keyboard.press("Space")
+        page.locator("#decide input[name=note]").focus()
+        page.keyboard.type("by hand")
+        # Enter sends the form with its first button.
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status").first).to_contain_text("Decided: redrive for 2 groups")
+
+        decided = [one.group_id for one in plan_of(archive).groups if one.action == "redrive"]
+        assert decided == ["g-0000000007", "g-0000000047"]
+        it.assert_quiet()
+
+
+def test_a_range_of_the_chart_filters_the_list(browser: Browser, tmp_path: Path) -> None:
+    with desk(browser, console_of(incident(tmp_path))) as it:
+        page = it.page
+        expect(page.locator("#chart canvas")).to_be_visible()
+        page.locator("#chart").focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("Enter")
+        expect(page.locator("#chips button").first).to_be_visible()
+        expect(page.locator("#list .matches")).to_contain_text("of 9 groups")
+        page.keyboard.press("Escape")
+        expect(page.locator("#list .matches")).to_have_text("9 groups")
+        page.locator("#legend button").first.click()
+        it.assert_quiet()
+
+
+def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: Path) -> None:
+    archive = incident(tmp_path)
+    with desk(browser, console_of(archive)) as it:
+        page = it.go("/groups/g-0000000001")
+        page.get_by_role("link", name="Edit the messages").click()
+        page.get_by_label("Place", exact=True).first.fill("/zip")
+        page.get_by_label("Value", exact=True).first.fill("10115a")
+        expect(page.get_by_role("alert").filter(has_text="needs quotation marks")).to_be_visible()
+        page.get_by_label("Value", exact=True).first.fill('"10115"')
+        expect(page.locator(".difference ins").first).to_contain_text('"10115"')
+        page.get_by_role("button", name="Count over the whole group").click()
+        expect(page.locator("#count")).to_contain_text("60 would change")
+        page.get_by_role("button", name="Add a row").click()
+        page.get_by_label("Place", exact=True).last.fill("/password")
+        page.get_by_label("Value", exact=True).last.fill('"new secret"')
+        expect(page.locator(".difference ins", has_text="it changes").first).to_be_visible()
+        assert "new secret" not in page.locator(".differences").inner_text()
+        page.get_by_role("button", name="Save into the plan").click()
+        expect(page.get_by_role("status").first).to_contain_text("The edit is in the plan")
+        edit = plan_of(archive).groups[1].edit
+        assert edit is not None
+        assert edit.patch is not None
+        assert len(edit.patch.operations) == 2
+        it.assert_quiet()
+
+
+def test_hostile_bodies_stay_inert(browser: Browser, tmp_path: Path) -> None:
+    archive = hostile_archive(tmp_path)
+    groups = [one.group_id for one in plan_of(archive).groups]
+    with desk(browser, console_of(archive, is_unmasked=True)) as it:
+        paths = [
+            "/",
+            *(f"/groups/{one}" for one in groups),
+            *(f"/groups/{one}/messages?in=text&q=alert" for one in groups[:4]),
+            *(f"/messages/m-{n:04}" for n in range(220)),
+            f"/groups/{groups[0]}/edit",
+        ]
+        page = it.page
+        for path in paths:
+            page.goto(f"{it.base}{path}")
+            if path.startswith("/groups"):
+                page.wait_for_load_state("networkidle")
+            assert page.locator("img, iframe, object, embed, b script, [onerror]").count() == 0
+        page.locator("input[name=path]").first.fill("/<img src=x onerror=alert(1)>")
+        page.locator("input[name=value]").first.fill('"<script>alert(1)</script>"')
+        expect(page.locator("#preview .fault")).to_be_visible()
+        it.assert_quiet()
+
+
+def test_what_no_page_of_the_console_wrote_is_not_parsed(browser: Browser, tmp_path: Path) -> None:
+    """Trusted Types: markup that came from anywhere but this server's answers is refused."""
+    with desk(browser, console_of(incident(tmp_path))) as it:
+        refused = it.page.evaluate(
+            """() => ["innerHTML", "outerHTML", "srcdoc"].map((name) => {
+                const element = document.createElement(name === "srcdoc" ? "iframe" : "div");
+                document.body.append(element);
+                try { element[name] = "<img src=x onerror='window.hostile = 1'>"; return "parsed"; }
+                catch (error) { return error.name; }
+                finally { element.remove(); }
+            })"""
+        )
+        scripts = it.page.evaluate(
+            """() => {
+                const script = document.createElement("script");
+                try { script.text = "window.hostile = 2"; } catch (error) { return error.name; }
+                document.body.append(script);
+                return "ran";
+            }"""
+        )
+
+        assert refused == ["TypeError"] * 3
+        assert scripts == "TypeError"
+        assert it.page.evaluate("'hostile' in window") is False
+
+
+def test_without_scripts_everything_works(browser: Browser, tmp_path: Path) -> None:
+    archive = incident(tmp_path)
+    with desk(browser, console_of(archive), java_script_enabled=False) as it:
+        page = it.go("/?q=timeout")
+        expect(page.locator("#list tbody tr")).to_have_count(1)
+        page.locator("#list tbody a").first.click()
+        page.get_by_role("link", name="List its messages").click()
+        expect(page.locator(".messages tbody tr")).to_have_count(50)
+        page.get_by_role("link", name="Next").click()
+        expect(page.locator(".messages tbody tr")).to_have_count(10)
+        it.go("/groups/g-0000000002/edit")
+        page.get_by_label("Place", exact=True).first.fill("/zip")
+        page.get_by_label("Value", exact=True).first.fill("2")
+        page.get_by_role("button", name="Save into the plan").click()
+        expect(page.get_by_role("status").first).to_contain_text("The edit is in the plan")
+
+
+def test_a_console_that_was_stopped_says_so(browser: Browser, tmp_path: Path) -> None:
+    with browser.new_context() as profile:
+        page = profile.new_page()
+        with running(console_of(incident(tmp_path))) as sessions:
+            page.goto(sessions.address())
+            page.wait_for_url(f"http://127.0.0.1:{sessions.port}/")
+        page.locator("#search").fill("x")
+        expect(page.locator("#notice")).to_contain_text("was stopped")

@@ -1,0 +1,88 @@
+"""On S3 each call takes tens of milliseconds: a page must not need more of them than it says here.
+
+The numbers are of an archive of one drain with forty files; they do not grow with its files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dlq_cli.console import members
+from spark_reprocess.archive.files import Archive, open_archive
+from tests.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
+from tests.s3_server import S3Server, serve_s3
+
+FILES = 40
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with serve_s3() as running:
+        yield running
+
+
+@pytest.fixture
+def archive(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Archive:
+    """An archive on S3, copied from one on disk: its plan says where it was made."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+    local = archive_with(tmp_path, [a_dead_letter(n) for n in range(200)], files=FILES)
+    remote = open_archive(
+        f"s3://{server.make_bucket(f'console-{tmp_path.name}'.replace('_', '-'))}/x"
+    )
+    for path in local.list(""):
+        content = local.read(path)
+        assert content is not None
+        remote.write(path, content)
+    members._tables.clear()  # noqa: SLF001 - a new process has none
+    return remote
+
+
+def calls_of(server: S3Server, archive: Archive, path: str) -> list[str]:
+    """The calls that one page takes in a new console."""
+    browser = opened(console_of(archive))
+    before = len(server.requests)
+    answer = browser.get(path)
+    assert answer.status_code == 200, answer.text
+    return server.requests[before:]
+
+
+def test_the_list_of_groups(server: S3Server, archive: Archive) -> None:
+    """List the reports, read plan and summary, list what is remembered."""
+    assert len(calls_of(server, archive, "/")) <= 4
+
+
+def test_a_page_of_the_largest_group(server: S3Server, archive: Archive) -> None:
+    """List the reports; read the plan, the table's manifest and part; list the ledger."""
+    group = plan_of(archive).groups[0].group_id
+    path = f"/groups/{group}/messages?sort=largest&q=01"
+
+    assert len(calls_of(server, archive, path)) <= 6
+
+
+def test_a_message_s_history(server: S3Server, archive: Archive) -> None:
+    """List messages and reports; read the table, one file twice; list the ledger."""
+    calls = calls_of(server, archive, "/messages/m-0077")
+
+    assert len(calls) <= 8
+    assert len([one for one in calls if "/messages/drain_id" in one and one.startswith("GET")]) <= 2
+
+
+def test_a_search_of_texts_opens_sixteen_files(server: S3Server, archive: Archive) -> None:
+    group = plan_of(archive).groups[0].group_id
+    calls = calls_of(server, archive, f"/groups/{group}/messages?in=text&q=nothing")
+
+    opened_files = [one for one in calls if "part-" in one and "drain_id" in one]
+    assert len(opened_files) == members.FILES_AT_ONCE
+
+
+def test_a_preview_of_an_edit_opens_four(server: S3Server, archive: Archive) -> None:
+    group = plan_of(archive).groups[0].group_id
+    browser = opened(console_of(archive))
+    form = {"plan": plan_of(archive).plan_id, "op": "replace", "path": "/order/zip", "value": "1"}
+    before = len(server.requests)
+    page = browser.post(f"/groups/{group}/edit/preview", form)
+
+    assert page.text.count('class="sample"') == 20
+    calls = server.requests[before:]
+    assert len([one for one in calls if "drain_id" in one and "part-" in one]) <= 4
