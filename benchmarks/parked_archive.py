@@ -46,7 +46,7 @@ def beginning_of(archive: Path, part: Path, messages: int) -> None:
 
 def _write_file(folder: Path, messages: int, first: int) -> None:
     table = file_of(first, min(ROWS_PER_FILE, messages - first))
-    name = f"part-00000-{table.num_rows}-{first:09d}.parquet"
+    name = f"part-{first // ROWS_PER_FILE:05d}-{table.num_rows}-bench.parquet"
     pq.write_table(table, folder / name, compression="zstd")
 
 

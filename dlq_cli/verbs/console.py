@@ -78,7 +78,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     console = console_of(options)
-    listener = _listen(options.port)
+    listener = listen(options.port)
     sessions = Sessions(port=listener.getsockname()[1])
     config = uvicorn.Config(
         make_app(console, sessions),
@@ -141,7 +141,12 @@ def console_of(options: argparse.Namespace) -> Console:
     )
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """Listen on the loopback interface; 0 takes a free port.
+
+    Raises:
+        InputError: the port cannot be had.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

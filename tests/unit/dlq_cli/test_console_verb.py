@@ -1,0 +1,96 @@
+"""What ``dlq console`` works on, where it listens, and what it ships."""
+
+import argparse
+import hashlib
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dlq_cli.console
+from dlq_cli.__main__ import main
+from dlq_cli.console.site import assets
+from dlq_cli.verbs import console as verb
+from spark_reprocess.errors import InputError
+from tests.console_world import a_dead_letter, archive_with, console_of
+
+ASSETS = Path(dlq_cli.console.__file__).parent / "assets"
+
+
+def options_of(**changes: Any) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    verb.VERB.add_arguments(parser)
+    return argparse.Namespace(**{**vars(parser.parse_args([])), "stack": None, **changes})
+
+
+def test_an_archive_is_enough(tmp_path: Path) -> None:
+    found = verb.console_of(options_of(archive=str(tmp_path), masks=["body.name"]))
+
+    assert found.archive.root == str(tmp_path)
+    assert found.values == {}
+    assert found.masks.hides("body.name")
+    assert not found.is_unmasked
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "give --stack NAME, or --archive PLACE"),
+        ({"archive": "/x", "on_glue": True}, "--on-glue: give --stack"),
+        ({"archive": "/x", "masks": ["("]}, "--mask .*no regular expression"),
+        ({"archive": "ftp://x"}, "ftp"),
+    ],
+)
+def test_what_it_cannot_work_on_is_named(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        verb.console_of(options_of(**changes))
+
+
+def test_it_listens_on_the_loopback_interface_alone() -> None:
+    with verb.listen(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+        port = listener.getsockname()[1]
+        # Before the server runs: whoever opens the address at once is heard.
+        with socket.create_connection(("127.0.0.1", port), 1):
+            pass
+        with pytest.raises(InputError, match=rf"--port {port}: .*in use; give another one"):
+            verb.listen(port)
+
+
+def test_there_is_no_option_for_another_address() -> None:
+    for option in ("--host", "--bind", "--address"):
+        assert main(["console", "--archive", "/x", option, "192.0.2.1"]) == 2
+
+
+def test_a_command_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
+    console = console_of(archive_with(tmp_path, [a_dead_letter(0)]))
+
+    of_archive = console.command("decide", "g-1", "redrive", "--note", "it's\u202e back; rm -rf ~")
+    of_stack = console_of(console.archive, stack="orders dlq").command("status")
+
+    assert of_archive.startswith(f"dlq decide --archive {console.archive.root} g-1 redrive --note ")
+    assert of_archive.endswith(r"$'it\'s\342\200\256 back; rm -rf ~'")
+    assert of_stack == "dlq status --stack 'orders dlq'"
+
+
+def test_the_vendored_htmx_is_the_one_that_was_noted() -> None:
+    folder = ASSETS / "htmx"
+    noted = json.loads((folder / "vendored.json").read_text())
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files.pop("vendored.json")
+
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    assert digests == noted["files"]
+    assert f'version:"{noted["version"]}"'.encode() in files["htmx.min.js"]
+    assert b"Zero-Clause BSD" in files["LICENSE"]
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    for name, content in assets().items():
+        for word in (b"http://", b"https://", b"//unpkg", b"@import", b"url(http"):
+            places = content.split(word)[1:]
+            # The name of a namespace, and where uPlot's comment says that it is from.
+            known = (b"www.w3.org/", b"github.com/leeoniya/uPlot ")
+            assert all(one.startswith(known) for one in places), (name, word)
