@@ -56,6 +56,7 @@ def _group(visit: Visit) -> Response:
         history=history,
         events=len(events),
         note=next((text for text in said if text), "") if said else "",
+        edit_digest=group.planned.edit.digest if group.planned.edit else "",
         rehearsal=newest_rehearsal(console.archive, report.plan.plan_id, group_id),
         done=done_of(visit),
         actions=[one.value for one in Action],
@@ -69,8 +70,11 @@ def _operations(group: Group) -> list[str]:
     return [INDENTED.write(dict(one)) for one in patch.operations] if patch else []
 
 
-def newest_rehearsal(archive: Archive, plan_id: str, group_id: str) -> dict[str, Any] | None:
-    """Return what the newest rehearsal of a group said, None where there is none."""
+def newest_rehearsal(archive: Archive, plan_id: str, group_id: str) -> Any:  # noqa: ANN401
+    """Return what the newest rehearsal of a group said, None where there is none.
+
+    Nothing writes rehearsals yet: ``rehearsal.html.jinja`` shows one as soon as something does.
+    """
     del archive, plan_id, group_id
     return None
 

@@ -4,23 +4,22 @@ import argparse
 import socket
 import sys
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-import uvicorn
-
-from dlq_cli.console.app import make_app
-from dlq_cli.console.security import Sessions
-from dlq_cli.console.site import Console
 from dlq_cli.stack_values import read_stack
 from spark_reprocess.actor import actor
-from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.archive.files import open_archive
 from spark_reprocess.command_line.arguments import whole_number
 from spark_reprocess.command_line.terminal import print_line
 from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.errors import InputError
+
+if TYPE_CHECKING:
+    from dlq_cli.console.site import Console
 
 LOOPBACK = "127.0.0.1"
 """The only address that the console listens on."""
@@ -76,7 +75,29 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Hides pandas from this process.
+
+    Where pandas is installed, pyarrow imports it with the first array, which takes a second. The
+    console never needs it: long work has processes of its own.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Raise ModuleNotFoundError for pandas."""
+        del path, target
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
 def _run(options: argparse.Namespace) -> int:
+    sys.meta_path.insert(0, _WithoutPandas())
+    import uvicorn  # noqa: PLC0415 - after that, like what imports pyarrow
+
+    from dlq_cli.console.app import make_app  # noqa: PLC0415
+    from dlq_cli.console.security import Sessions  # noqa: PLC0415
+
     console = console_of(options)
     listener = listen(options.port)
     sessions = Sessions(port=listener.getsockname()[1])
@@ -100,13 +121,17 @@ def _run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def console_of(options: argparse.Namespace) -> Console:
+def console_of(options: argparse.Namespace) -> "Console":
     """Return what the console works on.
 
     Raises:
         InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
             regular expression.
     """
+    from dlq_cli.console.site import Console  # noqa: PLC0415 - see _run
+    from spark_reprocess.analysis.mask import compile_masks  # noqa: PLC0415
+    from spark_reprocess.archive.files import open_archive  # noqa: PLC0415
+
     given: dict[str, Any] = {
         name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
     }
