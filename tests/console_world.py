@@ -1,9 +1,10 @@
 """A console to ask, without a socket: an archive that was written without Spark, and a client."""
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, som
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"
 NOW = datetime(2025, 11, 20, 12, 0, tzinfo=UTC)
+_ticks = itertools.count()
 DRAIN = "20251120T100000Z-000001"
 
 
@@ -168,7 +170,12 @@ class Browser:
 
 
 def console_of(archive: Archive, **changes: Any) -> Console:
-    return replace(Console(archive, lambda: NOW, "ann@desk"), **changes)
+    """A console whose clock, shared by all consoles, goes on with each look."""
+    return replace(Console(archive, _tick, "ann@desk"), **changes)
+
+
+def _tick() -> datetime:
+    return NOW + timedelta(microseconds=next(_ticks))
 
 
 def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Sessions]:
