@@ -6,7 +6,7 @@ function startList() {
   onFilters.push(showChips, (change) => {
     if (!("range" in change)) return;
     [from.value, to.value] = filters.range ?? ["", ""];
-    htmx.trigger(form, "change");
+    htmx.trigger(form, "range");
   });
   if (data?.starts.length) startChart();
   showChips();
