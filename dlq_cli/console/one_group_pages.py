@@ -13,8 +13,8 @@ from dlq_cli.console.members import SORTS, WantedMessages, group_messages
 from dlq_cli.console.reading import Group, read_plan_now, read_report
 from dlq_cli.console.shown import Shown
 from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
-from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_events import add_event, read_texts
+from spark_reprocess.archive.rehearsals import newest_rehearsal
 from spark_reprocess.command_line.arguments import duration, moment
 from spark_reprocess.command_line.group_events import NAME_CHARACTERS, TEXT_CHARACTERS
 from spark_reprocess.editing.json_text import INDENTED
@@ -68,15 +68,6 @@ def _group(visit: Visit) -> Response:
 def _operations(group: Group) -> list[str]:
     patch = group.planned.edit.patch if group.planned.edit else None
     return [INDENTED.write(dict(one)) for one in patch.operations] if patch else []
-
-
-def newest_rehearsal(archive: Archive, plan_id: str, group_id: str) -> Any:  # noqa: ANN401
-    """Return what the newest rehearsal of a group said, None where there is none.
-
-    Nothing writes rehearsals yet: ``rehearsal.html.jinja`` shows one as soon as something does.
-    """
-    del archive, plan_id, group_id
-    return None
 
 
 def _messages(visit: Visit) -> Response:
