@@ -19,6 +19,9 @@ PROGRAM = "dlq"
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
 
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+"""How progress is shown; None for what suits standard error."""
+
 DONE = 0
 CHECK_FAILED = SPARK_FAILED = 1
 BAD_INPUT = 2
@@ -68,5 +71,7 @@ def suggestion(verb: str, archive: str, *words: str) -> str:
 
 
 def progress_here() -> Progress:
-    """Return how progress is shown: one line on a terminal, lines of a log elsewhere."""
+    """Return how progress is shown: as set, or one line on a terminal, lines of a log elsewhere."""
+    if progress := PROGRESS.get():
+        return progress
     return on_terminal if sys.stderr.isatty() else in_lines
