@@ -16,6 +16,7 @@ from spark_reprocess.command_line.arguments import (
     add_masks,
     add_plan,
     add_sending,
+    sha256_hex,
     take_in_doubt,
     whole_number,
 )
@@ -93,6 +94,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--group",
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
+    )
+    add(
+        "--decisions-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a plan that does anything else than in the dry run that answered with this "
+        "(decisions_sha256 of its --json answer)",
     )
     add_destination(parser)
     add(
