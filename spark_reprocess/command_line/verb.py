@@ -16,6 +16,9 @@ from spark_reprocess.progress import Progress, in_lines, on_terminal
 PROGRAM = "dlq"
 """What a user types before the verb."""
 
+SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
+"""What installs the packages of the verbs that need Spark. They also need Java."""
+
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
 

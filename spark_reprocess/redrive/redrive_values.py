@@ -140,6 +140,11 @@ class Tally:
     detail: str = ""
     examples: tuple[str, ...] = ()
 
+    @property
+    def sentence_parts(self) -> tuple[str, int, str, tuple[str, ...]]:
+        """What ``outcomes.problem_sentence`` makes a sentence of."""
+        return self.word, self.count, self.detail, self.examples
+
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
@@ -194,6 +199,11 @@ class RedriveSummary:
         if len(self.destinations) == 1:
             return next(iter(self.destinations))
         return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many messages have which disposition, over all groups."""
+        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
 
     def count(self, *words: str) -> int:
         """How many messages have one of these dispositions."""
