@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ _ANSWER_FILE = "answer"
 _ERRORS_FILE = "errors"
 
 _VERSION = 1
+_AS_JSON = "--json"
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _TAIL_BYTES = 64 * 1024
 """Of errors and progress that are read, from the end."""
@@ -112,7 +114,8 @@ class Work:
         exit_code: None unless it has ended.
         ended_at: likewise.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
-        step: what it does, or did last; None if it has not said.
+        steps: what it did one after the other, the last one perhaps still in progress; of a long
+            work, those of late.
     """
 
     work_id: str
@@ -125,7 +128,12 @@ class Work:
     exit_code: int | None
     ended_at: datetime | None
     stops: int
-    step: Step | None
+    steps: tuple[Step, ...]
+
+    @property
+    def step(self) -> Step | None:
+        """What it does, or did last; None if it has not said."""
+        return self.steps[-1] if self.steps else None
 
     @property
     def verb(self) -> str:
@@ -209,7 +217,7 @@ class Works:
             try:
                 self._make_folder()
                 folder.mkdir(mode=0o700)
-                self._run(folder, [*words, "--json"], after)
+                self._run(folder, [*words, _AS_JSON], after)
             except FileExistsError:
                 pass
             except OSError as error:
@@ -243,7 +251,7 @@ class Works:
                 exit_code=int(end["exit_code"]) if end else None,
                 ended_at=_time(end["ended_at"]) if end else None,
                 stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
-                step=_last_step(folder / PROGRESS_FILE),
+                steps=_steps(folder / PROGRESS_FILE),
             )
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
@@ -319,6 +327,21 @@ class Works:
                 shutil.rmtree(work.folder, ignore_errors=True)
 
 
+def without_json(words: Sequence[str]) -> list[str]:
+    """Return the words of a command as a person would give them."""
+    return [word for word in words if word != _AS_JSON]
+
+
+def value_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option of a command; empty if it has none."""
+    for word, after in pairwise([*words, ""]):
+        if word == name:
+            return after
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
 def read_words(folder: Path) -> list[str]:
     """Return the words of the command of a work's folder."""
     record: dict[str, Any] = json.loads((folder / _COMMAND_FILE).read_bytes())
@@ -364,13 +387,16 @@ def _time(seconds: Any) -> datetime:  # noqa: ANN401 - as read
     return datetime.fromtimestamp(float(seconds), UTC)
 
 
-def _last_step(path: Path) -> Step | None:
-    """Return the last whole line of a file of progress."""
-    for line in reversed(_tail(path).splitlines()):
+def _steps(path: Path) -> tuple[Step, ...]:
+    """Return the last line of each step in the end of a file of progress."""
+    steps: list[Step] = []
+    for line in _tail(path).splitlines():
         with suppress(ValueError, KeyError, TypeError):
             value = json.loads(line)
-            return Step(str(value["label"]), float(value["seconds"]), str(value["text"]))
-    return None
+            step = Step(str(value["label"]), float(value["seconds"]), str(value["text"]))
+            is_same = steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds
+            steps[len(steps) - bool(is_same) :] = [step]
+    return tuple(steps)
 
 
 def _tail(path: Path) -> str:

@@ -73,6 +73,11 @@ def suggestion(verb: str, archive: str, *words: str) -> str:
     return " ".join([PROGRAM, verb, *map(shlex.quote, (*place, *words))])
 
 
+def option(name: str, value: str) -> tuple[str, ...]:
+    """Return the words of an option, also if its value looks like another option."""
+    return (f"{name}={value}",) if value.startswith("-") else (name, value)
+
+
 def progress_here() -> Progress:
     """Return how progress is shown: as set, or one line on a terminal, lines of a log elsewhere."""
     if progress := PROGRESS.get():
