@@ -16,8 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from dlq_cli.__main__ import main
-from dlq_cli.console.work import PROGRESS_FILE, read_words, stop_file, write_end
-from spark_reprocess.command_line.verb import CHECK_FAILED, INTERRUPTED, PROGRESS
+from dlq_cli.console.work import PROGRESS_FILE, forget_erased, read_words, stop_file, write_end
+from spark_reprocess.command_line.terminal import print_error
+from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import in_file
 
 _LOOK_SECONDS = 0.2
@@ -35,10 +37,10 @@ def run(folder: Path, lock: int, run_verb: Main = main) -> int:
     is_over = threading.Event()
     watch = partial(_interrupt_at_request, folder, is_over)
     threading.Thread(target=watch, name="stop", daemon=True).start()
-    exit_code = CHECK_FAILED
+    exit_code, words = CHECK_FAILED, read_words(folder)
     token = PROGRESS.set(in_file(folder / PROGRESS_FILE))
     try:
-        exit_code = run_verb(read_words(folder))
+        exit_code = run_verb(words)
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
@@ -50,13 +52,18 @@ def run(folder: Path, lock: int, run_verb: Main = main) -> int:
         # What a stop that came too late interrupts is done again.
         for _ in range(3):
             with suppress(KeyboardInterrupt):
-                _end(folder, exit_code)
+                _end(folder, words, exit_code)
                 break
     return exit_code
 
 
-def _end(folder: Path, exit_code: int) -> None:
+def _end(folder: Path, words: Sequence[str], exit_code: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if words[0] == "erase" and "--execute" in words and exit_code == DONE:
+        try:
+            forget_erased(folder)
+        except (ArchiveError, OSError) as error:
+            print_error(f"{folder.parent}: remove it, it may quote erased messages: {error}")
     sys.stdout.flush()
     sys.stderr.flush()
     write_end(folder, exit_code, time.time())

@@ -354,6 +354,27 @@ def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
     LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
 
 
+def forget_erased(folder: Path) -> None:
+    """Forget what the works beside this one, an erase that is done, may know of erased messages.
+
+    The conditions of erasures may identify a person, and previews of edits quote messages.
+
+    Raises:
+        ArchiveError: a record cannot be written.
+    """
+    for other in folder.parent.iterdir():
+        record = _read(other / _COMMAND_FILE)
+        words = record.get("words") if record else None
+        if not (record and isinstance(words, list) and words):
+            continue
+        if words[0] == "erase" and (condition := value_of(words, "--where")):
+            named = {condition: "(forgotten)", f"--where={condition}": "--where=(forgotten)"}
+            record["words"] = [named.get(word, word) for word in words]
+            LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
+        if words[0] == "redrive" and (other / _END_FILE).exists():
+            (other / _ANSWER_FILE).unlink(missing_ok=True)
+
+
 def stop_file(folder: Path, number: int) -> Path:
     """Return the file whose existence asks a work to stop, for the first or second time."""
     return folder / f"stop-{number}"

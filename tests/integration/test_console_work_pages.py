@@ -87,8 +87,8 @@ class World:
     def dry_run(self, *more: str, **changes: Any) -> Work:
         plan = read_plan(find_plan(self.archive, self.plan_id).read()).only(self.group_id)
         words = [*self.preview_words, *more]
-        decided = {"decisions_sha256": plan.decisions_sha256}
-        return self.ended(words, redrive_answer(self, **decided, **changes))
+        answer = redrive_answer(self, decisions_sha256=plan.decisions_sha256, **changes)
+        return self.ended(words, answer)
 
     @property
     def preview_words(self) -> list[str]:
