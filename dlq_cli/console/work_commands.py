@@ -187,6 +187,7 @@ def _canary(console: Console, words: Sequence[str], fields: Fields) -> list[str]
 def _pace(fields: Fields) -> list[str]:
     return [
         *_checked(fields, "max_rate", "--max-rate", positive_number),
+        *_checked(fields, "claim_ttl", "--claim-ttl", whole_number(60, 43_200)),
         *(["--in-doubt", "send"] if fields("in_doubt") else []),
     ]
 

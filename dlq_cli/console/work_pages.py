@@ -96,6 +96,7 @@ def _shown(
         titles=_titles(visit.console, value_of(work.words, "--plan")) if view.sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
+        claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
         can_send=bool(visit.console.stack or visit.console.values.get("parked-queue-url")),
     )
     response.status_code = int(code)
