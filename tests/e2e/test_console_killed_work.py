@@ -24,7 +24,7 @@ from tests.integration.canary_world import CanaryWorld, canary_world
 from tests.integration.spark_world import archive_of
 from tests.needs import needs_proc
 
-pytestmark = [pytest.mark.timeout(900), needs_proc]
+pytestmark = [pytest.mark.timeout(2400), needs_proc]
 
 MESSAGES = 600
 CLAIM_TTL_SECONDS = 60
