@@ -6,7 +6,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from dlq_cli.console import work_commands
-from dlq_cli.console.reading import read_report
+from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Visit, fault_page, page_route
 from dlq_cli.console.work import Work
 from dlq_cli.console.work_commands import WHOLE_PLAN, ChangedError
@@ -15,13 +15,13 @@ from spark_reprocess.plan.plan import Action
 
 
 def _redrive(visit: Visit) -> Response:
-    report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+    _, plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
     chosen = visit.query.get("group", "")
     return visit.page(
         "redrive.html.jinja",
-        plan=report.plan,
-        redriven=[one for one in report.plan.groups if one.action is Action.REDRIVE],
-        discarded=[one for one in report.plan.groups if one.action is Action.DISCARD],
+        plan=plan,
+        redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
+        discarded=[one for one in plan.groups if one.action is Action.DISCARD],
         chosen=chosen,
         WHOLE_PLAN=WHOLE_PLAN,
         start_id=visit.console.works.make_id(),

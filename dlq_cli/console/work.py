@@ -260,8 +260,9 @@ class Works:
         """Return all works, the latest first."""
         names: list[str] = []
         with suppress(OSError):
-            names = sorted((folder.name for folder in self.folder.iterdir()), reverse=True)
-        return [work for name in names if (work := self.get(name))]
+            names = [folder.name for folder in self.folder.iterdir()]
+        works = [work for name in names if (work := self.get(name))]
+        return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
 
     def stop(self, work_id: str, number: int) -> None:
         """Ask a work to stop. Safe to repeat; does nothing if it has ended.

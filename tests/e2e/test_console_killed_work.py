@@ -92,7 +92,8 @@ def test_canary_that_was_killed_is_sent_again_from_the_page(
         dry_run(page)
         page.get_by_label("Why").fill("the service is back")
         page.get_by_label("Messages to send first").fill("20")
-        page.get_by_label("Wait for failures, seconds").fill("6")
+        page.get_by_label("Wait for failures, seconds").fill("20")
+        page.get_by_text("More options").click()
         page.get_by_label("Use this wait although").check()
         page.get_by_role("button", name="Send a canary").click()
         wait_for_step(page, "canary .*main queue")
@@ -106,7 +107,7 @@ def test_canary_that_was_killed_is_sent_again_from_the_page(
 
         page.get_by_role("button", name="Go on").click()
         wait_for_state(page, "done")
-        expect(page.locator("#work-state")).to_contain_text("passed")
+        expect(page.locator(".verdict")).to_have_text("passed")
     incident.wait_until_handled(MESSAGES)
 
     assert incident.handled() == Counter(range(MESSAGES))
@@ -119,6 +120,7 @@ def test_redrive_that_was_killed_with_its_console_goes_on_in_the_next_one(
         dry_run(page)
         page.get_by_label("Why").fill("the service is back")
         page.get_by_label("At most so many messages a second").fill("25")
+        page.get_by_text("More options").click()
         page.get_by_label("A killed run's claims expire after").fill(str(CLAIM_TTL_SECONDS))
         page.get_by_role("button", name="without a canary").click()
         wait_for_step(page, r"redriving .*[1-9]\d+ of 600 messages")

@@ -256,6 +256,9 @@ def test_so_many_are_kept(works: Works) -> None:
         copy.mkdir()
         for name in ("command.json", "end.json", "lock"):
             (copy / name).write_bytes((first.folder / name).read_bytes())
+        record = json.loads((copy / "command.json").read_text())
+        later = {**record, "started_at": record["started_at"] + 1 + number}
+        (copy / "command.json").write_text(json.dumps(later))
 
     started(works, "exit", "0")
 
