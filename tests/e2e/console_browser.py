@@ -16,7 +16,7 @@ from tests.e2e.processes import Family, Process, send_signal
 from tests.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/open\?token=\S+")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/open\?token=\S+")
 WORK_MS = 600_000
 """How long a command may take on a busy machine."""
 
@@ -56,7 +56,7 @@ class Desk:
         try:
             assert process.stdout
             lines = iter(process.stdout.readline, "")
-            address = next(found[0] for line in lines if (found := _ADDRESS.search(line)))
+            address = next(found[0] for line in lines if (found := ADDRESS.search(line)))
             with browser.new_context(viewport={"width": 1280, "height": 900}, **context) as profile:  # type: ignore[arg-type]
                 page = profile.new_page()
                 page.goto(address)
