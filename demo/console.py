@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 
 from demo import ROOT, DemoError
 from demo.context import RunContext
@@ -31,10 +30,9 @@ def console_words(context: RunContext) -> list[str]:
 def console_command(context: RunContext) -> str:
     """Format the command that opens a console on the archive when the queues are gone."""
     python = os.path.relpath(sys.executable, ROOT)
-    words = [f"./{python}" if not python.startswith("..") else sys.executable, *_START]
-    return " ".join(
-        ["PYTHONPATH=layers/core", *map(quoted, [*words, "--archive", str(context.archive)])]
-    )
+    program = sys.executable if python.startswith("..") else python
+    words = [program, *_START, "--archive", str(context.archive)]
+    return " ".join(["PYTHONPATH=layers/core", *map(quoted, words)])
 
 
 def open_console(context: RunContext, screen: Screen) -> None:
@@ -67,12 +65,11 @@ def open_console(context: RunContext, screen: Screen) -> None:
 
 
 def _address(process: "subprocess.Popen[str]") -> str:
-    lines: Sequence[str] = []
-    if process.stdout:
-        lines = [line for line in iter(process.stdout.readline, "") if "http" in line][:1]
-    if not lines:
+    lines = iter(process.stdout.readline, "") if process.stdout else iter(())
+    address = next((line.strip() for line in lines if "http" in line), None)
+    if address is None:
         raise DemoError("the console did not start; spark.log says why")
-    return lines[0].strip()
+    return address
 
 
 def _stop_work(works: Works) -> None:
