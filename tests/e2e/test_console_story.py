@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from spark_reprocess.figures import counted
 from tests.e2e.console_browser import ADDRESS, ROOT, WORK_MS, wait_for_state
 from tests.small_jobs import QUICK_SPARK
 
 pytestmark = pytest.mark.timeout(2400)
 
-MESSAGES = 24
+MESSAGES = 60
 
 HALF = """
 import sys
@@ -91,8 +92,8 @@ def understand(page: Page) -> int:
 
 def edit(page: Page, count: int) -> None:
     page.get_by_role("link", name="Edit the messages").click()
-    page.get_by_label("Place").first.fill("/weight_grams")
-    page.get_by_label("Value").first.fill("1200")
+    page.get_by_role("textbox", name="Place").first.fill("/weight_grams")
+    page.get_by_role("textbox", name="Value").first.fill("1200")
     expect(page.locator("#preview")).to_contain_text("1200", timeout=WORK_MS)
     page.get_by_role("button", name="Count over the whole group").click()
     expect(page.locator("#count")).to_contain_text(f"{count} would change", timeout=WORK_MS)
@@ -104,7 +105,7 @@ def put_back(page: Page, count: int) -> None:
     page.get_by_role("link", name="Put this group back").click()
     page.get_by_role("button", name="Dry run").click()
     wait_for_state(page, "done")
-    expect(page.locator(".result")).to_contain_text(f"{count} messages would go to")
+    expect(page.locator(".result")).to_contain_text(f"{counted(count, 'message')} would go to")
     expect(page.locator(".difference ins").first).to_contain_text("1200")
     page.get_by_label("Why").fill("the consumer takes plain numbers")
     page.get_by_label("Messages to send first").fill("1")
@@ -114,4 +115,4 @@ def put_back(page: Page, count: int) -> None:
     page.get_by_role("button", name="Send a canary").click()
     wait_for_state(page, "done")
     expect(page.locator(".verdict")).to_have_text("passed")
-    expect(page.locator(".result")).to_contain_text(f"{count} messages sent to")
+    expect(page.locator(".result")).to_contain_text(f"{counted(count, 'message')} sent to")
