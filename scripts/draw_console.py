@@ -18,16 +18,16 @@ from dlq_cli.console.app import make_app
 from dlq_cli.console.security import Sessions
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
+from spark_reprocess.analysis.outputs import summary_json
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from tests.console_world import write_report
 from tests.e2e.watched_browser import launched
 from tests.findings_builder import ANALYZED_AT
 from tests.incident import incident_findings
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "console.png"
 PLAN_ID = "20251120T103000Z-004f2a"
-SIZE = {"width": 1280, "height": 1000}
+SIZE = {"width": 1280, "height": 1560}
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         thread.start()
         with (
             launched() as browser,
-            browser.new_context(viewport=SIZE, device_scale_factor=1.5) as profile,  # type: ignore[arg-type]
+            browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
         ):
             page = profile.new_page()
             page.goto(sessions.address())
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _console(folder: Path) -> Console:
     archive = open_archive(str(folder / "archive"))
-    findings = incident_findings()
+    findings = replace(incident_findings(), plan_id=PLAN_ID)
     decided = (Action.REDRIVE, Action.LEAVE, Action.REDRIVE, Action.DISCARD)
     groups = tuple(
         PlannedGroup(one.group_id, one.title, one.count, action)
@@ -66,7 +66,7 @@ def _console(folder: Path) -> Console:
     )
     snapshot = Snapshot(("20251120T100000Z-000001",), findings.messages, "0" * 64)
     plan = Plan(PLAN_ID, archive.root, snapshot, groups)
-    write_report(archive, PLAN_ID, findings.groups)
+    archive.write(f"reports/{PLAN_ID}/summary.json", summary_json(findings).encode())
     archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())
     works = Works(folder / "work")
     console = Console(archive, lambda: ANALYZED_AT + timedelta(minutes=4), "ann@desk", works)
