@@ -25,6 +25,7 @@ _EPILOG = """\
 examples:
   python -m demo                                   150 generated events of a shop
   python -m demo --messages 300 --seed 7           more, and different ones
+  python -m demo --console                         you put the messages back, in a browser
   python -m demo --queue fifo                      FIFO queues: customers are message groups
   python -m demo --input messages.jsonl            your own, one JSON object a line:
       {"body": "any text"}
@@ -50,6 +51,7 @@ class Options:
         messages: the most messages to send; None if not given.
         folder: folder for archive, report and logs; None: the default, which each run empties.
         is_fifo: whether the queues keep the order of message groups.
+        has_console: whether the viewer puts the messages back, in the console.
     """
 
     messages: int | None
@@ -57,6 +59,7 @@ class Options:
     input_path: Path | None
     folder: Path | None
     is_fifo: bool
+    has_console: bool = False
 
     @property
     def message_limit(self) -> int:
@@ -67,7 +70,14 @@ class Options:
 def parse_options(argv: Sequence[str] | None) -> Options:
     """Read the command line; exit with 2 if it is invalid, as argparse does."""
     raw = _parser().parse_args(argv)
-    return Options(raw.messages, raw.seed, raw.input, raw.keep, is_fifo=raw.queue == "fifo")
+    return Options(
+        raw.messages,
+        raw.seed,
+        raw.input,
+        raw.keep,
+        is_fifo=raw.queue == "fifo",
+        has_console=raw.console,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     kinds = ("standard", "fifo")
     parser.add_argument("--queue", choices=kinds, default=kinds[0], help="(default standard)")
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="after the first canary leave the rest to you, in the console, until Ctrl-C",
+    )
     parser.add_argument(
         "--messages",
         type=_count,

@@ -1,6 +1,7 @@
 """The steps of the demo: fail and back off, explain, try too early, fix, account."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from demo import DemoError
@@ -28,14 +29,26 @@ _HEARTBEAT_SECONDS = HeartbeatConfig().timeout_seconds
 _PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 
-def play(context: RunContext, screen: Screen) -> Account:
-    """Run all steps; return the account of every sent message."""
+Viewer = Callable[[RunContext, Screen], object]
+"""What the viewer does in the world once the bugs are mended; returns when they are done."""
+
+
+def play(context: RunContext, screen: Screen, viewer: Viewer | None = None) -> Account:
+    """Run all steps; return the account of every sent message.
+
+    Args:
+        context: of the run.
+        screen: shows it.
+        viewer: puts the messages back instead of the demo's own operator.
+    """
     _break_and_back_off(context, screen)
-    if context.spark is not None:
-        try:
-            _explain_and_put_right(context, screen, context.spark)
-        except DemoError as error:
-            screen.say(str(error), "red")
+    try:
+        if context.spark is not None:
+            _explain_and_put_right(context, screen, context.spark, is_left=viewer is not None)
+        if viewer is not None:
+            _leave_to(viewer, context, screen)
+    except DemoError as error:
+        screen.say(str(error), "red")
     context.phase = "accounting for every message"
     return _account(context, screen)
 
@@ -108,14 +121,27 @@ def _wait_until_settled(context: RunContext, screen: Screen, limit_seconds: floa
     screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")
 
 
-def _explain_and_put_right(context: RunContext, screen: Screen, spark: Spark) -> None:
+def _explain_and_put_right(
+    context: RunContext, screen: Screen, spark: Spark, *, is_left: bool
+) -> None:
+    """Explain, try too early, and put right, unless that *is_left* to the viewer."""
     if not depth(context.client, context.queues.parked).total:
         screen.say("nothing is parked: there is nothing to explain")
         return
     operator = Operator(context, screen, spark)
     _explain(screen, operator)
     _try_too_early(context, screen, operator)
-    _put_right(context, screen, operator)
+    if not is_left:
+        _put_right(context, screen, operator)
+
+
+def _leave_to(viewer: Viewer, context: RunContext, screen: Screen) -> None:
+    screen.title("4. The bugs are mended: put the messages back yourself, in the console")
+    screen.say(context.business.fix(), "green")
+    context.phase = "the console is yours"
+    viewer(context, screen)
+    context.phase = "redriven messages are processed"
+    _wait_until_settled(context, screen, _REDRIVE_SECONDS)
 
 
 def _explain(screen: Screen, operator: Operator) -> None:

@@ -15,12 +15,12 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.catalogue import GROUPS, LINES, STACK_OPTIONS, is_of_the_job, module_of
+from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, module_of
 from dlq_cli.on_glue import run_on_glue
-from dlq_cli.stack_values import STACK_VARIABLE, read_stack, required
+from dlq_cli.stack_values import STACK_OPTIONS, STACK_VARIABLE, read_stack, required
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
-from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, STACK, Verb
+from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_EXTRA, STACK, Verb
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
 
 ON_GLUE = "--on-glue"
 _PLACE = {"stack", "region", "profile", "on_glue"}
-
-SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
 
 _ABOUT = """\
 Dead-letter handling for Amazon SQS: shows what failed and why, and puts messages back.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from dlq_cli.stack_values import STACK_OPTIONS
 from spark_reprocess.command_line import cli
 
 _OWN = {
@@ -31,28 +32,6 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     title: {name: LINES[name] for name in names} for title, names in _NAMES.items()
 }
 """The verbs and lines of each group, by its title."""
-
-
-STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "status": (
-        *("--archive", "--parked-queue-url", "--failure-table"),
-        *("--main-queue-url", "--dlq-url"),
-    ),
-    "drain": ("--archive", "--parked-queue-url"),
-    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
-    "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
-    "restore": ("--archive", "--parked-queue-url"),
-    "erase": ("--archive", "--failure-table"),
-    **dict.fromkeys(
-        ("analyze", "groups", "decide", "expire", "resolve", "note", "snooze", "show", "export"),
-        ("--archive",),
-    ),
-}
-"""The options for which a stack has a value, by verb of the Spark job.
-
-They are not read from the parsers of the verbs: with ``--on-glue`` the packages of the verb need
-not be installed here.
-"""
 
 
 def module_of(name: str) -> str:

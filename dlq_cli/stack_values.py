@@ -1,6 +1,6 @@
 """The values that a stack's outputs give to a command's options."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,27 @@ if TYPE_CHECKING:
 
 STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
+
+STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "status": (
+        *("--archive", "--parked-queue-url", "--failure-table"),
+        *("--main-queue-url", "--dlq-url"),
+    ),
+    "drain": ("--archive", "--parked-queue-url"),
+    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
+    "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
+    "restore": ("--archive", "--parked-queue-url"),
+    "erase": ("--archive", "--failure-table"),
+    **dict.fromkeys(
+        ("analyze", "groups", "decide", "expire", "resolve", "note", "snooze", "show", "export"),
+        ("--archive",),
+    ),
+}
+"""The options for which a stack has a value, by verb of the Spark job.
+
+They are not read from the parsers of the verbs: with ``--on-glue`` the packages of the verb need
+not be installed here.
+"""
 
 _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}

@@ -1,11 +1,14 @@
-"""Progress lines: one live line on a terminal, a plain line every ten seconds in a pipe."""
+"""Shows how far work is: a live line on a terminal, plain lines in a pipe, JSON lines in a file."""
 
+import json
+import re
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Protocol
 
 from spark_reprocess import figures
@@ -37,8 +40,11 @@ def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
         sys.stderr.write(f"\r\033[K{line}")
         sys.stderr.flush()
 
+    def show(seconds: float, text: str) -> None:
+        rewrite(_line(label, seconds, text))
+
     try:
-        with _repeated(_INTERVAL_SECONDS, label, status, rewrite):
+        with _repeated(_INTERVAL_SECONDS, status, show):
             yield
     finally:
         rewrite("")
@@ -48,16 +54,37 @@ def on_terminal(label: str, status: Callable[[], str]) -> Iterator[None]:
 def in_lines(label: str, status: Callable[[], str]) -> Iterator[None]:
     """Write a line to standard error every ten seconds; none for shorter work."""
 
-    def write(line: str) -> None:
-        sys.stderr.write(f"{line}\n")
+    def show(seconds: float, text: str) -> None:
+        sys.stderr.write(f"{_line(label, seconds, text)}\n")
         sys.stderr.flush()
 
-    with _repeated(_LINES_APART_SECONDS, label, status, write):
+    with _repeated(_LINES_APART_SECONDS, status, show):
         yield
 
 
+def in_file(path: Path) -> Progress:
+    """Return a Progress that appends a JSON object to a file at once, and then every second.
+
+    Each has ``label``, ``seconds`` since its work began, and ``text``, what *status* returned.
+    """
+
+    @contextmanager
+    def appending(label: str, status: Callable[[], str]) -> Iterator[None]:
+        def show(seconds: float, text: str) -> None:
+            line = json.dumps({"label": label, "seconds": round(seconds, 1), "text": text})
+            # Optional: work goes on while the disk of the file is full.
+            with suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+
+        show(0, "")
+        with _repeated(_INTERVAL_SECONDS, status, show):
+            yield
+
+    return appending
+
+
 class HowFar:
-    """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``.
+    """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``; ``share_of`` reads it back.
 
     The rate is that of the last 30 s.
     """
@@ -94,23 +121,36 @@ class HowFar:
         return (done - before) / (now - since) if now > since else 0.0
 
 
+_COUNTS = re.compile(r"([0-9,]+) of (?:about )?([0-9,]+) messages")
+
+
+def share_of(line: str) -> float | None:
+    """Return which share of its messages a line of ``HowFar`` has done: 0 to 1; None if unknown."""
+    if not (found := _COUNTS.match(line)):
+        return None
+    done, total = (int(number.replace(",", "")) for number in found.groups())
+    return min(1.0, done / total) if total else None
+
+
+def _line(label: str, seconds: float, text: str) -> str:
+    return ", ".join(filter(None, (f"{label}: {figures.duration(seconds)}", text)))
+
+
 @contextmanager
 def _repeated(
-    interval_seconds: float,
-    label: str,
-    status: Callable[[], str],
-    show: Callable[[str], object],
+    interval_seconds: float, status: Callable[[], str], show: Callable[[float, str], object]
 ) -> Iterator[None]:
+    """Pass to *show*, at intervals, the seconds since the start and what *status* returns."""
     done = threading.Event()
 
     def repeat() -> None:
         started = time.monotonic()
         while not done.wait(interval_seconds):
-            text = f"{label}: {figures.duration(time.monotonic() - started)}"
+            text = ""
             # Optional: an archive that cannot be listed now must not end the work.
             with suppress(JobError, OSError):
-                text = ", ".join(filter(None, (text, status())))
-            show(text)
+                text = status()
+            show(time.monotonic() - started, text)
 
     thread = threading.Thread(target=repeat, name="progress", daemon=True)
     thread.start()

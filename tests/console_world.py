@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from dlq_cli.console.app import make_app
 from dlq_cli.console.security import Session, Sessions
 from dlq_cli.console.site import Console
+from dlq_cli.console.work import Works
 from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_parquet, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
@@ -171,7 +172,8 @@ class Browser:
 
 def console_of(archive: Archive, **changes: Any) -> Console:
     """A console whose clock, shared by all consoles, goes on with each look."""
-    return replace(Console(archive, _tick, "ann@desk"), **changes)
+    works = Works(Path(archive.root).parent / "state" / "work", NOW.timestamp)
+    return replace(Console(archive, _tick, "ann@desk", works), **changes)
 
 
 def _tick() -> datetime:

@@ -9,6 +9,7 @@ from functools import cache
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,6 +21,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from dlq_cli.console.security import ASSETS, CSRF_FIELD, Session
+from dlq_cli.console.work import Works
+from dlq_cli.stack_values import STACK_OPTIONS
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
@@ -33,7 +36,7 @@ CONSOLE = files("dlq_cli.console")
 GROUPS = "/groups/"
 """What the path of a group's page begins with."""
 
-NAVIGATION = (("/", "Groups"),)
+NAVIGATION = (("/", "Groups"), ("/redrive", "Put back"), ("/work", "Work"))
 """Path and name of each page in the navigation, in this order."""
 
 _SCRIPTS = (
@@ -50,8 +53,14 @@ _SCRIPTS = (
     (REPORT, "copying.js"),
     (CONSOLE, "console_list.js"),
     (CONSOLE, "console.js"),
+    (CONSOLE, "work.js"),
 )
-_STYLES = ((REPORT, "uplot/uPlot.min.css"), (REPORT, "report.css"), (CONSOLE, "console.css"))
+_STYLES = (
+    (REPORT, "uplot/uPlot.min.css"),
+    (REPORT, "report.css"),
+    (CONSOLE, "console.css"),
+    (CONSOLE, "work.css"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +71,13 @@ class Console:
         archive: whose messages it shows.
         now: returns the time, with a zone.
         who: ``user@host``, for what it writes down.
+        works: the long work on this archive.
         stack: the stack that it was given; None without one.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
+        given: those that the user gave, and ``archive`` likewise: commands with ``--stack`` need
+            them, too.
+        mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: what no page shows.
         is_unmasked: whether the user asked for bodies as they are.
         on_glue: whether long work runs on the stack's AWS Glue job.
@@ -73,16 +86,25 @@ class Console:
     archive: Archive
     now: Callable[[], datetime]
     who: str
+    works: Works
     stack: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    mask_words: tuple[str, ...] = ()
     masks: Masks = field(default_factory=lambda: compile_masks(()))
     is_unmasked: bool = False
     on_glue: bool = False
 
     def words(self, verb: str, *words: str) -> list[str]:
-        """Return the words of a command that works on this archive, ``dlq`` first."""
-        place = ("--stack", self.stack) if self.stack else ("--archive", self.archive.root)
-        return [PROGRAM, verb, *place, *words]
+        """Return the words of a command that works on this archive, ``dlq`` first.
+
+        It gets the queues and the table that its verb takes, as far as the stack does not say them.
+        """
+        known = self.given if self.stack else {**self.values, "archive": self.archive.root}
+        names = [option.removeprefix("--") for option in STACK_OPTIONS.get(verb, ())]
+        options = [(f"--{name}", known[name]) for name in names if name in known]
+        place = [("--stack", self.stack)] if self.stack else []
+        return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]
 
     def command(self, verb: str, *words: str) -> str:
         """Format a command for the reader to copy: quoted for a shell, every character visible."""

@@ -1,6 +1,7 @@
 """``console``: the web page on this machine."""
 
 import argparse
+import os
 import socket
 import sys
 import webbrowser
@@ -15,7 +16,7 @@ from dlq_cli.stack_values import read_stack
 from spark_reprocess.actor import actor
 from spark_reprocess.command_line.arguments import whole_number
 from spark_reprocess.command_line.terminal import print_line
-from spark_reprocess.command_line.verb import DONE, Verb
+from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,17 +130,20 @@ def console_of(options: argparse.Namespace) -> "Console":
             regular expression.
     """
     from dlq_cli.console.site import Console  # noqa: PLC0415 - see _run
+    from dlq_cli.console.work import Works  # noqa: PLC0415
     from spark_reprocess.analysis.mask import compile_masks  # noqa: PLC0415
     from spark_reprocess.archive.files import open_archive  # noqa: PLC0415
 
     given: dict[str, Any] = {
         name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
     }
-    archive = options.archive
+    archive, values = options.archive, given
+    if archive and options.stack:
+        given = {**given, "archive": open_archive(archive).root}
     if options.stack:
         of_stack = asdict(read_stack(options.session, options.stack))
         found = {name: of_stack[name.replace("-", "_")] for name in VALUES}
-        given = {**{name: value for name, value in found.items() if value}, **given}
+        values = {**{name: value for name, value in found.items() if value}, **values}
         archive = archive or of_stack["archive"]
         if archive is None:
             raise InputError(
@@ -154,12 +158,16 @@ def console_of(options: argparse.Namespace) -> "Console":
         masks = compile_masks(options.masks)
     except ValueError as error:
         raise InputError(f"--mask {error}") from error
+    place = open_archive(archive)
     return Console(
-        archive=open_archive(archive),
+        archive=place,
+        works=Works.of(place.root, os.environ),
         now=lambda: datetime.now(UTC),
         who=actor(),
         stack=options.stack,
-        values=given,
+        values=values,
+        given=given,
+        mask_words=tuple(word for mask in options.masks for word in option("--mask", mask)),
         masks=masks,
         is_unmasked=options.is_unmasked,
         on_glue=options.on_glue,

@@ -2,12 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from spark_reprocess.archive.disposition import Disposition, Kind
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import (
     WHERE,
     add_breakers,
@@ -16,6 +15,7 @@ from spark_reprocess.command_line.arguments import (
     add_masks,
     add_plan,
     add_sending,
+    sha256_hex,
     take_in_doubt,
     whole_number,
 )
@@ -26,6 +26,7 @@ from spark_reprocess.command_line.canary import (
     stopped_sentence,
     take_canary,
 )
+from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import (
     print_answer,
@@ -46,7 +47,7 @@ from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Tally
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.spark import interrupts
 
 _ABOUT = """\
@@ -93,6 +94,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--group",
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
+    )
+    add(
+        "--decisions-sha256",
+        type=sha256_hex,
+        metavar="HEX",
+        help="refuse a plan that does anything else than in the dry run that answered with this "
+        "(decisions_sha256 of its --json answer)",
     )
     add_destination(parser)
     add(
@@ -148,56 +156,6 @@ def _run(options: RedriveOptions) -> int:
     return exit_code
 
 
-_PROBLEMS: dict[str, str] = {
-    Disposition.OTHER_PARKED_QUEUE: (
-        "left: they were drained from another parked queue; act on them in a run of their own, "
-        "with its --parked-queue-url and destination"
-    ),
-    Disposition.FOREIGN: (
-        "left: they came from another main queue, which does not use this dead-letter queue or "
-        "cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, and "
-        "--include-foreign where the queue is not recorded"
-    ),
-    Disposition.UNKNOWN_SOURCE: (
-        "left: nothing records which queue they came from, and other queues use the same dead-"
-        "letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
-        "destination is theirs, add --to-queue-url and --include-foreign"
-    ),
-    Disposition.NO_ROOM: (
-        "left for a person: they have no room for the replay count and the context beside their"
-        " own attributes, so nothing would show that they were redriven before"
-    ),
-    Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
-    Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
-    Disposition.NOT_REHEARSED: (
-        "left: no finished rehearsal of this plan, with the edit as it is now, has a verdict on "
-        "them; run dlq rehearse for their group"
-    ),
-    Disposition.WOULD_FAIL: "left: they would fail, as their rehearsal says",
-    Disposition.REHEARSAL_UNKNOWN: (
-        "left: whether they would fail is unknown, as their rehearsal says"
-    ),
-    Disposition.SPLIT_GROUP: (
-        "left: --where takes only a part of their message group, which goes whole or not at all"
-        " on a FIFO queue"
-    ),
-    Disposition.IN_DOUBT: (
-        "in doubt: they may have been sent and no answer came; look for them, then send them "
-        "again with --in-doubt send"
-    ),
-    Disposition.BUSY: (
-        "busy: another run claimed them and may still be sending; run again when it is done or "
-        "its claims are older than --claim-ttl"
-    ),
-    Disposition.WAITS: (
-        "waiting behind an earlier message of their message group that stays; decide about that"
-        " one, or run again with --allow-reordering"
-    ),
-    Disposition.FAILED: "failed: not sent; run again to retry",
-    Disposition.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
-}
-
-
 def exit_code_of(summary: RedriveSummary) -> int:
     """Print why a run stopped early, if it did, and return its exit code."""
     if summary.stopped_by:
@@ -228,7 +186,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
         names_plan: whether what a dry run suggests names the plan, because the command did not: a
             newer report may come.
     """
-    words = _columns(summary)
+    words = columns(summary.counts, executed=summary.executed)
     is_terminal = sys.stdout.isatty()
     rows = [
         (
@@ -244,7 +202,7 @@ def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     if summary.canary:
         print_verdict(summary.canary)
     for problem in summary.problems:
-        print_line(problem_sentence(problem))
+        print_line(problem_sentence(*problem.sentence_parts))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.drawn:
@@ -265,23 +223,6 @@ def _print_edits(summary: RedriveSummary) -> None:
 def _print_edit(sample: EditSample) -> None:
     print_line(f"  message {sample.message_id}")
     print_diff([f"  {line}" for line in sample.lines], indent=2)
-
-
-def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
-    work = {"sent": (Disposition.SENT,)} if summary.executed else {"to send": (Disposition.SEND,)}
-    others: dict[str, tuple[str, ...]] = {
-        "discarded": (Disposition.DISCARDED,),
-        "to discard": (Disposition.DISCARD,),
-        "done before": Disposition.of(Kind.BEFORE),
-        "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
-        "in doubt": (Disposition.IN_DOUBT,),
-        "busy": (Disposition.BUSY, Disposition.WAITS),
-        "failed": (Disposition.FAILED,),
-        "not reached": (Disposition.NOT_REACHED,),
-        "stopped": (Disposition.STOPPED,),
-    }
-    # Columns that are all 0 are left out, so that a terminal has room for the failures.
-    return work | {name: words for name, words in others.items() if summary.count(*words)}
 
 
 def _format_result(summary: RedriveSummary, plan_option: str) -> str:
@@ -315,20 +256,6 @@ def _format_duration(summary: RedriveSummary) -> str:
         return " as fast as it goes (--max-rate R spares the consumer)"
     seconds = summary.count(Disposition.SEND) / summary.max_rate
     return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
-
-
-def problem_sentence(problem: Tally, sentences: Mapping[str, str] | None = None) -> str:
-    """Format how many messages a problem concerns, and which.
-
-    Args:
-        problem: to format.
-        sentences: by disposition, instead of those of ``redrive``.
-    """
-    sentence = {**_PROBLEMS, **(sentences or {})}[problem.word]
-    more = ", …" if problem.count > len(problem.examples) else ""
-    detail = f" [{problem.detail}]" if problem.detail else ""
-    ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
-    return f"{problem.count:,} {sentence}{detail}{ids}"
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from spark_reprocess.archive.disposition import Disposition, Kind
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import (
     WHERE,
     add_execution,
@@ -11,7 +11,8 @@ from spark_reprocess.command_line.arguments import (
     take_in_doubt,
     whole_number,
 )
-from spark_reprocess.command_line.redrive import exit_code_of, problem_sentence, redrive_fields
+from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.redrive import exit_code_of, redrive_fields
 from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
@@ -51,25 +52,16 @@ def _run(options: RestoreOptions) -> int:
     return exit_code_of(summary)
 
 
-_PROBLEMS: dict[str, str] = {
-    Disposition.OTHER_PARKED_QUEUE: (
-        "left: they were drained from another parked queue; where this one is to have them, add"
-        " --include-foreign"
-    ),
-    Disposition.WAITS: "waiting behind an earlier message of their message group that stays",
-}
-
-
 def print_restore(summary: RedriveSummary) -> None:
     """Print, for each drain, what was restored to the parked queue, or would be."""
-    words = _columns(summary)
+    words = columns(summary.counts, executed=summary.executed, restores=True)
     rows = [
         (drain.group_id, *(sum(drain.counts.get(one, 0) for one in of) for of in words.values()))
         for drain in summary.groups
     ]
     print_table(("drain", *words), rows)
     for problem in summary.problems:
-        print_line(problem_sentence(problem, _PROBLEMS))
+        print_line(problem_sentence(*problem.sentence_parts, restores=True))
     for note in summary.notes:
         print_line(f"note: {note}")
     if summary.executed:
@@ -82,26 +74,6 @@ def print_restore(summary: RedriveSummary) -> None:
         f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
         f"{summary.destination}; to do it, add --execute --reason 'why'"
     )
-
-
-def _columns(summary: RedriveSummary) -> dict[str, tuple[str, ...]]:
-    work = (
-        {"restored": (Disposition.RESTORED,)}
-        if summary.executed
-        else {"to restore": (Disposition.SEND,)}
-    )
-    others: dict[str, tuple[str, ...]] = {
-        "decided before": Disposition.of(Kind.BEFORE),
-        "left": (
-            *(Disposition.NOT_SELECTED, Disposition.OVER_LIMIT, Disposition.NO_GROUP),
-            *(Disposition.SPLIT_GROUP, Disposition.OTHER_PARKED_QUEUE),
-        ),
-        "in doubt": (Disposition.IN_DOUBT,),
-        "busy": (Disposition.BUSY, Disposition.WAITS),
-        "failed": (Disposition.FAILED,),
-        "not reached": (Disposition.NOT_REACHED,),
-    }
-    return {**work, **{name: words for name, words in others.items() if summary.count(*words)}}
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -6,7 +6,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from spark_reprocess.command_line.terminal import print_error
-from spark_reprocess.command_line.verb import BAD_INPUT, SPARK_FAILED
+from spark_reprocess.command_line.verb import BAD_INPUT, PROGRESS, SPARK_FAILED
 from spark_reprocess.progress import on_terminal, silent
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,
@@ -24,7 +24,7 @@ def start_spark() -> SparkSession:
     Raises:
         InputError: Spark finds no Java that it can start.
     """
-    progress = on_terminal if sys.stderr.isatty() else silent
+    progress = PROGRESS.get() or (on_terminal if sys.stderr.isatty() else silent)
     with progress("starting Spark", str):
         session = get_session()
     cancel_jobs_on_interrupt(session)

@@ -16,8 +16,14 @@ from spark_reprocess.progress import Progress, in_lines, on_terminal
 PROGRAM = "dlq"
 """What a user types before the verb."""
 
+SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
+"""What installs the packages of the verbs that need Spark. They also need Java."""
+
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
+
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+"""How progress is shown; None for what suits standard error."""
 
 DONE = 0
 CHECK_FAILED = SPARK_FAILED = 1
@@ -67,6 +73,13 @@ def suggestion(verb: str, archive: str, *words: str) -> str:
     return " ".join([PROGRAM, verb, *map(shlex.quote, (*place, *words))])
 
 
+def option(name: str, value: str) -> tuple[str, ...]:
+    """Return the words of an option, also if its value looks like another option."""
+    return (f"{name}={value}",) if value.startswith("-") else (name, value)
+
+
 def progress_here() -> Progress:
-    """Return how progress is shown: one line on a terminal, lines of a log elsewhere."""
+    """Return how progress is shown: as set, or one line on a terminal, lines of a log elsewhere."""
+    if progress := PROGRESS.get():
+        return progress
     return on_terminal if sys.stderr.isatty() else in_lines

@@ -10,7 +10,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.breaker import UNKNOWN_ERROR, BreakerState, Phase
+from dlq_replay.breaker import UNKNOWN_ERROR, BreakerRules, BreakerState, Phase
 from dlq_replay.breaker_worker import OTHER_ERRORS
 from dlq_replay.errors import BreakerTableError, QueueError
 from dlq_replay.measures import (
@@ -40,6 +40,7 @@ class BreakerStatus:
         sent: first replays for which it opened.
         returned: how many of them had come back.
         per_minute: replays a minute that a ramp allows; None while open.
+        next_probe_at: when the next probe may go, while open; in the past if it is due.
     """
 
     queue: str
@@ -49,6 +50,7 @@ class BreakerStatus:
     sent: int
     returned: int
     per_minute: int | None
+    next_probe_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ def _status(queue: str, name: str, state: BreakerState) -> BreakerStatus:
         state.numbers.get("judged_sent", 0),
         state.numbers.get("judged_returned", 0),
         None if is_open else state.numbers.get("ramp"),
+        datetime.fromtimestamp(probe_at + BreakerRules().probe_seconds, UTC)
+        if is_open and (probe_at := state.numbers.get("probe_at"))
+        else None,
     )
 
 

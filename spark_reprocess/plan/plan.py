@@ -3,9 +3,11 @@
 ``reading`` reads it and reports all of its faults.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
 from textwrap import indent
 from typing import Any
 
@@ -143,6 +145,20 @@ class Plan:
             for group in self.groups
             if group.edit is not None and group.action is Action.REDRIVE
         }
+
+    @property
+    def decisions_sha256(self) -> str:
+        """The digest, in hex, of what the plan does and to which messages.
+
+        It is the same after changes that change nothing of that: of notes, titles and comments.
+        """
+        decisions = sorted(
+            (group.group_id, group.action.value, group.edit.text if group.edit else "")
+            for group in self.groups
+            if group.action is not Action.LEAVE
+        )
+        snapshot = (self.snapshot.sha256, self.snapshot.where)
+        return sha256(json.dumps([self.plan_id, snapshot, decisions]).encode()).hexdigest()
 
     @property
     def actions(self) -> dict[str, Action]:

@@ -92,6 +92,7 @@ def redrive(
     plan = read_plan(text, SqlFaults(*sql_checks(spark)))
     if options.group is not None:
         plan = plan.only(options.group)
+    options.check_decisions(plan)
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = _context(plan, options, queues)
@@ -132,7 +133,12 @@ def redrive(
             counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
             summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
             return replace(
-                summary, samples=samples, notes=notes, drawn=drawn, max_rate=options.max_rate
+                summary,
+                samples=samples,
+                notes=notes,
+                drawn=drawn,
+                max_rate=options.max_rate,
+                decisions_sha256=plan.decisions_sha256,
             )
         context = replace(
             with_run_record(archive, context, "redrive", spark, [*planned]),
@@ -158,7 +164,7 @@ def redrive(
         summary = _summary(plan, context, resolved, sent)
         with progress("compacting the ledger", str):
             notes += () if summary.stopped_by else compact_ledger(archive)
-    return replace(summary, notes=notes)
+    return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
 
 
 def _pace_watch(

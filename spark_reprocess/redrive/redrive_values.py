@@ -52,6 +52,7 @@ class RedriveOptions:
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         failure_table: the table with the circuit breakers of the destinations; None: they are not
             looked at.
+        decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
     """
 
     archive: str
@@ -77,6 +78,7 @@ class RedriveOptions:
     canary: CanaryOptions | None = None
     group: str | None = None
     failure_table: str | None = None
+    decisions_sha256: str | None = None
 
     def check(self) -> None:
         """Raise InputError where the options contradict each other."""
@@ -90,6 +92,14 @@ class RedriveOptions:
         if self.execute and not self.reason.strip():
             raise InputError("--execute needs --reason: one sentence on why, for the ledger")
         require_possible_rate(self.max_rate, self.claim_ttl_seconds)
+
+    def check_decisions(self, plan: Plan) -> None:
+        """Raise InputError where the plan is not, or no longer, the one that is meant."""
+        if self.decisions_sha256 not in (None, plan.decisions_sha256):
+            raise InputError(
+                f"plan {plan.plan_id}: somebody has decided something else since the dry run with "
+                "this --decisions-sha256; make a dry run again"
+            )
 
     @property
     def destination(self) -> str:
@@ -130,6 +140,11 @@ class Tally:
     detail: str = ""
     examples: tuple[str, ...] = ()
 
+    @property
+    def sentence_parts(self) -> tuple[str, int, str, tuple[str, ...]]:
+        """What ``outcomes.problem_sentence`` makes a sentence of."""
+        return self.word, self.count, self.detail, self.examples
+
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
@@ -162,6 +177,7 @@ class RedriveSummary:
         drawn: in a dry run, the canary that would go ahead, or is recommended.
         canary: the verdict of the canary that went ahead.
         max_rate: messages a second, None for no limit.
+        decisions_sha256: see ``Plan.decisions_sha256``; empty where there is no plan.
     """
 
     plan_id: str
@@ -175,6 +191,7 @@ class RedriveSummary:
     drawn: CanarySample | None = None
     canary: CanaryReport | None = None
     max_rate: float | None = None
+    decisions_sha256: str = ""
 
     @property
     def destination(self) -> str:
@@ -182,6 +199,11 @@ class RedriveSummary:
         if len(self.destinations) == 1:
             return next(iter(self.destinations))
         return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many messages have which disposition, over all groups."""
+        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
 
     def count(self, *words: str) -> int:
         """How many messages have one of these dispositions."""

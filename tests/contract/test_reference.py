@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.catalogue import LINES, STACK_OPTIONS
+from dlq_cli.catalogue import LINES
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.rehearse.verdicts import Kind
 from dlq_cli.stack.rules import Finding, Severity
-from dlq_cli.stack_values import StackValues
+from dlq_cli.stack_values import STACK_OPTIONS, StackValues
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.rehearsals import Rehearsal
 from spark_reprocess.canary.sample import CanarySample

@@ -322,3 +322,24 @@ def test_long_title_stays_on_one_line() -> None:
     title = "word " * 40
 
     assert f"    title: '{title}'" in plan_text(plan(group(title=title))).splitlines()
+
+
+def test_digest_of_decisions_is_that_of_what_the_plan_does() -> None:
+    one = plan(group("g-1", action=Action.REDRIVE), group("g-2"))
+    edit = Edit(Patch.of([{"op": "remove", "path": "/a"}]))
+
+    same = [
+        plan(group("g-2", title="another"), group("g-1", "title", action=Action.REDRIVE)),
+        plan(replace(group("g-1", action=Action.REDRIVE), note="a note", count=7)),
+    ]
+    others = [
+        plan(group("g-1", action=Action.DISCARD)),
+        plan(group("g-1", action=Action.REDRIVE), group("g-2", action=Action.REDRIVE)),
+        plan(replace(group("g-1", action=Action.REDRIVE), edit=edit)),
+        plan(group("g-1", action=Action.REDRIVE), where="body is null"),
+        replace(one, plan_id="20261121T040000Z-00ff01"),
+        replace(one, snapshot=replace(one.snapshot, sha256=digest(["c"]))),
+    ]
+
+    assert {each.decisions_sha256 for each in same} == {one.decisions_sha256}
+    assert one.decisions_sha256 not in {each.decisions_sha256 for each in others}

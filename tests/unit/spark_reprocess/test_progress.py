@@ -1,12 +1,14 @@
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_reprocess import progress
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.progress import HowFar, in_lines, on_terminal
+from spark_reprocess.progress import HowFar, in_file, in_lines, on_terminal, share_of
 from spark_reprocess.redrive.execution import status_line
 
 
@@ -131,3 +133,41 @@ def test_quick_work_says_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str]) -
         pass
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("often")
+def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    with in_file(file)("draining", str):
+        pass
+    status, asked = twice(iter(["1 of 2 messages"]))
+    with in_file(file)("counting", status):
+        asked.wait(5)
+
+    first, second, third, *_ = [json.loads(line) for line in file.read_text().splitlines()]
+
+    assert first == {"label": "draining", "seconds": 0, "text": ""}
+    assert second["label"] == "counting"
+    assert third == {"label": "counting", "seconds": 0.0, "text": "1 of 2 messages"}
+
+
+@pytest.mark.usefixtures("often")
+def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> None:
+    status, asked = twice(iter([]))
+
+    with in_file(tmp_path / "no" / "folder")("draining", status):
+        assert asked.wait(5)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "is_estimate", "share"),
+    [(0, 10, False, 0.0), (250, 1_000, False, 0.25), (20, 10, True, 1.0), (0, 0, False, None)],
+)
+def test_share_is_read_back_from_the_line(
+    done: int, total: int, is_estimate: bool, share: float | None
+) -> None:
+    assert share_of(HowFar(total, Clock(), is_estimate=is_estimate).line(done)) == share
+
+
+def test_other_text_has_no_share() -> None:
+    assert share_of("verdict in 40 s, main queue: 3 waiting") is None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from spark_reprocess.errors import InputError
@@ -34,6 +36,16 @@ def test_rate_too_slow_for_the_claim_is_refused() -> None:
 
 def test_slow_rate_with_a_long_claim_is_fine() -> None:
     options(max_rate=0.1, claim_ttl_seconds=2000).check()
+
+
+def test_plan_that_was_decided_otherwise_since_the_dry_run_is_refused() -> None:
+    meant = options(decisions_sha256=PLAN.decisions_sha256)
+    other = replace(PLAN, groups=(replace(PLAN.groups[0], action=Action.DISCARD),))
+
+    meant.check_decisions(PLAN)
+    options().check_decisions(other)
+    with pytest.raises(InputError, match="plan p-1: somebody has decided something else"):
+        meant.check_decisions(other)
 
 
 def test_counts_are_added_up_by_group() -> None:

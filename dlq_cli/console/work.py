@@ -1,0 +1,430 @@
+"""Long work of the console: ``dlq`` commands, each a process of its own that the console starts.
+
+A work survives the console. Everything about it is in its folder, so that the next console finds
+it: the command, progress, the answer, errors, the exit code.
+
+Whether a work runs is not a matter of process ids, which are reused: its process holds a lock on a
+file of the folder until it ends, and the kernel releases the lock of a process that was killed.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from spark_reprocess.actor import actor
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.message_store import new_id
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    SPARK_FAILED,
+    STOPPED_BY_CANARY,
+)
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.progress import share_of
+
+PROGRESS_FILE = "progress.jsonl"
+_COMMAND_FILE = "command.json"
+_END_FILE = "end.json"
+_LOCK_FILE = "lock"
+_ANSWER_FILE = "answer"
+_ERRORS_FILE = "errors"
+
+_VERSION = 1
+_AS_JSON = "--json"
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_TAIL_BYTES = 64 * 1024
+"""Of errors and progress that are read, from the end."""
+
+MOST_STOPS = 2
+"""The first request to stop waits for open calls, the second one ends at once."""
+
+KEPT_WORKS = 50
+KEPT_AGE = timedelta(days=30)
+
+_PROCESS = (sys.executable, "-m", "dlq_cli.work_process")
+
+EXIT_WORDS: Mapping[int, str] = {
+    DONE: "done",
+    SPARK_FAILED: "Spark failed",
+    BAD_INPUT: "refused",
+    STOPPED_BY_CANARY: "stopped by the canary",
+    NOT_ALL_SENT: "some messages were not sent",
+    INTERRUPTED: "stopped",
+}
+"""What an exit code means, for people."""
+
+
+class State(StrEnum):
+    """Whether a work runs."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    DIED = "died"
+    """Its process ended without an exit code: it was killed, or the machine stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a work does now.
+
+    Attributes:
+        label: for example ``draining``.
+        seconds: since this began.
+        text: how far it is; may be empty.
+    """
+
+    label: str
+    seconds: float
+    text: str
+
+    @property
+    def share(self) -> float | None:
+        """Which share of its messages is done: 0 to 1; None if that is not known."""
+        return share_of(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One command and what became of it.
+
+    Attributes:
+        work_id: sorts by the time of the start.
+        words: the command, without ``dlq``.
+        who: started it, as ``actor.actor`` says.
+        started_at: when.
+        after: the work that it continues, or whose answer it acts on; empty if there is none.
+        exit_code: None unless it has ended.
+        ended_at: likewise.
+        stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
+        steps: what it did one after the other, the last one perhaps still in progress; of a long
+            work, those of late.
+    """
+
+    work_id: str
+    words: tuple[str, ...]
+    who: str
+    started_at: datetime
+    after: str
+    folder: Path
+    state: State
+    exit_code: int | None
+    ended_at: datetime | None
+    stops: int
+    steps: tuple[Step, ...]
+
+    @property
+    def step(self) -> Step | None:
+        """What it does, or did last; None if it has not said."""
+        return self.steps[-1] if self.steps else None
+
+    @property
+    def verb(self) -> str:
+        """The verb of its command."""
+        return self.words[0]
+
+    @property
+    def status(self) -> str:
+        """Say in a few words what is the matter with it."""
+        if self.state is State.RUNNING:
+            return "stopping" if self.stops else "running"
+        if self.state is State.DIED:
+            return "died"
+        return EXIT_WORDS.get(self.exit_code or 0, f"exit code {self.exit_code}")
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """Return the command's ``--json`` answer; None if there is none, or only a part."""
+        try:
+            value = json.loads((self.folder / _ANSWER_FILE).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def errors(self) -> str:
+        """Return the end of what the command wrote to standard error."""
+        return _tail(self.folder / _ERRORS_FILE)
+
+
+@dataclass(frozen=True)
+class Works:
+    """The works of one archive.
+
+    Attributes:
+        folder: holds a folder for each work. It is created at the first start.
+        now_seconds: epoch seconds.
+        process: the command of a work's process; it gets two more words, see ``work_process``.
+    """
+
+    folder: Path
+    now_seconds: Callable[[], float] = time.time
+    process: Sequence[str] = _PROCESS
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
+        """Return the works of an archive, for this user of this machine.
+
+        Args:
+            archive_root: see ``Archive.root``.
+            environment: its ``XDG_STATE_HOME`` says where state is kept.
+        """
+        chosen = environment.get("XDG_STATE_HOME", "")
+        # The XDG specification: a relative path is invalid and must be ignored.
+        state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
+        key = hashlib.sha256(archive_root.encode(errors="surrogatepass")).hexdigest()[:16]
+        return cls(state / "dlq" / "work" / key)
+
+    def make_id(self) -> str:
+        """Make the id of a work that is about to be started."""
+        return new_id(self.now_seconds())
+
+    def start(self, work_id: str, words: Sequence[str], after: str = "") -> Work:
+        """Start a command, unless this id was started before: a form that is sent twice starts one.
+
+        Args:
+            work_id: of ``make_id``.
+            words: the verb and its options; ``--json`` is added.
+            after: see ``Work``.
+
+        Returns:
+            The work, or that which was started before.
+
+        Raises:
+            InputError: this is no id of a work.
+            ArchiveError: the folder cannot be written, or no process can be started.
+        """
+        if not _ID.fullmatch(work_id):
+            raise InputError(f"{work_id!r}: is no id of a work")
+        with self._starting:
+            folder = self.folder / work_id
+            try:
+                self._make_folder()
+                folder.mkdir(mode=0o700)
+                self._run(folder, [*words, _AS_JSON], after)
+            except FileExistsError:
+                pass
+            except OSError as error:
+                # An empty folder, or one without a process, is no work: see ``get``.
+                shutil.rmtree(folder, ignore_errors=True)
+                raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
+        self._prune()
+        work = self.get(work_id)
+        if work is None:
+            raise ArchiveError(f"{folder}: another console is starting this command; look again")
+        return work
+
+    def get(self, work_id: str) -> Work | None:
+        """Return a work; None if there is none of this id, or its record is damaged."""
+        folder = self.folder / work_id
+        record = _read(folder / _COMMAND_FILE) if _ID.fullmatch(work_id) else None
+        if record is None:
+            return None
+        # In this order: a process writes the exit code before it releases the lock.
+        is_running = _is_locked(folder / _LOCK_FILE)
+        end = _read(folder / _END_FILE)
+        try:
+            return Work(
+                work_id=work_id,
+                words=tuple(str(word) for word in record["words"]),
+                who=str(record["who"]),
+                started_at=_time(record["started_at"]),
+                after=str(record["after"]),
+                folder=folder,
+                state=State.ENDED if end else State.RUNNING if is_running else State.DIED,
+                exit_code=int(end["exit_code"]) if end else None,
+                ended_at=_time(end["ended_at"]) if end else None,
+                stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
+                steps=_steps(folder / PROGRESS_FILE),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+
+    def all(self) -> list[Work]:
+        """Return all works, the latest first."""
+        names: list[str] = []
+        with suppress(OSError):
+            names = [folder.name for folder in self.folder.iterdir()]
+        works = [work for name in names if (work := self.get(name))]
+        return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
+
+    def stop(self, work_id: str, number: int) -> None:
+        """Ask a work to stop. Safe to repeat; does nothing if it has ended.
+
+        Args:
+            work_id: which.
+            number: 1 as Ctrl-C does: what is in progress comes to its end; 2 as a second Ctrl-C.
+
+        Raises:
+            ArchiveError: the request cannot be written.
+        """
+        work = self.get(work_id)
+        if work is None or work.state is not State.RUNNING:
+            return
+        for one in range(1, min(number, MOST_STOPS) + 1):
+            file = stop_file(work.folder, one)
+            LocalArchive(str(work.folder)).create(file.name, b"")
+
+    def _make_folder(self) -> None:
+        # Commands, reasons and conditions may name persons: nobody else may read them.
+        for folder in (self.folder.parents[1], self.folder.parents[0], self.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _run(self, folder: Path, words: Sequence[str], after: str) -> None:
+        """Start the process of a work. Its lock is held from before its record is there."""
+        lock = os.open(folder / _LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            record = {
+                "version": _VERSION,
+                "words": list(words),
+                "who": actor(),
+                "started_at": self.now_seconds(),
+                "after": after,
+            }
+            content = json.dumps(record).encode()
+            with (
+                (folder / _ANSWER_FILE).open("wb") as answer,
+                (folder / _ERRORS_FILE).open("wb") as errors,
+            ):
+                # The record comes last: a folder without it is no work.
+                LocalArchive(str(folder)).write(_COMMAND_FILE, content)
+                process = subprocess.Popen(  # noqa: S603 - a program of ours
+                    [*self.process, str(folder), str(lock)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=answer,
+                    stderr=errors,
+                    pass_fds=(lock,),
+                    # Ctrl-C in the console's terminal, and the end of that terminal, pass it by.
+                    start_new_session=True,
+                )
+        finally:
+            # The process has a copy, and holds the lock from now on.
+            os.close(lock)
+        # Otherwise a process that has ended stays in the table of processes.
+        threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
+
+    def _prune(self) -> None:
+        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
+        for number, work in enumerate(self.all()):
+            is_old = number >= KEPT_WORKS or work.started_at < oldest
+            if is_old and work.state is not State.RUNNING:
+                shutil.rmtree(work.folder, ignore_errors=True)
+
+
+def without_json(words: Sequence[str]) -> list[str]:
+    """Return the words of a command as a person would give them."""
+    return [word for word in words if word != _AS_JSON]
+
+
+def value_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option of a command; empty if it has none."""
+    for word, after in pairwise([*words, ""]):
+        if word == name:
+            return after
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def read_words(folder: Path) -> list[str]:
+    """Return the words of the command of a work's folder."""
+    record: dict[str, Any] = json.loads((folder / _COMMAND_FILE).read_bytes())
+    return [str(word) for word in record["words"]]
+
+
+def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
+    """Write durably how a work ended. Raises ArchiveError."""
+    content = {"version": _VERSION, "exit_code": exit_code, "ended_at": now_seconds}
+    LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
+
+
+def forget_erased(folder: Path) -> None:
+    """Forget what the works beside this one, an erase that is done, may know of erased messages.
+
+    The conditions of erasures may identify a person, and previews of edits quote messages.
+
+    Raises:
+        ArchiveError: a record cannot be written.
+    """
+    for other in folder.parent.iterdir():
+        record = _read(other / _COMMAND_FILE)
+        words = record.get("words") if record else None
+        if not (record and isinstance(words, list) and words):
+            continue
+        if words[0] == "erase" and (condition := value_of(words, "--where")):
+            named = {condition: "(forgotten)", f"--where={condition}": "--where=(forgotten)"}
+            record["words"] = [named.get(word, word) for word in words]
+            LocalArchive(str(other)).write(_COMMAND_FILE, json.dumps(record).encode())
+        if words[0] == "redrive" and (other / _END_FILE).exists():
+            (other / _ANSWER_FILE).unlink(missing_ok=True)
+
+
+def stop_file(folder: Path, number: int) -> Path:
+    """Return the file whose existence asks a work to stop, for the first or second time."""
+    return folder / f"stop-{number}"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        # Shared: two who look at the same time do not take each other for the process.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_ours = isinstance(value, dict) and value.get("version") == _VERSION
+    return value if is_ours else None
+
+
+def _time(seconds: Any) -> datetime:  # noqa: ANN401 - as read
+    return datetime.fromtimestamp(float(seconds), UTC)
+
+
+def _steps(path: Path) -> tuple[Step, ...]:
+    """Return the last line of each step in the end of a file of progress."""
+    steps: list[Step] = []
+    for line in _tail(path).splitlines():
+        with suppress(ValueError, KeyError, TypeError):
+            value = json.loads(line)
+            step = Step(str(value["label"]), float(value["seconds"]), str(value["text"]))
+            is_same = steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds
+            steps[len(steps) - bool(is_same) :] = [step]
+    return tuple(steps)
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,242 @@
+"""The ``dlq`` commands that the forms of the console start. No I/O.
+
+Each function takes the fields of a form, and returns the command's words without ``dlq``. What a
+person may get wrong is refused here, before a process is started.
+"""
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dlq_cli.console.site import Console
+from dlq_cli.console.work import Work, value_of, without_json
+from spark_reprocess.canary.options import Share
+from spark_reprocess.command_line.arguments import positive_number, since, whole_number
+from spark_reprocess.command_line.verb import option
+from spark_reprocess.errors import InputError
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+
+Fields = Callable[[str], str]
+"""Returns a field of a form by its name; empty where it is missing."""
+
+WHOLE_PLAN = "plan"
+"""The value of the field ``what`` that means every group that the plan redrives."""
+
+
+class ChangedError(InputError):
+    """Somebody has decided something else since the page was shown, or since the dry run."""
+
+
+def drain(console: Console, fields: Fields) -> list[str]:
+    """Make the command that empties the parked queue into the archive."""
+    words = [
+        *_queue(console, fields, "parked-queue-url"),
+        *_checked(fields, "limit", "--limit", whole_number(1)),
+    ]
+    return _here(console, "drain", words)
+
+
+def analyze(console: Console, fields: Fields) -> list[str]:
+    """Make the command that groups the undecided messages."""
+    words = [*_checked(fields, "since", "--since", since), *console.mask_words]
+    return _here(console, "analyze", words)
+
+
+def preview(console: Console, fields: Fields) -> list[str]:
+    """Make the dry run of a redrive. It names its plan: a newer report may come.
+
+    Raises:
+        InputError: a field is wrong, or nothing is chosen: there is no redrive of everything.
+    """
+    what, plan = fields("what"), fields("plan")
+    if not what:
+        raise InputError(
+            "choose what to put back: one group, or every group that the plan redrives"
+        )
+    if not plan:
+        raise InputError("this form names no plan; open it again")
+    other = _queue(console, fields, "to-queue-url", is_needed=False)
+    words = [
+        *option("--plan", plan),
+        *([] if what == WHOLE_PLAN else option("--group", what)),
+        *_queue(console, fields, "main-queue-url", is_needed=not other),
+        *other,
+        *_text(fields, "where", "--where"),
+        *_checked(fields, "limit", "--limit", whole_number(1)),
+        *_flag(fields, "rehearsed", "--rehearsed"),
+        *_flag(fields, "include_foreign", "--include-foreign"),
+        *_flag(fields, "allow_reordering", "--allow-reordering"),
+        *console.mask_words,
+    ]
+    return _here(console, "redrive", words)
+
+
+def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
+    """Make the command that does what a dry run has shown.
+
+    It has the words of the dry run, and names the decisions that this has read: a plan that was
+    decided otherwise meanwhile is refused by the command itself, too.
+
+    Raises:
+        InputError: a field is wrong, or the dry run did not end well.
+        ChangedError: somebody has decided something else since the dry run.
+    """
+    answer = _answer_of(dry_run, "redrive")
+    decided = str(answer.get("decisions_sha256", ""))
+    if decided != _plan_of(console, dry_run.words).decisions_sha256:
+        raise ChangedError(
+            "somebody has decided something else since this dry run: make a dry run again"
+        )
+    if fields("how") not in {"canary", "all"}:
+        raise InputError("choose: a canary first, or all at once")
+    how = _canary(console, dry_run.words, fields) if fields("how") == "canary" else []
+    return [
+        *without_json(dry_run.words),
+        *option("--decisions-sha256", decided),
+        *how,
+        *_pace(fields),
+        *_execution(fields),
+    ]
+
+
+def restore_preview(console: Console, fields: Fields) -> list[str]:
+    """Make the dry run of a restore.
+
+    Raises:
+        InputError: a field is wrong, or neither a condition nor a number is given.
+    """
+    words = [
+        *_queue(console, fields, "parked-queue-url"),
+        *_text(fields, "where", "--where"),
+        *_checked(fields, "limit", "--limit", whole_number(1)),
+        *_flag(fields, "include_discarded", "--include-discarded"),
+        *_flag(fields, "include_foreign", "--include-foreign"),
+    ]
+    if not (fields("where").strip() or fields("limit").strip() or fields("everything")):
+        raise InputError("give a condition or a number, or say that you mean all messages")
+    return _here(console, "restore", words)
+
+
+def restore(dry_run: Work, fields: Fields) -> list[str]:
+    """Make the command that restores what a dry run has shown. Raises InputError."""
+    groups = _answer_of(dry_run, "restore").get("groups", [])
+    _require_typed(fields, sum(int(group["counts"].get("send", 0)) for group in groups))
+    return [*without_json(dry_run.words), *_pace(fields), *_execution(fields)]
+
+
+def erase_preview(console: Console, fields: Fields) -> list[str]:
+    """Make the dry run of an erase. Raises InputError."""
+    ids = fields("ids").split()
+    if bool(ids) == bool(fields("where").strip()):
+        raise InputError("give message ids or a condition, and not both: what is to go")
+    words = [word for one in ids for word in option("--id", one)]
+    return _here(console, "erase", [*words, *_text(fields, "where", "--where")])
+
+
+def erase(dry_run: Work, fields: Fields) -> list[str]:
+    """Make the command that erases what a dry run has shown. Raises InputError."""
+    _require_typed(fields, int(_answer_of(dry_run, "erase").get("messages", 0)))
+    return [*without_json(dry_run.words), *_execution(fields)]
+
+
+def again(work: Work, fields: Fields) -> list[str]:
+    """Make the same command again; with the field ``in_doubt`` it also sends what is in doubt."""
+    words = without_json(work.words)
+    if fields("in_doubt") and not value_of(words, "--in-doubt"):
+        words += ["--in-doubt", "send"]
+    return words
+
+
+def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
+    """Add what the verb gets of the console, and where it runs."""
+    _, *rest = console.words(verb, *words)
+    return [*rest, *(["--on-glue"] if console.on_glue else [])]
+
+
+def _plan_of(console: Console, words: Sequence[str]) -> Plan:
+    plan = read_plan(find_plan(console.archive, value_of(words, "--plan")).read())
+    group = value_of(words, "--group")
+    return plan.only(group) if group else plan
+
+
+def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:
+    answer = dry_run.answer()
+    if dry_run.verb != verb or "--execute" in dry_run.words:
+        raise InputError(f"work {dry_run.work_id} is no dry run of {verb}")
+    if dry_run.exit_code != 0 or answer is None:
+        raise InputError("this dry run did not end well: make it again")
+    return dict(answer)
+
+
+def _canary(console: Console, words: Sequence[str], fields: Fields) -> list[str]:
+    size = _checked(fields, "canary", "--canary", Share.of)
+    if not size:
+        raise InputError("canary: say how many messages go first, for example 20 or 1%")
+    has_queue = console.stack or value_of(words, "--parked-queue-url")
+    return [
+        *size,
+        *([] if has_queue else _queue(console, fields, "parked-queue-url")),
+        *_checked(fields, "canary_wait", "--canary-wait", positive_number),
+        *_checked(fields, "consumer_max_seconds", "--consumer-max-seconds", whole_number(1)),
+        *_checked(fields, "canary_max_return", "--canary-max-return", Share.of),
+        *_flag(fields, "force_canary_wait", "--force-canary-wait"),
+    ]
+
+
+def _pace(fields: Fields) -> list[str]:
+    return [
+        *_checked(fields, "max_rate", "--max-rate", positive_number),
+        *_checked(fields, "claim_ttl", "--claim-ttl", whole_number(60, 43_200)),
+        *(["--in-doubt", "send"] if fields("in_doubt") else []),
+    ]
+
+
+def _execution(fields: Fields) -> list[str]:
+    reason = _text(fields, "reason", "--reason")
+    if not reason:
+        raise InputError("reason: say in one sentence why; the ledger keeps it")
+    return ["--execute", *reason]
+
+
+def _require_typed(fields: Fields, count: int) -> None:
+    if not count:
+        raise InputError("the dry run found no messages: there is nothing to do")
+    if fields("typed").replace(",", "").strip() != str(count):
+        raise InputError(f"to confirm, type the number of messages: {count}")
+
+
+def _queue(console: Console, fields: Fields, name: str, *, is_needed: bool = True) -> list[str]:
+    """Return the words of a queue that only the form names. Raises InputError if none does."""
+    if name in console.values:
+        return []
+    words = _text(fields, name.replace("-", "_"), f"--{name}")
+    if is_needed and not words:
+        raise InputError(f"{name.replace('-', ' ')}: give the address of the queue")
+    return words
+
+
+def _text(fields: Fields, field: str, name: str) -> list[str]:
+    value = fields(field).strip()
+    if "\0" in value:
+        raise InputError(f"{_label(field)}: must not contain a NUL")
+    return list(option(name, value)) if value else []
+
+
+def _flag(fields: Fields, field: str, name: str) -> list[str]:
+    return [name] if fields(field) else []
+
+
+def _checked(fields: Fields, field: str, name: str, read: Callable[[str], object]) -> list[str]:
+    words = _text(fields, field, name)
+    if words:
+        try:
+            read(fields(field).strip())
+        except (ArgumentTypeError, ValueError) as error:
+            raise InputError(f"{_label(field)}: {error}") from error
+    return words
+
+
+def _label(field: str) -> str:
+    return field.replace("_", " ")

@@ -1,0 +1,77 @@
+"""Draws docs/images/console.png: ``PYTHONPATH=.:layers/core python scripts/draw_console.py``.
+
+A real console in the machine's Chromium, over the report of ``tests/incident.py``. Some of its
+groups are decided.
+"""
+
+import socket
+import sys
+import tempfile
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import uvicorn
+
+from dlq_cli.console.app import make_app
+from dlq_cli.console.security import Sessions
+from dlq_cli.console.site import Console
+from dlq_cli.console.work import Works
+from spark_reprocess.analysis.outputs import summary_json
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from tests.e2e.watched_browser import launched
+from tests.findings_builder import ANALYZED_AT
+from tests.incident import incident_findings
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "console.png"
+PLAN_ID = "20251120T103000Z-004f2a"
+SIZE = {"width": 1280, "height": 1560}
+
+
+def main() -> None:
+    """Start the console, and photograph its first page."""
+    with tempfile.TemporaryDirectory() as folder:
+        console = _console(Path(folder))
+        listener = socket.create_server(("127.0.0.1", 0))
+        sessions = Sessions(listener.getsockname()[1])
+        config = uvicorn.Config(make_app(console, sessions), log_level="error", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        with (
+            launched() as browser,
+            browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
+        ):
+            page = profile.new_page()
+            page.goto(sessions.address())
+            page.wait_for_url(f"http://127.0.0.1:{sessions.port}/")
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=PICTURE)
+        server.should_exit = True
+        thread.join(10)
+    sys.stdout.write(f"{PICTURE}\n")
+
+
+def _console(folder: Path) -> Console:
+    archive = open_archive(str(folder / "archive"))
+    findings = replace(incident_findings(), plan_id=PLAN_ID)
+    decided = (Action.REDRIVE, Action.LEAVE, Action.REDRIVE, Action.DISCARD)
+    groups = tuple(
+        PlannedGroup(one.group_id, one.title, one.count, action)
+        for one, action in zip(
+            findings.groups, (*decided, *[Action.LEAVE] * len(findings.groups)), strict=False
+        )
+    )
+    snapshot = Snapshot(("20251120T100000Z-000001",), findings.messages, "0" * 64)
+    plan = Plan(PLAN_ID, archive.root, snapshot, groups)
+    archive.write(f"reports/{PLAN_ID}/summary.json", summary_json(findings).encode())
+    archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())
+    works = Works(folder / "work")
+    console = Console(archive, lambda: ANALYZED_AT + timedelta(minutes=4), "ann@desk", works)
+    return replace(console, stack="orders-dlq")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""SIGKILL in mid canary and in mid redrive; then a person goes on from the page.
+
+Nothing is lost, and nothing arrives twice but what the page called in doubt.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from dlq_replay.context import FailureError
+from dlq_replay.message import Message
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledger import Ledger, attempt_names
+from tests.approved_plan import planned
+from tests.builders import context, counter, message
+from tests.e2e.console_browser import Desk, wait_for_state, wait_for_step
+from tests.integration.canary_world import CanaryWorld, canary_world
+from tests.integration.spark_world import archive_of
+from tests.needs import needs_proc
+
+pytestmark = [pytest.mark.timeout(2400), needs_proc]
+
+MESSAGES = 600
+CLAIM_TTL_SECONDS = 60
+
+
+def dead_letter(number: int) -> Message:
+    error = FailureError("TimeoutError", "no answer")
+    ours = context(first_id=f"first-{number}", reason="attempts_exhausted", error=error)
+    return message(f"m-{number:03d}", json.dumps({"n": number}), {**ours, **counter("5")})
+
+
+@dataclass
+class Incident:
+    """Messages in an archive, all of one group, whose consumer works again."""
+
+    desk: Desk
+    world: CanaryWorld
+    archive: Archive
+
+    def handled(self) -> Counter[int]:
+        return Counter(int(json.loads(one.body)["n"]) for one in list(self.world.handled))
+
+    def in_doubt(self) -> set[int]:
+        """Messages whose claim has no result: their task was killed."""
+        names = attempt_names(self.archive)
+        attempts = [Ledger(self.archive, one.plan_id).attempt(one) for one in names]
+        lost = [one for one in attempts if one and one.results is None]
+        return {int(m.removeprefix("m-")) for one in lost for m in one.claim.message_ids}
+
+    def wait_until_handled(self, count: int) -> None:
+        deadline = time.monotonic() + 120
+        while len(self.handled()) < count:
+            assert time.monotonic() < deadline, len(self.handled())
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def incident(tmp_path: Path) -> Iterator[Incident]:
+    with canary_world() as world:
+        messages = [dead_letter(n) for n in range(MESSAGES)]
+        archive = archive_of(tmp_path / "archive", messages, drained_from=world.parked.url)
+        planned(archive)
+        endpoint = world.main.url.rsplit("/", 2)[0]
+        options = (
+            *("--archive", archive.root, "--main-queue-url", world.main.url),
+            *("--parked-queue-url", world.parked.url),
+        )
+        desk = Desk(options, tmp_path / "state", {"AWS_ENDPOINT_URL": endpoint})
+        yield Incident(desk, world, archive)
+        desk.kill_everything()
+
+
+def dry_run(page: Page) -> None:
+    page.get_by_role("link", name="Put back").click()
+    page.get_by_label("Groups").select_option(index=2)
+    page.get_by_role("button", name="Dry run").click()
+    wait_for_state(page, "done")
+    expect(page.locator("#answer-title")).to_have_text("What would happen")
+
+
+def test_canary_that_was_killed_is_sent_again_from_the_page(
+    incident: Incident, browser: Browser
+) -> None:
+    with incident.desk.console(browser) as (page, _):
+        dry_run(page)
+        page.get_by_label("Why").fill("the service is back")
+        page.get_by_label("Messages to send first").fill("20")
+        page.get_by_label("Wait for failures, seconds").fill("20")
+        page.get_by_text("More options").click()
+        page.get_by_label("Use this wait although").check()
+        page.get_by_role("button", name="Send a canary").click()
+        wait_for_step(page, "canary .*main queue")
+
+        incident.desk.kill_work()
+
+        wait_for_state(page, "died")
+        expect(page.locator("#died-title")).to_have_text("What is known")
+        incident.wait_until_handled(20)
+        assert sum(incident.handled().values()) == 20
+
+        page.get_by_role("button", name="Go on").click()
+        wait_for_state(page, "done")
+        expect(page.locator(".verdict")).to_have_text("passed")
+    incident.wait_until_handled(MESSAGES)
+
+    assert incident.handled() == Counter(range(MESSAGES))
+
+
+def test_redrive_that_was_killed_with_its_console_goes_on_in_the_next_one(
+    incident: Incident, browser: Browser
+) -> None:
+    with incident.desk.console(browser) as (page, _):
+        dry_run(page)
+        page.get_by_label("Why").fill("the service is back")
+        page.get_by_label("At most so many messages a second").fill("25")
+        page.get_by_text("More options").click()
+        page.get_by_label("A killed run's claims expire after").fill(str(CLAIM_TTL_SECONDS))
+        page.get_by_role("button", name="without a canary").click()
+        wait_for_step(page, r"redriving .*[1-9]\d+ of 600 messages")
+
+        incident.desk.kill_everything()
+
+    with incident.desk.console(browser) as (page, _):
+        page.get_by_role("link", name="Work", exact=True).click()
+        page.get_by_role("link", name="dlq redrive --execute").click()
+        wait_for_state(page, "died")
+        expect(page.locator("#work-state")).to_contain_text("of 600 messages")
+        in_doubt = incident.in_doubt()
+        assert in_doubt
+
+        page.get_by_role("button", name="Go on").click()
+        wait_for_state(page, "some messages were not sent")
+        assert incident.in_doubt() == in_doubt
+        time.sleep(CLAIM_TTL_SECONDS)
+        page.get_by_label("Also send what is in doubt").check()
+        page.get_by_role("button", name="Go on").click()
+        wait_for_state(page, "done")
+    incident.wait_until_handled(MESSAGES)
+    handled = incident.handled()
+
+    assert set(handled) == set(range(MESSAGES))
+    assert {n for n, count in handled.items() if count > 1} <= in_doubt
+    assert max(handled.values()) <= 2
+
+
+def test_closed_console_is_found_running_and_stopped_from_the_next_one(
+    incident: Incident, browser: Browser
+) -> None:
+    with incident.desk.console(browser) as (page, _):
+        dry_run(page)
+        page.get_by_label("Why").fill("the service is back")
+        page.get_by_label("At most so many messages a second").fill("10")
+        page.get_by_role("button", name="without a canary").click()
+        wait_for_step(page, r"redriving .*[1-9]\d+ of 600 messages")
+
+    with incident.desk.console(browser) as (page, _):
+        page.get_by_role("link", name="Work", exact=True).click()
+        page.get_by_role("link", name="dlq redrive --execute").click()
+        wait_for_state(page, "running")
+        page.get_by_role("button", name="Stop").click()
+        wait_for_state(page, "stopped")
+        expect(page.locator("#work-state")).to_contain_text("not reached")
+        assert not incident.in_doubt()
+        sent = sum(incident.handled().values())
+
+        assert 0 < sent < MESSAGES

@@ -1,0 +1,492 @@
+"""The pages of long work: what they start, what they show of it, and what they refuse."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dlq_cli.console.site import Console
+from dlq_cli.console.work import State, Work, Works
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from tests.console_world import NOW, Browser, a_dead_letter, archive_with, console_of, opened
+
+MAIN = "http://localhost/123/main"
+PARKED = "http://localhost/123/parked"
+QUEUES = {"main-queue-url": MAIN, "parked-queue-url": PARKED}
+
+
+@dataclass
+class World:
+    """A console whose commands are noted and not run: each has died at once."""
+
+    archive: Archive
+    console: Console
+    browser: Browser
+
+    @property
+    def works(self) -> Works:
+        return self.console.works
+
+    @property
+    def plan_id(self) -> str:
+        return read_plan(find_plan(self.archive, None).read()).plan_id
+
+    @property
+    def group_id(self) -> str:
+        return read_plan(find_plan(self.archive, None).read()).groups[0].group_id
+
+    def post(self, path: str, **fields: str) -> Any:
+        return self.browser.post(path, {"start_id": self.works.make_id(), **fields})
+
+    def started(self, path: str, **fields: str) -> list[str]:
+        """Send a form; return the words of the command that it started."""
+        answer = self.post(path, **fields)
+        assert answer.status_code == 303, answer.text
+        work = self.works.get(answer.headers["location"].removeprefix("/work/"))
+        assert work
+        assert work.words[-1] == "--json"
+        return list(work.words[:-1])
+
+    def refused(self, path: str, **fields: str) -> str:
+        """Send a form that starts nothing; return why."""
+        before = len(self.works.all())
+        answer = self.post(path, **fields)
+        assert answer.status_code == 422, answer.text
+        assert len(self.works.all()) == before
+        return str(re.sub(r"\s+", " ", answer.text))
+
+    def ended(
+        self, words: list[str], answer: Any = None, exit_code: int | None = 0, errors: str = ""
+    ) -> Work:
+        """Write down a work that has ended; without an exit code, one that has died."""
+        work = self.works.start(self.works.make_id(), words)
+        if exit_code is not None:
+            end = {"version": 1, "exit_code": exit_code, "ended_at": NOW.timestamp() + 60}
+            work.folder.joinpath("end.json").write_text(json.dumps(end))
+        if answer is not None:
+            work.folder.joinpath("answer").write_text(json.dumps(answer))
+        work.folder.joinpath("errors").write_text(errors)
+        while (found := self.works.get(work.work_id)) and found.state is State.RUNNING:
+            time.sleep(0.01)
+        assert found
+        return found
+
+    def page(self, work: Work) -> str:
+        answer = self.browser.get(f"/work/{work.work_id}")
+        assert answer.status_code == 200
+        return str(answer.text)
+
+    def dry_run(self, *more: str, **changes: Any) -> Work:
+        plan = read_plan(find_plan(self.archive, self.plan_id).read()).only(self.group_id)
+        words = [*self.preview_words, *more]
+        answer = redrive_answer(self, decisions_sha256=plan.decisions_sha256, **changes)
+        return self.ended(words, answer)
+
+    @property
+    def preview_words(self) -> list[str]:
+        place = ["--archive", self.archive.root, "--main-queue-url", MAIN]
+        what = ["--plan", self.plan_id, "--group", self.group_id]
+        return ["redrive", *place, "--parked-queue-url", PARKED, *what]
+
+
+def redrive_answer(world: World, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
+    groups = [
+        {
+            "group_id": world.group_id,
+            "action": "redrive",
+            "counts": counts or {"send": 20},
+            "is_edited": False,
+        }
+    ]
+    return {
+        "version": 1,
+        "plan_id": world.plan_id,
+        "run_id": "",
+        "destinations": {MAIN: 20},
+        "groups": groups,
+        "problems": [],
+        "stopped_by": "",
+        "notes": [],
+        "samples": [],
+        "drawn": None,
+        "canary": None,
+        "max_rate": None,
+        "decisions_sha256": "",
+        **more,
+    }
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
+    works = Works(tmp_path / "state" / "work", process=("true",))
+    console = console_of(archive, values=QUEUES, works=works)
+    return World(archive, console, opened(console))
+
+
+def test_buttons_start_the_commands_that_they_show(world: World) -> None:
+    page = world.browser.get("/work").text
+
+    place = ["--archive", world.archive.root]
+    assert world.started("/work/drain") == ["drain", *place, "--parked-queue-url", PARKED]
+    assert world.started("/work/drain", limit=" 10 ")[-2:] == ["--limit", "10"]
+    assert world.started("/work/analyze", since="7d") == ["analyze", *place, "--since", "7d"]
+    assert f"dlq drain --archive {world.archive.root} --parked-queue-url {PARKED}" in page
+
+
+def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: World) -> None:
+    console = replace(
+        world.console, stack="orders", given={"main-queue-url": "http://other"}, on_glue=True
+    )
+    of_stack = World(world.archive, console, opened(console))
+
+    assert of_stack.started("/work/drain") == ["drain", "--stack", "orders", "--on-glue"]
+    words = of_stack.started("/redrive", plan="p-1", what="g-1")
+    assert words == [
+        *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
+        *["--plan", "p-1", "--group", "g-1", "--on-glue"],
+    ]
+
+
+def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
+    masked = replace(world.console, mask_words=("--mask", "body.name"))
+    other = World(world.archive, masked, opened(masked))
+
+    assert other.started("/work/analyze")[-2:] == ["--mask", "body.name"]
+    assert "--rehearsed" in other.started("/redrive", plan="p-1", what="plan", rehearsed="1")
+    assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "why"),
+    [
+        ("/work/drain", {"limit": "many"}, "limit: &#39;many&#39;: must be a whole number"),
+        ("/work/analyze", {"since": "long ago"}, "since"),
+        ("/redrive", {"plan": "p-1", "what": ""}, "choose what to put back"),
+        ("/redrive", {"plan": "", "what": "plan"}, "names no plan"),
+        ("/redrive", {"plan": "p-1", "what": "plan", "limit": "0"}, "limit"),
+        ("/redrive", {"plan": "p-1", "what": "plan", "where": "a\0b"}, "where: must not"),
+        ("/restore", {}, "give a condition or a number"),
+        ("/erase", {}, "give message ids or a condition"),
+        ("/erase", {"ids": "a", "where": "b"}, "not both"),
+    ],
+)
+def test_what_a_person_may_get_wrong_starts_nothing(
+    world: World, path: str, fields: dict[str, str], why: str
+) -> None:
+    assert why in world.refused(path, **fields)
+
+
+def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
+    words = world.started("/redrive", plan="p-1", what="--execute", where="-1 < 0")
+
+    assert "--execute" not in words
+    assert words[-2:] == ["--group=--execute", "--where=-1 < 0"]
+
+
+def test_form_that_is_sent_twice_starts_one(world: World) -> None:
+    fields = {"start_id": world.works.make_id()}
+
+    first = world.browser.post("/work/drain", fields)
+    second = world.browser.post("/work/drain", fields)
+
+    assert first.headers["location"] == second.headers["location"]
+    assert len(world.works.all()) == 1
+
+
+def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: World) -> None:
+    dry_run = world.dry_run("--limit", "5")
+    answer = dry_run.answer()
+    assert answer
+
+    words = world.started(
+        "/redrive/execute", after=dry_run.work_id, how="all", reason="-it is fixed", max_rate="5"
+    )
+
+    assert words == [
+        *[*world.preview_words, "--limit", "5", "--decisions-sha256", answer["decisions_sha256"]],
+        *["--max-rate", "5", "--execute", "--reason=-it is fixed"],
+    ]
+    assert world.works.all()[0].after == dry_run.work_id
+
+
+def test_canary_has_its_size_its_wait_and_where_failures_come_back(world: World) -> None:
+    fields = {"canary": "10%", "canary_wait": "4", "force_canary_wait": "1"}
+
+    words = world.started(
+        "/redrive/execute", after=world.dry_run().work_id, how="canary", reason="x", **fields
+    )
+
+    start = words.index("--canary")
+    assert words[start:] == [
+        *["--canary", "10%", "--canary-wait", "4", "--force-canary-wait"],
+        *["--execute", "--reason", "x"],
+    ]
+    assert words.count("--parked-queue-url") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"how": "all", "reason": " "}, "reason: say"),
+        ({"how": "canary", "reason": "x", "canary": ""}, "canary: say how many"),
+        ({"how": "canary", "reason": "x", "canary": "lots"}, "canary: must be a whole number"),
+        ({"how": "", "reason": "x"}, "choose: a canary first"),
+        ({"how": "all", "reason": "x", "max_rate": "-1"}, "max rate"),
+    ],
+)
+def test_execution_needs_a_reason_and_a_choice(
+    world: World, fields: dict[str, str], why: str
+) -> None:
+    assert why in world.refused("/redrive/execute", after=world.dry_run().work_id, **fields)
+
+
+def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None:
+    how = {"how": "all", "reason": "x"}
+    failed = world.ended(world.preview_words, exit_code=2)
+    died = world.ended(world.preview_words, exit_code=None)
+    done = world.ended([*world.preview_words, "--execute"], redrive_answer(world))
+    other = world.ended(["drain"], {"version": 1})
+
+    assert world.post("/redrive/execute", after="", **how).status_code == 404
+    assert "did not end well" in world.refused("/redrive/execute", after=failed.work_id, **how)
+    assert "did not end well" in world.refused("/redrive/execute", after=died.work_id, **how)
+    assert "no dry run" in world.refused("/redrive/execute", after=done.work_id, **how)
+    assert "no dry run" in world.refused("/redrive/execute", after=other.work_id, **how)
+
+
+def test_plan_that_was_decided_otherwise_since_the_dry_run_is_a_conflict(world: World) -> None:
+    dry_run = world.dry_run()
+    file = Path(find_plan(world.archive, world.plan_id).path)
+    content = yaml.safe_load(file.read_text())
+    content["groups"][0]["edit"] = [{"op": "remove", "path": "/order"}]
+    file.write_text(yaml.safe_dump(content))
+
+    answer = world.post("/redrive/execute", after=dry_run.work_id, how="all", reason="x")
+
+    assert answer.status_code == 409
+    assert "somebody has decided something else" in answer.text
+    assert [one.work_id for one in world.works.all()] == [dry_run.work_id]
+
+
+def test_decision_about_another_group_does_not_stop_the_group_of_the_dry_run(
+    tmp_path: Path,
+) -> None:
+    letters = [a_dead_letter(n) for n in range(5)]
+    others = [a_dead_letter(n, error={"type": "TypeError", "msg": "x"}) for n in range(5, 9)]
+    archive = archive_with(tmp_path, [*letters, *others])
+    works = Works(tmp_path / "state" / "work", process=("true",))
+    console = console_of(archive, values=QUEUES, works=works)
+    world = World(archive, console, opened(console))
+    dry_run = world.dry_run()
+    file = Path(find_plan(archive, None).path)
+    content = yaml.safe_load(file.read_text())
+    content["groups"][1]["action"] = "discard"
+    file.write_text(yaml.safe_dump(content))
+
+    assert world.started("/redrive/execute", after=dry_run.work_id, how="all", reason="x")
+
+
+@pytest.mark.parametrize("typed", ["", "19", "200", "twenty", "g-1"])
+def test_restore_and_erase_need_the_number_typed(world: World, typed: str) -> None:
+    place = ["--archive", world.archive.root]
+    restored = world.ended(["restore", *place], redrive_answer(world))
+    erased = world.ended(["erase", *place, "--where", "x"], {"version": 1, "messages": 20})
+
+    for path, work in (("/restore/execute", restored), ("/erase/execute", erased)):
+        why = world.refused(path, after=work.work_id, typed=typed, reason="x")
+        assert "type the number of messages: 20" in why
+
+
+def test_restore_and_erase_do_what_their_dry_run_has_shown(world: World) -> None:
+    restore = world.started("/restore", where="body is null", include_discarded="1")
+    erase = world.started("/erase", ids="m-1\n --where ")
+    restored = world.ended(restore, redrive_answer(world))
+    erased = world.ended(erase, {"version": 1, "messages": 1_020})
+
+    assert erase[-3:] == ["--id", "m-1", "--id=--where"]
+    assert world.started(
+        "/restore/execute", after=restored.work_id, typed="20", reason="again", max_rate="3"
+    ) == [*restore, "--max-rate", "3", "--execute", "--reason", "again"]
+    assert world.started(
+        "/erase/execute", after=erased.work_id, typed="1,020", reason="asked for"
+    ) == [*erase, "--execute", "--reason", "asked for"]
+
+
+def test_nothing_to_erase_cannot_be_confirmed(world: World) -> None:
+    none = world.ended(["erase", "--id", "x"], {"version": 1, "messages": 0})
+
+    why = world.refused("/erase/execute", after=none.work_id, typed="0", reason="x")
+
+    assert "found no messages" in why
+
+
+def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
+    world: World,
+) -> None:
+    words = [*world.preview_words, "--execute", "--reason", "x"]
+    died = world.ended(words, exit_code=None)
+    died.folder.joinpath("progress.jsonl").write_text(
+        '{"label": "redriving", "seconds": 9, "text": "300 of 1,000 messages, 30/s"}\n'
+    )
+
+    page = world.page(died)
+    ledger = world.browser.get(f"/work/{died.work_id}/ledger").text
+
+    assert "What is known" in page
+    assert "300 of 1,000 messages" in page
+    assert world.plan_id in ledger
+    assert world.started(f"/work/{died.work_id}/again") == words
+    in_doubt = world.started(f"/work/{died.work_id}/again", in_doubt="1")
+    assert in_doubt == [*words, "--in-doubt", "send"]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "offers"), [(0, False), (2, False), (3, True), (4, True), (130, True)]
+)
+def test_only_what_is_not_done_goes_on(world: World, exit_code: int, offers: bool) -> None:
+    words = [*world.preview_words, "--execute", "--reason", "x"]
+    answer = redrive_answer(world, {"sent": 12, "in_doubt": 8}, run_id="r-1")
+
+    page = world.page(world.ended(words, answer, exit_code))
+
+    assert ("/again" in page) is offers
+
+
+def test_dry_run_leads_to_its_form(world: World) -> None:
+    drawn = {
+        "counts": {world.group_id: 3},
+        "without": [],
+        "stale_seconds": 60,
+        "wait_seconds": 120,
+        "is_recommended": True,
+    }
+    problem = {
+        "group_id": "",
+        "word": "edit_failed",
+        "count": 2,
+        "detail": "no such path",
+        "examples": ["m-1"],
+    }
+    sample = {"group_id": world.group_id, "message_id": "m-2", "lines": ["-a", "+<b>"]}
+
+    page = world.page(world.dry_run(drawn=drawn, problems=[problem], samples=[sample]))
+
+    assert "Nothing was sent. 20 messages would go to" in page
+    assert "2 left: the plan&#39;s edit does not fit them [no such path]: m-1" in page
+    assert 'value="3"' in page
+    assert "2 min" in page
+    assert "+&lt;b&gt;" in page
+    assert 'action="/redrive/execute"' in page
+
+
+def test_verdict_of_the_canary_is_shown(world: World) -> None:
+    verdict = {
+        "group_id": world.group_id,
+        "sent": 2,
+        "returned": 1,
+        "allowed": 0,
+        "verdict": "failed",
+        "why": "",
+        "failures": {"first-<1>": "KeyError"},
+    }
+    canary = {"groups": [verdict], "waited_seconds": 90, "archived": 1, "main_queue": None}
+    counts = {"sent": 2, "stopped_by_canary": 18}
+    words = [*world.preview_words, "--execute", "--reason", "x"]
+    answer = redrive_answer(world, counts, run_id="r-1", canary=canary)
+
+    page = world.page(
+        world.ended(words, answer, 3, "dlq: stopped by the canary (failed)\nWARN x\n")
+    )
+
+    assert "the rest of this group was not sent" in page
+    assert "/messages/first-%3C1%3E" in page
+    assert "stopped by the canary" in page
+    assert "WARN x" in page
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"version": 1},
+        {"version": 1, "groups": [1], "run_id": ""},
+        {"version": 1, "run_id": "", "groups": [], "problems": [{}], "destinations": {}},
+    ],
+)
+def test_answer_of_another_shape_does_not_break_the_page(world: World, answer: Any) -> None:
+    page = world.page(world.ended(world.preview_words, answer, 4, "dlq: why"))
+
+    assert "why" in page
+
+
+def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -> None:
+    died = world.ended(["drain"], exit_code=None)
+
+    answer = world.post(f"/work/{died.work_id}/stop", number="x")
+
+    assert answer.status_code == 303
+    assert not list(died.folder.glob("stop*"))
+
+
+def test_pages_that_are_not_there(world: World) -> None:
+    for path in ("/work/none", "/work/none/state", "/work/..%2f..%2fetc"):
+        assert world.browser.get(path).status_code == 404
+
+
+def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    page = world.browser.get("/work/counts").text
+
+    assert "fault" in page
+    assert "<dt>undecided</dt><dd>20</dd>" in page
+
+
+@pytest.mark.parametrize("path", ["/work", "/redrive", "/restore", "/erase"])
+def test_without_spark_the_page_says_what_installs_it(
+    world: World, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    page = world.browser.get(path).text
+
+    assert "Spark is not installed here" in page
+    assert "sqs-dlq-replay[spark]" in page
+    assert "disabled" in page
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/x>'
+
+
+def test_texts_of_commands_answers_and_errors_are_data(world: World) -> None:
+    answer = redrive_answer(world, run_id="", notes=[HOSTILE], stopped_by=HOSTILE)
+    problem = {
+        "group_id": "",
+        "word": HOSTILE,
+        "count": 2,
+        "detail": HOSTILE,
+        "examples": [HOSTILE],
+    }
+    sample = {"group_id": HOSTILE, "message_id": HOSTILE, "lines": [f"-{HOSTILE}"]}
+    answer = {**answer, "problems": [problem], "samples": [sample], "destinations": {HOSTILE: 2}}
+    work = world.ended(["redrive", HOSTILE], answer, 0, f"dlq: {HOSTILE}\n{HOSTILE}\n")
+    work.folder.joinpath("progress.jsonl").write_text(
+        json.dumps({"label": HOSTILE, "seconds": 1, "text": HOSTILE}) + "\n"
+    )
+
+    for page in (world.page(work), world.browser.get("/work").text):
+        assert "<script>alert" not in page
+        assert "<img" not in page
+    assert HOSTILE.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in world.page(
+        work
+    )
