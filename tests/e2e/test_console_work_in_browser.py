@@ -1,0 +1,122 @@
+"""The pages of long work in a reader's browser: whether they fit, can be read, and stay data."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+
+from dlq_cli.console.work import Works
+from tests.console_works import QUEUES, World, redrive_answer
+from tests.console_world import a_dead_letter, archive_with, console_of, opened
+from tests.e2e.test_console_in_browser import WIDTHS, desk
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = (
+    '"><script>hostile=1</script><img src=x onerror="hostile=1" hx-get=/x hx-trigger=load>'
+    "<b hx-on:click=hostile=1 autofocus onfocus=hostile=1>\u202e</b>"
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
+    works = Works(tmp_path / "state" / "work", process=("true",))
+    console = console_of(archive, values=QUEUES, works=works)
+    return World(archive, console, opened(console))
+
+
+def paths(world: World, text: str) -> list[str]:
+    """One page of each kind, with *text* wherever a message, a command or AWS has the word."""
+    executed = [*world.preview_words, "--execute", "--reason", text]
+    verdict = {"group_id": world.group_id, "sent": 3, "returned": 1, "allowed": 0}
+    verdict |= {"verdict": "failed", "why": text, "failures": {text: text}}
+    canary = {"groups": [verdict], "waited_seconds": 190, "archived": 1, "main_queue": None}
+    drawn = {"counts": {world.group_id: 3}, "without": [], "stale_seconds": 60, "wait_seconds": 120}
+    problem = {
+        "group_id": "",
+        "word": "edit_failed",
+        "count": 2,
+        "detail": text,
+        "examples": [text],
+    }
+    sample = {"group_id": world.group_id, "message_id": text, "lines": [f"-{text}", f"+{text}"]}
+    seen: dict[str, Any] = {"problems": [problem], "samples": [sample], "notes": [text]}
+    dry_run = world.dry_run(**seen, drawn={**drawn, "is_recommended": True})
+    stopped_answer = redrive_answer(world, {"sent": 3, "in_doubt": 17}, run_id="r", canary=canary)
+    stopped = world.ended(executed, stopped_answer, 3, f"dlq: {text}\n{text}\n")
+    died = world.ended(executed, exit_code=None)
+    died.folder.joinpath("progress.jsonl").write_text(
+        json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"
+    )
+    restored = world.ended(["restore", "--where", text], redrive_answer(world))
+    works = [one.work_id for one in (dry_run, stopped, died, restored)]
+    return ["/work", "/redrive", "/restore", "/erase", *(f"/work/{one}" for one in works)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_page_fits_and_is_accessible(
+    browser: Browser, world: World, scheme: Any, width: int
+) -> None:
+    size = {"width": width, "height": 900}
+    with desk(browser, world.console, color_scheme=scheme, viewport=size) as it:
+        for path in paths(world, "a word of somebody"):
+            page = it.go(path)
+            for more in page.locator("details.more").all():
+                more.locator("summary").click()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            found = Axe().run(page)
+            assert found.violations_count == 0, (path, found.generate_report())
+        it.assert_quiet()
+
+
+def test_hostile_texts_of_works_are_inert(browser: Browser, world: World) -> None:
+    with desk(browser, world.console) as it:
+        for path in paths(world, HOSTILE):
+            page = it.go(path)
+            assert page.locator("main img, main script, main [hx-on\\:click]").count() == 0
+            assert page.locator("main [onfocus], main [hx-get='/x']").count() == 0
+            it.assert_quiet()
+
+
+def test_enter_sends_the_canary_and_never_everything(browser: Browser, world: World) -> None:
+    dry_run = world.dry_run()
+    with desk(browser, world.console) as it:
+        page = it.go(f"/work/{dry_run.work_id}")
+        page.get_by_label("Why").fill("it is fixed")
+        page.get_by_label("Why").press("Enter")
+        page.wait_for_url("**/work/*")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
+    newest = world.works.all()[0]
+
+    assert newest.after == dry_run.work_id
+    assert "--canary" in newest.words
+
+
+def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
+    browser: Browser, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'layers' / 'core'}")
+    process = (sys.executable, "-m", "tests.work_process")
+    works = replace(world.works, process=process)
+    work = works.start(works.make_id(), ["sleep"])
+    with desk(browser, world.console) as it:
+        page = it.page
+        page.goto(f"{it.base}/work/{work.work_id}")
+        expect(page.locator("#now")).to_contain_text("1 of 4 messages", timeout=60_000)
+        expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.2500")
+        page.get_by_role("button", name="Stop").focus()
+        before = page.locator("#now").inner_text()
+        expect(page.locator("#now")).not_to_have_text(before, timeout=60_000)
+        expect(page.get_by_role("button", name="Stop")).to_be_focused()
+        expect(page.locator("#said")).to_have_text("running: sleeping, 20%")
+
+        page.keyboard.press("Enter")
+
+        expect(page.locator(".state .badge")).to_have_text("stopped", timeout=60_000)
+        it.assert_quiet()
