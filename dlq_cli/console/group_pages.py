@@ -13,12 +13,17 @@ from spark_reprocess.command_line.group_events import TEXT_CHARACTERS
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import NoReportError
 from spark_reprocess.report.views import COLOURS, arrivals_table, outline, without_time
 from spark_reprocess.triage.status import Status
 
 
 def _groups(visit: Visit) -> Response:
-    report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+    try:
+        report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+    except NoReportError:
+        # Where a person begins: this page has the buttons to drain and to analyze.
+        return see_other("/work", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
     values: dict[str, Any] = {

@@ -30,6 +30,7 @@ def _work(visit: Visit) -> Response:
         works=visit.console.works.all(),
         start_id=visit.console.works.make_id(),
         lacks=lacking(visit.console),
+        begins=visit.query.get("begin") == "yes",
     )
 
 

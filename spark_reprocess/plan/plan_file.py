@@ -56,6 +56,10 @@ class PlanFile:
         return self.folder.replace(self.name, old.encode(), new.encode())
 
 
+class NoReportError(InputError):
+    """Nobody has analyzed the archive."""
+
+
 def find_plan(archive: Archive, plan: str | None) -> PlanFile:
     """Return the plan that an operator means.
 
@@ -64,13 +68,13 @@ def find_plan(archive: Archive, plan: str | None) -> PlanFile:
         plan: a file, its address on S3, or the id of a report in the archive.
 
     Raises:
-        InputError: the archive has no report.
+        NoReportError: no plan is given, and the archive has no report.
         ArchiveError: the archive cannot be listed.
     """
     if plan is None:
         names = [one for one in archive.list(REPORTS) if one.endswith(f"/{PLAN}")]
         if not names:
-            raise InputError(
+            raise NoReportError(
                 f"archive {archive.root}: has no report; make one with analyze, or give --plan FILE"
             )
         # A report's id begins with the time of its analysis.

@@ -8,6 +8,7 @@ import pytest
 
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_events import add_event, read_memory
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.archive.rehearsals import (
@@ -138,15 +139,14 @@ def test_without_a_report_beside_it_the_plan_is_enough(tmp_path: Path) -> None:
         assert browser.get(f"/groups/{plan.groups[0].group_id}").status_code == 200
 
 
-def test_an_empty_archive_says_what_to_do(tmp_path: Path) -> None:
-    archive = archive_with(tmp_path, [a_dead_letter(0)])
-    for path in archive.list("reports"):
-        archive.remove(path)
+def test_an_archive_that_nobody_analyzed_begins_with_the_work(tmp_path: Path) -> None:
+    browser = opened(console_of(open_archive(str(tmp_path))))
 
-    answer = opened(console_of(archive)).get("/")
+    page = browser.get("/")
 
-    assert answer.status_code == 422
-    assert "analyze" in answer.text
+    assert page.url.path == "/work"
+    assert "Nobody has analyzed this archive yet" in page.text
+    assert browser.get("/?plan=20251120T103000Z-ffffff").status_code == 422
 
 
 def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:

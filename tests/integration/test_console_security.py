@@ -89,7 +89,7 @@ def test_without_a_session_there_is_nothing(
     archive: Archive, path: str, cookie: str | None
 ) -> None:
     client, _ = visitor(console_of(archive))
-    headers = {} if cookie is None else {"cookie": cookie.encode("utf-8", "surrogateescape")}
+    headers = {} if cookie is None else {b"cookie": cookie.encode("utf-8", "surrogateescape")}
 
     answer = client.get(path, headers=headers)
 
