@@ -19,8 +19,8 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-_SLOW_FOLDERS = {"e2e", "simulation"}
-"""Whole programs, and weeks on a virtual clock."""
+_SLOW_FOLDERS = {"e2e", "sandbox", "simulation"}
+"""Whole programs, handlers that hang and crash in a sandbox, and weeks on a virtual clock."""
 
 _QUICK_SPARK_FILE = "test_spark_job.py"
 """The one file with a Spark session that `make test` runs."""

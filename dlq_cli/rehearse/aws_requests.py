@@ -5,19 +5,24 @@ method and path, depending on the protocol. No list of services is kept here.
 """
 
 import base64
+import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import botocore.session
+from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel, Shape
 from botocore.parsers import RpcV2CBORParser
 
 _SCOPE = re.compile(r"Credential=[^/\s]*/\d{8}/(?P<rest>[^,\s]*)")
+_METADATA_CHARACTERS = 4096
 _AGENT = re.compile(r"\bapi/(?P<service>[a-z0-9-]+)")
 _QUERY_PROTOCOLS = frozenset(("query", "ec2"))
 _REST_PROTOCOLS = frozenset(("rest-json", "rest-xml"))
@@ -139,7 +144,7 @@ def _candidates(signing_name: str, request: Request) -> Iterator[str]:
     probable = [agent["service"] if agent else "", signing_name]
     seen = [name for name in dict.fromkeys(probable) if name in service_names()]
     yield from seen
-    # Other names than those of the folders of botocore's models: all have to be opened.
+    # Other names than those of the folders of botocore's models.
     for name in _services_by_signing_name().get(signing_name, ()):
         if name not in seen:
             yield name
@@ -149,10 +154,34 @@ def _candidates(signing_name: str, request: Request) -> Iterator[str]:
 def _services_by_signing_name() -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in service_names():
-        metadata = service_model(name).metadata
+        metadata = _metadata(name)
         signing_name = metadata.get("signingName") or metadata["endpointPrefix"]
         found.setdefault(signing_name, []).append(name)
     return found
+
+
+@cache
+def _loader() -> Loader:
+    found: Loader = botocore.session.get_session().get_component("data_loader")
+    return found
+
+
+def _metadata(service: str) -> Mapping[str, Any]:
+    """Return the metadata of a service's model, with which its file begins.
+
+    The whole models of all services take ten seconds and more to read, while a handler waits.
+    """
+    loader = _loader()
+    version = loader.determine_latest_version(service, "service-2")
+    for folder in loader.search_paths:
+        path = Path(folder, service, version, "service-2.json.gz")
+        if path.is_file():
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                *_, rest = file.read(_METADATA_CHARACTERS).partition('"metadata":')
+            with suppress(ValueError):
+                found: dict[str, Any] = json.JSONDecoder().raw_decode(rest.lstrip())[0]
+                return found
+    return service_model(service).metadata
 
 
 def _find(model: ServiceModel, request: Request) -> tuple[OperationModel, str, Parameters] | None:

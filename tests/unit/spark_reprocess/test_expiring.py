@@ -273,7 +273,7 @@ def test_many_messages_are_recorded_in_parts(
 IDS = "abcdef"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(
     st.lists(st.sets(st.sampled_from(IDS), min_size=1), min_size=1, max_size=4),
     st.dictionaries(st.sampled_from(IDS), st.sampled_from(OUTCOMES)),

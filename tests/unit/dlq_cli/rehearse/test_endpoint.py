@@ -3,6 +3,7 @@
 import base64
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import boto3
@@ -11,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dlq_cli.rehearse.aws_answers import Answer
-from dlq_cli.rehearse.aws_requests import Call, Request
+from dlq_cli.rehearse.aws_requests import Call, Request, _metadata, service_model
 from dlq_cli.rehearse.endpoint import Endpoint, require_allowed
 from dlq_cli.rehearse.inside import Front
 from dlq_cli.rehearse.stubs import Stub, read_stubs
@@ -46,7 +47,7 @@ def endpoint() -> Endpoint:
 @pytest.fixture
 def client(endpoint: Endpoint) -> Iterator[Clients]:
     front = Front(Direct(endpoint))  # type: ignore[arg-type]
-    thread = threading.Thread(target=front.serve_forever)
+    thread = threading.Thread(target=partial(front.serve_forever, poll_interval=0.01))
     thread.start()
     url = f"http://127.0.0.1:{front.server_address[1]}"
 
@@ -335,3 +336,8 @@ def test_allowed_read_is_forwarded_and_no_other(client: Clients, endpoint: Endpo
 def test_what_may_change_something_cannot_be_allowed(name: str) -> None:
     with pytest.raises(ValueError, match="may change something"):
         require_allowed(name)
+
+
+def test_the_head_of_each_model_says_what_the_model_says() -> None:
+    for name in ("dynamodb", "ec2", "s3", "sqs", "stepfunctions"):
+        assert _metadata(name) == service_model(name).metadata
