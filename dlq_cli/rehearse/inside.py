@@ -568,6 +568,17 @@ class NetworkWatch:
                 self._note(name if port is None else f"{name}:{port}")
 
 
+def runtime_folders(runtime: str | None) -> list[str]:
+    """Return where Lambda's images keep the packages of layers, and their own, boto3 among them.
+
+    Lambda's start adds them to the path; empty where *runtime*, its folder, is not known.
+    """
+    if not runtime:
+        return []
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return [f"/opt/python/lib/{version}/site-packages", "/opt/python", runtime]
+
+
 def work(number: int, settings: Line) -> None:
     """Run the role ``work``."""
     own_process = os.getpid()
@@ -589,7 +600,7 @@ def work(number: int, settings: Line) -> None:
     reader = channel.makefile("rb")
     sys.argv = [""]
     folder = os.environ.get("LAMBDA_TASK_ROOT") or os.getcwd()  # noqa: PTH109 - text
-    sys.path.insert(0, folder)
+    sys.path[:0] = [folder, *runtime_folders(os.environ.get("LAMBDA_RUNTIME_DIR"))]
     handler: Any = None
     failures: list[Line] = []
     while text := reader.readline():
