@@ -59,7 +59,7 @@ def test_person_drains_understands_edits_sends_a_canary_and_puts_back(
         with browser.new_context(viewport={"width": 1280, "height": 900}) as profile:
             page = profile.new_page()
             page.goto(address)
-            page.wait_for_url(re.compile(r"/$"))
+            page.wait_for_url(re.compile(r"/work\b"))
             drain_and_analyze(page)
             count = understand(page)
             edit(page, count)
@@ -74,7 +74,8 @@ def test_person_drains_understands_edits_sends_a_canary_and_puts_back(
 
 
 def drain_and_analyze(page: Page) -> None:
-    page.get_by_role("link", name="Work", exact=True).click()
+    # Nobody has analyzed the archive, so the console begins here.
+    expect(page.get_by_text("First drain the parked queue, then analyze")).to_be_visible()
     expect(page.locator("#counts")).to_contain_text("in the parked queue", timeout=WORK_MS)
     page.get_by_role("button", name="Drain").click()
     wait_for_state(page, "done")
