@@ -46,7 +46,7 @@ class World:
         """Send a form; return the words of the command that it started."""
         answer = self.post(path, **fields)
         assert answer.status_code == 303, answer.text
-        work = self.works.get(answer.headers["location"].removeprefix("/work/"))
+        work = self.works.get(answer.headers["location"].removeprefix("/works/"))
         assert work
         assert work.words[-1] == "--json"
         return list(work.words[:-1])
@@ -76,7 +76,7 @@ class World:
         return found
 
     def page(self, work: Work) -> str:
-        answer = self.browser.get(f"/work/{work.work_id}")
+        answer = self.browser.get(f"/works/{work.work_id}")
         assert answer.status_code == 200
         return str(answer.text)
 

@@ -23,7 +23,7 @@ def _groups(visit: Visit) -> Response:
         report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
-        return see_other("/work", begin="yes")
+        return see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
     values: dict[str, Any] = {

@@ -189,7 +189,7 @@ class Works:
         # The XDG specification: a relative path is invalid and must be ignored.
         state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
         key = hashlib.sha256(archive_root.encode(errors="surrogatepass")).hexdigest()[:16]
-        return cls(state / "dlq" / "work" / key)
+        return cls(state / "dlq" / "works" / key)
 
     def make_id(self) -> str:
         """Make the id of a work that is about to be started."""

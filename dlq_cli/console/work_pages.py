@@ -143,7 +143,7 @@ def _stop(visit: Visit) -> Response:
     work_id = visit.request.path_params["work_id"]
     is_second = visit.field("number") == str(MOST_STOPS)
     visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
-    return see_other(f"/work/{work_id}")
+    return see_other(f"/works/{work_id}")
 
 
 def _found(visit: Visit) -> Work | None:
@@ -156,7 +156,7 @@ def started(visit: Visit, words: list[str], after: str = "") -> Response:
     The form names the work that it starts: one that is sent twice starts one.
     """
     work = visit.console.works.start(visit.field("start_id"), words, after)
-    return see_other(f"/work/{work.work_id}")
+    return see_other(f"/works/{work.work_id}")
 
 
 def lacking(console: Console) -> tuple[str, str] | None:
@@ -172,14 +172,14 @@ def lacking(console: Console) -> tuple[str, str] | None:
 
 
 ROUTES = (
-    page_route("/work", _work),
-    page_route("/work/list", _list),
-    page_route("/work/counts", _counts),
-    page_route("/work/drain", _drain, "POST"),
-    page_route("/work/analyze", _analyze, "POST"),
-    page_route("/work/{work_id}", _one),
-    page_route("/work/{work_id}/state", _state),
-    page_route("/work/{work_id}/ledger", _ledger),
-    page_route("/work/{work_id}/again", _again, "POST"),
-    page_route("/work/{work_id}/stop", _stop, "POST"),
+    page_route("/works", _work),
+    page_route("/works/list", _list),
+    page_route("/works/counts", _counts),
+    page_route("/works/drain", _drain, "POST"),
+    page_route("/works/analyze", _analyze, "POST"),
+    page_route("/works/{work_id}", _one),
+    page_route("/works/{work_id}/state", _state),
+    page_route("/works/{work_id}/ledger", _ledger),
+    page_route("/works/{work_id}/again", _again, "POST"),
+    page_route("/works/{work_id}/stop", _stop, "POST"),
 )

@@ -59,7 +59,7 @@ def test_person_drains_understands_edits_sends_a_canary_and_puts_back(
         with browser.new_context(viewport={"width": 1280, "height": 900}) as profile:
             page = profile.new_page()
             page.goto(address)
-            page.wait_for_url(re.compile(r"/work\b"))
+            page.wait_for_url(re.compile(r"/works\b"))
             drain_and_analyze(page)
             count = understand(page)
             edit(page, count)

@@ -55,7 +55,7 @@ def paths(world: World, text: str) -> list[str]:
     )
     restored = world.ended(["restore", "--where", text], redrive_answer(world))
     works = [one.work_id for one in (dry_run, stopped, died, restored)]
-    return ["/work", "/redrive", "/restore", "/erase", *(f"/work/{one}" for one in works)]
+    return ["/works", "/redrive", "/restore", "/erase", *(f"/works/{one}" for one in works)]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -87,10 +87,10 @@ def test_hostile_texts_of_works_are_inert(browser: Browser, world: World) -> Non
 def test_enter_sends_the_canary_and_never_everything(browser: Browser, world: World) -> None:
     dry_run = world.dry_run()
     with desk(browser, world.console) as it:
-        page = it.go(f"/work/{dry_run.work_id}")
+        page = it.go(f"/works/{dry_run.work_id}")
         page.get_by_label("Why").fill("it is fixed")
         page.get_by_label("Why").press("Enter")
-        page.wait_for_url("**/work/*")
+        page.wait_for_url("**/works/*")
         expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
     newest = world.works.all()[0]
 
@@ -107,7 +107,7 @@ def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
     work = works.start(works.make_id(), ["sleep"])
     with desk(browser, world.console) as it:
         page = it.page
-        page.goto(f"{it.base}/work/{work.work_id}")
+        page.goto(f"{it.base}/works/{work.work_id}")
         expect(page.locator("#now")).to_contain_text("1 of 4 messages", timeout=60_000)
         expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.2500")
         page.get_by_role("button", name="Stop").focus()

@@ -23,12 +23,12 @@ def world(tmp_path: Path) -> World:
 
 
 def test_buttons_start_the_commands_that_they_show(world: World) -> None:
-    page = world.browser.get("/work").text
+    page = world.browser.get("/works").text
 
     place = ["--archive", world.archive.root]
-    assert world.started("/work/drain") == ["drain", *place, "--parked-queue-url", PARKED]
-    assert world.started("/work/drain", limit=" 10 ")[-2:] == ["--limit", "10"]
-    assert world.started("/work/analyze", since="7d") == ["analyze", *place, "--since", "7d"]
+    assert world.started("/works/drain") == ["drain", *place, "--parked-queue-url", PARKED]
+    assert world.started("/works/drain", limit=" 10 ")[-2:] == ["--limit", "10"]
+    assert world.started("/works/analyze", since="7d") == ["analyze", *place, "--since", "7d"]
     assert f"dlq drain --archive {world.archive.root} --parked-queue-url {PARKED}" in page
 
 
@@ -38,7 +38,7 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Wor
     )
     of_stack = World(world.archive, console, opened(console))
 
-    assert of_stack.started("/work/drain") == ["drain", "--stack", "orders", "--on-glue"]
+    assert of_stack.started("/works/drain") == ["drain", "--stack", "orders", "--on-glue"]
     words = of_stack.started("/redrive", plan="p-1", what="g-1")
     assert words == [
         *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
@@ -50,7 +50,7 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
     masked = replace(world.console, mask_words=("--mask", "body.name"))
     other = World(world.archive, masked, opened(masked))
 
-    assert other.started("/work/analyze")[-2:] == ["--mask", "body.name"]
+    assert other.started("/works/analyze")[-2:] == ["--mask", "body.name"]
     assert "--rehearsed" in other.started("/redrive", plan="p-1", what="plan", rehearsed="1")
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
 
@@ -58,8 +58,8 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
 @pytest.mark.parametrize(
     ("path", "fields", "why"),
     [
-        ("/work/drain", {"limit": "many"}, "limit: &#39;many&#39;: must be a whole number"),
-        ("/work/analyze", {"since": "long ago"}, "since"),
+        ("/works/drain", {"limit": "many"}, "limit: &#39;many&#39;: must be a whole number"),
+        ("/works/analyze", {"since": "long ago"}, "since"),
         ("/redrive", {"plan": "p-1", "what": ""}, "choose what to put back"),
         ("/redrive", {"plan": "", "what": "plan"}, "names no plan"),
         ("/redrive", {"plan": "p-1", "what": "plan", "limit": "0"}, "limit"),
@@ -85,8 +85,8 @@ def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
 def test_form_that_is_sent_twice_starts_one(world: World) -> None:
     fields = {"start_id": world.works.make_id()}
 
-    first = world.browser.post("/work/drain", fields)
-    second = world.browser.post("/work/drain", fields)
+    first = world.browser.post("/works/drain", fields)
+    second = world.browser.post("/works/drain", fields)
 
     assert first.headers["location"] == second.headers["location"]
     assert len(world.works.all()) == 1
@@ -229,13 +229,13 @@ def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
     )
 
     page = world.page(died)
-    ledger = world.browser.get(f"/work/{died.work_id}/ledger").text
+    ledger = world.browser.get(f"/works/{died.work_id}/ledger").text
 
     assert "What is known" in page
     assert "300 of 1,000 messages" in page
     assert world.plan_id in ledger
-    assert world.started(f"/work/{died.work_id}/again") == words
-    in_doubt = world.started(f"/work/{died.work_id}/again", in_doubt="1")
+    assert world.started(f"/works/{died.work_id}/again") == words
+    in_doubt = world.started(f"/works/{died.work_id}/again", in_doubt="1")
     assert in_doubt == [*words, "--in-doubt", "send"]
 
 
@@ -320,14 +320,14 @@ def test_answer_of_another_shape_does_not_break_the_page(world: World, answer: A
 def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -> None:
     died = world.ended(["drain"], exit_code=None)
 
-    answer = world.post(f"/work/{died.work_id}/stop", number="x")
+    answer = world.post(f"/works/{died.work_id}/stop", number="x")
 
     assert answer.status_code == 303
     assert not list(died.folder.glob("stop*"))
 
 
 def test_pages_that_are_not_there(world: World) -> None:
-    for path in ("/work/none", "/work/none/state", "/work/..%2f..%2fetc"):
+    for path in ("/works/none", "/works/none/state", "/works/..%2f..%2fetc"):
         assert world.browser.get(path).status_code == 404
 
 
@@ -336,13 +336,13 @@ def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
 
-    page = world.browser.get("/work/counts").text
+    page = world.browser.get("/works/counts").text
 
     assert "fault" in page
     assert "<dt>undecided</dt><dd>20</dd>" in page
 
 
-@pytest.mark.parametrize("path", ["/work", "/redrive", "/restore", "/erase"])
+@pytest.mark.parametrize("path", ["/works", "/redrive", "/restore", "/erase"])
 def test_without_spark_the_page_says_what_installs_it(
     world: World, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,7 +374,7 @@ def test_texts_of_commands_answers_and_errors_are_data(world: World) -> None:
         json.dumps({"label": HOSTILE, "seconds": 1, "text": HOSTILE}) + "\n"
     )
 
-    for page in (world.page(work), world.browser.get("/work").text):
+    for page in (world.page(work), world.browser.get("/works").text):
         assert "<script>alert" not in page
         assert "<img" not in page
     assert HOSTILE.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in world.page(
