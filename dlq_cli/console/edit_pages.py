@@ -294,7 +294,7 @@ def _page(
         attributes=group.edit.set_attributes if group.edit else (),
         total=members.num_rows,
         **_preview_values(visit, plan, group, rows, members),
-        command=visit.console.command("redrive", "--group", group.group_id),
+        dry_run=visit.console.command("redrive", "--group", group.group_id),
     )
 
 
@@ -302,12 +302,14 @@ def _preview_values(
     visit: Visit, plan: Plan, group: PlannedGroup, rows: Rows, members: pa.Table
 ) -> dict[str, Any]:
     archive, masks = visit.console.archive, visit.console.masks
-    values: dict[str, Any] = {"samples": (), "misfits": (), "count": None}
+    words = (group.group_id, group.action.value, "--edit", rows.patch.text if rows.patch else "[]")
+    command = visit.console.command("decide", *words)
+    values: dict[str, Any] = {"samples": (), "misfits": (), "count": None, "command": command}
     if rows.patch is None:
         return values
     editor = _editor(plan, group, rows.patch)
     found = list(previews(archive, members, editor, group.group_id, masks))
-    return {
+    return values | {
         "samples": [one for one in found if isinstance(one, EditSample)],
         "misfits": [one for one in found if not isinstance(one, EditSample)],
         "count": Count(files=len(_files(members))),

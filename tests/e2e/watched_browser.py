@@ -32,7 +32,9 @@ def launched() -> Iterator[Browser]:
     if path is None:
         pytest.skip("no Chromium here: run scripts/ensure-chromium.sh")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
+        # Each name below .test is this machine, as a rebound name of an attacker is.
+        rebound = "--host-resolver-rules=MAP *.test 127.0.0.1"
+        browser = playwright.chromium.launch(executable_path=path, args=[rebound])
         try:
             yield browser
         finally:

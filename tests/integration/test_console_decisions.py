@@ -3,12 +3,14 @@
 import html
 import json
 import re
+import shlex
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dlq_cli.__main__ import main
 from dlq_cli.console import deciding
 from dlq_cli.console.deciding import decide_groups
 from dlq_cli.console.reading import entry_digest
@@ -393,6 +395,26 @@ def test_json_patch_can_be_typed(world: Archive) -> None:
     assert edit is not None
     assert edit.patch is not None
     assert "1.10" in edit.patch.text
+
+
+def test_the_command_beside_an_edit_writes_the_same(
+    world: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    browser = browser_of(world)
+    path, before = edit_path(world), plan_of(world).groups[0]
+    fragment = browser.post(f"{path}/preview", edit_form(browser, world, **ROWS)).text
+    [command] = re.findall(r"<code>(dlq decide .*?)</code>", fragment)
+
+    assert main(shlex.split(html.unescape(command))[1:]) == 0
+
+    assert (
+        f"{before.group_id}: {before.action} -> {before.action}, edited" in capsys.readouterr().out
+    )
+    assert browser.post(path, edit_form(browser, world, **ROWS)).status_code == 303
+    after = plan_of(world).groups[0]
+    assert after.edit is not None
+    assert after.edit.patch is not None
+    assert after.edit.patch.text == '[{"op":"replace","path":"/zip","value":"10115"}]'
 
 
 def test_an_empty_form_takes_the_edit_away(world: Archive) -> None:
