@@ -12,6 +12,8 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
+# Each test process compiles everything anew otherwise, and tests start many.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
 	wheel spark-package publish check bench soak soak-gameday outages lock clean
