@@ -65,14 +65,16 @@ def replay_entry(
         held_seconds: since when the circuit breaker has held it, where its context cannot say so.
     """
     known = message.history.context
-    context = _context(message, now_seconds, policy)
-    context = replace(context, held_seconds=known.held_seconds or held_seconds)
-    is_counted = error_type is not None and replay_number == 1
-    marked = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
+    context = _context(
+        message, now_seconds, policy, held_seconds=known.held_seconds or held_seconds
+    )
+    wanted = context
+    if error_type is not None and replay_number == 1:
+        wanted = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
     counted = _counted(message, replay_number)
     return _entry(
         message,
-        _with_context(message.body, counted, marked if is_counted else context, policy, context),
+        _with_context(message.body, counted, wanted, policy, context),
         deduplication_id=_deduplication_id(message, policy),
         delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
     )
@@ -239,6 +241,7 @@ def _context(
     due_seconds: int | None = None,
     reason: str | None = None,
     error: FailureError | None = None,
+    held_seconds: int | None = None,
 ) -> ReplayContext:
     """What every copy carries that the function writes.
 
@@ -256,6 +259,7 @@ def _context(
         plan_id=known.plan_id,
         source_queue=_source_queue_name(message, policy),
         unknown=known.unknown,
+        held_seconds=held_seconds,
     )
 
 
@@ -269,11 +273,11 @@ def _held_context(
     by_breaker: bool,
 ) -> ReplayContext:
     known = message.history.context
+    held_seconds = known.held_seconds or (now_seconds if by_breaker else None)
     return replace(
-        _context(message, now_seconds, policy, due_seconds=due_seconds),
+        _context(message, now_seconds, policy, due_seconds=due_seconds, held_seconds=held_seconds),
         first_replay_seconds=known.first_replay_seconds,
         error_type=error_type or known.error_type,
-        held_seconds=known.held_seconds or (now_seconds if by_breaker else None),
     )
 
 
