@@ -1,7 +1,9 @@
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -60,6 +62,10 @@ os.environ.update(
     AWS_DEFAULT_REGION="us-east-1",
     AWS_EC2_METADATA_DISABLED="true",
 )
+
+
+# Each session parses the descriptions of AWS's services anew otherwise: megabytes of JSON.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 
 
 @pytest.fixture(autouse=True)
