@@ -119,7 +119,9 @@ def _renamed(raw: str, tenant: str, person: str, name: str, chance: random.Rando
     texts, old_ids = _pattern(raw)
     new_ids = [another(old) for old in old_ids]
     made = "".join(part for pair in zip(texts, [*new_ids, ""], strict=True) for part in pair)
-    return made.replace(_TENANT_HERE, tenant).replace(_PERSON_HERE, person).replace(_NAME_HERE, name)
+    return (
+        made.replace(_TENANT_HERE, tenant).replace(_PERSON_HERE, person).replace(_NAME_HERE, name)
+    )
 
 
 @cache
