@@ -1,12 +1,11 @@
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.aws_models import parse_once
 from tests.expected_skips import SkipCheck, parse
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make
@@ -70,8 +69,7 @@ os.environ.update(
 )
 
 
-# Each session parses the descriptions of AWS's services anew otherwise: megabytes of JSON.
-botocore.session.create_loader = cache(botocore.session.create_loader)
+parse_once()
 
 
 @pytest.fixture(autouse=True)
