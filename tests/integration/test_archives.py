@@ -204,6 +204,7 @@ class TestEveryArchive:
         assert copy.read("a") == b"here"
 
 
+@pytest.mark.usefixtures("quick_retries")
 class TestS3:
     def test_prefix_keeps_archives_apart(self, bucket: str) -> None:
         one, two = open_archive(f"s3://{bucket}/one"), open_archive(f"s3://{bucket}//one/two/")
