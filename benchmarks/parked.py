@@ -13,8 +13,8 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import to_row
-from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_store import new_id, write_messages
+from spark_reprocess.archive.files import new_id, open_archive
+from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import sqs_client
 
 BODY_BYTES = 1024

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from spark_reprocess.analysis.signature import Signature, short_title, signature_of
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_store import digest, drain_ids, drain_of, message_files, new_id
+from spark_reprocess.archive.files import Archive, new_id
+from spark_reprocess.archive.message_store import digest, drain_ids, drain_of, message_files
 from spark_reprocess.archive.table_parts import Part, commit, write_parts
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 

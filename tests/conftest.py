@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.aws_models import parse_once
 from tests.expected_skips import SkipCheck, parse
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make
@@ -40,6 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SkipCheck(parse(expected.read_text("utf-8"))))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `make test` leaves out: some of it takes seconds."""
+    is_quick = config.option.markexpr == "not slow"
+    return True if is_quick and collection_path.name in _SLOW_FOLDERS else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``slow`` what `make test` leaves to `make test-all`, by folder and by fixture."""
     for item in items:
@@ -60,6 +67,9 @@ os.environ.update(
     AWS_DEFAULT_REGION="us-east-1",
     AWS_EC2_METADATA_DISABLED="true",
 )
+
+
+parse_once()
 
 
 @pytest.fixture(autouse=True)

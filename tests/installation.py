@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -37,7 +39,13 @@ def empty(url: str) -> None:
 
 
 def client(name: str) -> Any:
-    return boto3.client(name, region_name=REGION)  # type: ignore[call-overload]
+    """Return a client of the servers where ``AWS_ENDPOINT_URL`` leads now."""
+    return _client(name, os.environ.get("AWS_ENDPOINT_URL"))
+
+
+@cache
+def _client(name: str, endpoint_url: str | None) -> Any:
+    return boto3.client(name, region_name=REGION, endpoint_url=endpoint_url)  # type: ignore[call-overload]
 
 
 def make_queue(name: str, target_arn: str | None = None, count: int = 5, **more: str) -> str:

@@ -24,6 +24,10 @@ class PageOutline(HTMLParser):
         self.feed(page)
         self.close()
 
+    def updatepos(self, i: int, j: int) -> int:
+        """Count no lines: nobody asks for positions, and counting takes a tenth of the time."""
+        return j
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(f"{tag}[{','.join(name for name, _ in attrs)}]")
         self.attributes.append((tag, dict(attrs)))

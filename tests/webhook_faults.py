@@ -112,21 +112,31 @@ def _renamed(raw: str, tenant: str, person: str, name: str, chance: random.Rando
     """The webhook of *tenant*, set off by *person*, with ids of its own."""
     ids: dict[str, str] = {}
 
-    def another(match: re.Match[str]) -> str:
-        old = match[0]
+    def another(old: str) -> str:
         digits = "123456789" if old.isdecimal() else "0123456789abcdef"
         return ids.setdefault(old, "".join(chance.choices(digits, k=len(old))))
 
+    texts, old_ids = _pattern(raw)
+    new_ids = [another(old) for old in old_ids]
+    made = "".join(part for pair in zip(texts, [*new_ids, ""], strict=True) for part in pair)
+    return (
+        made.replace(_TENANT_HERE, tenant).replace(_PERSON_HERE, person).replace(_NAME_HERE, name)
+    )
+
+
+@cache
+def _pattern(raw: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a webhook has before, between and after its ids, without its names; and its ids."""
     owners, people, repository = _names(raw)
     for old in people:
-        raw = raw.replace(f'"login":"{old}"', f'"login":"{person}"')
+        raw = raw.replace(f'"login":"{old}"', f'"login":"{_PERSON_HERE}"')
     for old, new in (
-        *((old, tenant) for old in owners),
-        *((old, person) for old in people if old not in owners),
-        (repository, name),
+        *((old, _TENANT_HERE) for old in owners),
+        *((old, _PERSON_HERE) for old in people if old not in owners),
+        (repository, _NAME_HERE),
     ):
         raw = re.sub(rf"\b{re.escape(old)}\b(?!-)", new, raw) if old else raw
-    return _IDS.sub(another, raw)
+    return tuple(_IDS.split(raw)), tuple(_IDS.findall(raw))
 
 
 @cache
@@ -172,6 +182,9 @@ def _of_repository(tenant: str, name: str) -> Json:
         **{count: own.randrange(40) for count in _COUNTS},
     }
 
+
+_TENANT_HERE, _PERSON_HERE, _NAME_HERE = "甲", "乙", "丙"
+"""Stand for the names in a pattern: letters, as names are, that no webhook has."""
 
 _PEOPLE = ("ann", "ben", "cem", "dot")
 _REPOSITORIES = (("shop", "stock", "pay"), (60, 30, 10))

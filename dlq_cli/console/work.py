@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_reprocess.actor import actor
+from spark_reprocess.archive.files import new_id
 from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.archive.message_store import new_id
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
     DONE,

@@ -102,6 +102,13 @@ class _Survey:
     stack: str
     function: str
     unknown: list[str] = field(default_factory=list)
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def _client(self, service: str) -> Any:  # noqa: ANN401 - a client of any service
+        # One for each service: a second one would connect to AWS anew.
+        if service not in self._clients:
+            self._clients[service] = self.session.client(service)  # type: ignore[call-overload]
+        return self._clients[service]
 
     def installation(self, *, peek: bool) -> Installation:
         configuration = self._configuration()
@@ -171,7 +178,7 @@ class _Survey:
 
     def _configuration(self) -> dict[str, Any]:
         with _required(f"function {self.function}"):
-            client = self.session.client("lambda")
+            client = self._client("lambda")
             return dict(client.get_function_configuration(FunctionName=self.function))
 
     def _settings(self, configuration: dict[str, Any]) -> ReplaySettings:
@@ -182,18 +189,18 @@ class _Survey:
 
     def _queue(self, role: str, url: str) -> QueueFacts:
         try:
-            return QueueFacts(role, url, SqsQueue(self.session.client("sqs"), url).describe())
+            return QueueFacts(role, url, SqsQueue(self._client("sqs"), url).describe())
         except QueueError as error:
             raise InputError(f"{role} queue: {error}") from error
 
     def _other(self, url: str) -> QueueFacts | None:
         def describe_it() -> QueueFacts | None:
-            return QueueFacts("main", url, SqsQueue(self.session.client("sqs"), url).describe())
+            return QueueFacts("main", url, SqsQueue(self._client("sqs"), url).describe())
 
         return self._try(f"main queue {url.rpartition('/')[2]}", describe_it, None)
 
     def _mappings(self) -> tuple[TriggerFacts, ...]:
-        pages = self.session.client("lambda").get_paginator("list_event_source_mappings")
+        pages = self._client("lambda").get_paginator("list_event_source_mappings")
         return tuple(
             TriggerFacts(
                 name=f"event source mapping {one['UUID']}",
@@ -208,7 +215,7 @@ class _Survey:
         )
 
     def _consumers(self, main: QueueFacts) -> tuple[ConsumerFacts, ...]:
-        client = self.session.client("lambda")
+        client = self._client("lambda")
         pages = client.get_paginator("list_event_source_mappings")
         arns = {
             mapping["FunctionArn"]
@@ -218,9 +225,9 @@ class _Survey:
         return tuple(self._consumer(arn) for arn in sorted(arns))
 
     def _consumer(self, arn: str) -> ConsumerFacts:
-        found = self.session.client("lambda").get_function_configuration(FunctionName=arn)
+        found = self._client("lambda").get_function_configuration(FunctionName=arn)
         now = datetime.now(UTC)
-        durations = self.session.client("cloudwatch").get_metric_statistics(
+        durations = self._client("cloudwatch").get_metric_statistics(
             Namespace="AWS/Lambda",
             MetricName="Duration",
             Dimensions=[{"Name": "FunctionName", "Value": found["FunctionName"]}],
@@ -240,8 +247,8 @@ class _Survey:
 
     def _alarms(self, dlq: QueueFacts) -> tuple[AlarmFacts, ...]:
         """Find the alarms on the DLQ, those of metric math too."""
-        client = self.session.client("cloudwatch")
-        resources = self.session.client("cloudformation").get_paginator("list_stack_resources")
+        client = self._client("cloudwatch")
+        resources = self._client("cloudformation").get_paginator("list_stack_resources")
         own = {
             resource.get("PhysicalResourceId")
             for page in resources.paginate(StackName=self.stack)
@@ -269,18 +276,18 @@ class _Survey:
         )
 
     def _recursive_loop(self) -> str | None:
-        client = self.session.client("lambda")
+        client = self._client("lambda")
         answer = client.get_function_recursion_config(FunctionName=self.function)
         return str(answer["RecursiveLoop"])
 
     def _concurrency(self) -> int | None:
-        client = self.session.client("lambda")
+        client = self._client("lambda")
         answer = client.get_function_concurrency(FunctionName=self.function)
         reserved = answer.get("ReservedConcurrentExecutions")
         return None if reserved is None else int(reserved)
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
-        client = self.session.client("sqs")
+        client = self._client("sqs")
         paginator = client.get_paginator("list_dead_letter_source_queues")
         pages = paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE)
         account = dlq.arn.rpartition(":")[0]
@@ -291,7 +298,7 @@ class _Survey:
         return tuple(key for key in keys if not self._may_use(role_arn, key))
 
     def _may_use(self, role_arn: str, key: str) -> bool:
-        described = self.session.client("kms").describe_key(KeyId=key)
+        described = self._client("kms").describe_key(KeyId=key)
         key_arn = described["KeyMetadata"]["Arn"]
         # The role may use keys through SQS alone. A simulation that does not say through what it
         # comes denies what AWS would allow.
@@ -299,9 +306,7 @@ class _Survey:
         return not denied_actions(self.session, role_arn, _KEY_ACTIONS, key_arn, through)
 
     def _data_key(self) -> DataKeyFacts | None:
-        [found] = self.session.client("cloudformation").describe_stacks(StackName=self.stack)[
-            "Stacks"
-        ]
+        [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         given = {
             one["ParameterKey"]: one.get("ParameterValue", "")
             for one in found.get("Parameters", [])
@@ -309,7 +314,7 @@ class _Survey:
         key_arn = given.get("DataKmsKeyArn")
         if not key_arn:
             return None
-        answer = self.session.client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
+        answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
         # Alarms go to a topic with this key only if the stack has created it.
         has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
         services = [_logs_of(key_arn), *(["cloudwatch.amazonaws.com"] if has_topic else [])]
@@ -320,7 +325,7 @@ class _Survey:
     def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
         if not (settings.has_breaker and settings.failure_table):
             return ()
-        client = self.session.client("dynamodb")
+        client = self._client("dynamodb")
         table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
         items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
         return (
@@ -342,7 +347,7 @@ class _Survey:
     def _has_table(self, name: str | None) -> bool | None:
         if name is None:
             return None
-        client = self.session.client("dynamodb")
+        client = self._client("dynamodb")
         try:
             client.describe_table(TableName=name)
         except client.exceptions.ResourceNotFoundException:
@@ -350,7 +355,7 @@ class _Survey:
         return True
 
     def _peek(self, parked: QueueFacts) -> int | None:
-        queue = SqsQueue(self.session.client("sqs"), parked.url)
+        queue = SqsQueue(self._client("sqs"), parked.url)
         received = queue.receive(
             max_messages=PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
         )

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.plan_members import REPORTS
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.findings import Findings, GoneGroup
 from spark_reprocess.triage.status import FailedOn, GroupMemory, Outcome, SeenGroup
 

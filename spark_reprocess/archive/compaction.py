@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.files import (
-    PARQUET_DAMAGE,
     RECORD_DAMAGE,
     Archive,
     damage_named,
@@ -37,6 +36,7 @@ from spark_reprocess.archive.ledger import (
     result_of,
     values_of,
 )
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError
 
 _FOLDER = f"{LEDGER}/compacted"

@@ -6,14 +6,13 @@ of the machine. And of several callers of ``create`` exactly one wins.
 
 import json
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
-
-import pyarrow as pa
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
@@ -22,10 +21,12 @@ from spark_reprocess.errors import ArchiveError, InputError
 RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 """What reading a JSON record raises where somebody changed the file."""
 
-PARQUET_DAMAGE = (pa.ArrowException, OSError)
-"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
-
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
+
+
+def new_id(now_seconds: float) -> str:
+    """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
+    return f"{datetime.fromtimestamp(now_seconds, UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 class Archive(Protocol):

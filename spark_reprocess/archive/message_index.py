@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive, damage_named
+from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.message_store import message_files, rows_named
 from spark_reprocess.archive.plan_members import REPORTS, TABLE, table_folder
-from spark_reprocess.archive.table_parts import Part, parts_of
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, Part, parts_of
 from spark_reprocess.errors import ArchiveError
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())

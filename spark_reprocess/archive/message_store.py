@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from hashlib import sha256
 
 import pyarrow as pa
@@ -24,7 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of, to_table
-from spark_reprocess.archive.files import PARQUET_DAMAGE, Archive, damage_named
+from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError, InputError
 
 MESSAGES = "messages"
@@ -33,11 +33,6 @@ _DRAIN = "drain_id="
 _NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
 
 BUCKET_DIGITS = 3
-
-
-def new_id(now_seconds: float) -> str:
-    """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
-    return f"{datetime.fromtimestamp(now_seconds, UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def drain_folder(drain_id: str) -> str:

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.files import (
-    PARQUET_DAMAGE,
     RECORD_DAMAGE,
     Archive,
     damage_named,
     read_json,
 )
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError
 
 REHEARSALS = "rehearsals"

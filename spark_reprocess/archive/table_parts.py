@@ -15,8 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import PARQUET_DAMAGE, RECORD_DAMAGE, Archive, read_json
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, read_json
 from spark_reprocess.errors import ArchiveError, InputError
+
+PARQUET_DAMAGE = (pa.ArrowException, OSError)
+"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
 
 _MANIFEST = "manifest.json"
 _PART_BYTES = 64 * 1024 * 1024

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive, Probe, open_archive
-from spark_reprocess.archive.message_store import new_id, rows_written, write_messages
+from spark_reprocess.archive.files import Archive, Probe, new_id, open_archive
+from spark_reprocess.archive.message_store import rows_written, write_messages
 from spark_reprocess.clients import (
     CONCURRENT_CALLS,
     ClientFactory,

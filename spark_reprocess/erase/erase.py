@@ -30,7 +30,7 @@ from spark_reprocess.archive.erasures import (
     record_erasure,
     unfinished,
 )
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_frames import archive_rows, column_texts
@@ -39,7 +39,6 @@ from spark_reprocess.archive.message_store import (
     drain_ids,
     drain_of,
     holds_any,
-    new_id,
     remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock

@@ -18,8 +18,7 @@ from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK
-from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_store import new_id
+from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.canary.options import CanaryOptions, Redelivery
 from spark_reprocess.canary.probe import Preflight, QueueProbe

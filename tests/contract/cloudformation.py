@@ -39,11 +39,11 @@ _ATTRIBUTES: Mapping[tuple[str, str], str] = {
 """What a GetAtt gives where more than its own name matters to a test."""
 
 
-class _TemplateLoader(yaml.SafeLoader):
+class _TemplateLoader(yaml.CSafeLoader):
     pass
 
 
-def _long_form(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+def _long_form(loader: yaml.CSafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
     if isinstance(node, yaml.ScalarNode):
         value: Any = loader.construct_scalar(node)
     elif isinstance(node, yaml.SequenceNode):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cfnlint.decode import cfn_yaml
 
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
@@ -26,6 +25,8 @@ from tests.contract.translation import faults_of, translate
 
 def test_yaml_aliases_are_what_every_tool_makes_of_them() -> None:
     """CloudFormation knows none; ``sam package`` writes them out in full (test_sam_package.py)."""
+    from cfnlint.decode import cfn_yaml  # noqa: PLC0415 - takes a second
+
     assert json.loads(json.dumps(cfn_yaml.load(str(ROOT / "template.yaml")))) == TEMPLATE
 
 
@@ -55,7 +56,7 @@ PUBLISHER = "PublishJobFunction"
     "given",
     [
         pytest.param(NEW_QUEUES, id="defaults"),
-        pytest.param(EVERYTHING, id="every parameter given"),
+        pytest.param(EVERYTHING, id="every parameter given", marks=pytest.mark.slow),
     ],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:

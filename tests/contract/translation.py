@@ -5,10 +5,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cfnlint.api import lint
-from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
-
 ARTEFACT = "s3://artefacts/0123456789abcdef"
 _PATHS = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
@@ -26,6 +22,10 @@ def translate(
     Raises:
         InvalidDocumentException: SAM refuses it.
     """
+    # Both packages take a second to import, and every test process reads this file.
+    from samtranslator.parser.parser import Parser  # noqa: PLC0415 - as above
+    from samtranslator.translator.translator import Translator  # noqa: PLC0415 - as above
+
     packaged: dict[str, Any] = copy.deepcopy(dict(template))
     for name, resource in packaged["Resources"].items():
         if path := _PATHS.get(resource["Type"]):
@@ -41,4 +41,6 @@ def translate(
 
 def faults_of(template: Mapping[str, Any]) -> list[str]:
     """Return what cfn-lint finds, errors and warnings; a SAM template it expands itself."""
+    from cfnlint.api import lint  # noqa: PLC0415 - see ``translate``
+
     return [str(match) for match in lint(json.dumps(template), regions=["us-east-1"])]

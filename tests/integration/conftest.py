@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
+import botocore.endpoint
 import pytest
 from moto.server import ThreadedMotoServer
 
 from dlq_replay.sqs import SqsQueue
+from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
 from tests.small_jobs import QUICK_JVM
 
@@ -75,6 +77,12 @@ def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     from spark_reprocess.run import run  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(run, "DrainOptions", partial(DrainOptions, wait_seconds=0))
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let botocore's pauses before retries pass on a clock of their own: no test waits for them."""
+    monkeypatch.setattr(botocore.endpoint, "time", VirtualClock())
 
 
 @pytest.fixture

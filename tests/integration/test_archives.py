@@ -15,6 +15,7 @@ import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError, InputError
+from tests.aws_models import parse_once
 from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
 
 _numbers = count(1)
@@ -52,7 +53,8 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
 
 @pytest.fixture(scope="module")
 def processes(server: S3Server) -> Iterator[Executor]:
-    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(3, mp_context=spawn, initializer=parse_once) as pool:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AWS_ENDPOINT_URL_S3", server.url)
             # Each starts when a call finds none idle, and has the environment of then.
@@ -202,6 +204,7 @@ class TestEveryArchive:
         assert copy.read("a") == b"here"
 
 
+@pytest.mark.usefixtures("quick_retries")
 class TestS3:
     def test_prefix_keeps_archives_apart(self, bucket: str) -> None:
         one, two = open_archive(f"s3://{bucket}/one"), open_archive(f"s3://{bucket}//one/two/")

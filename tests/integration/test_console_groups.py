@@ -365,7 +365,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
         "/",
         *(f"/groups/{one}" for one in groups),
         *(f"/groups/{one}/messages?in=text&q=alert" for one in groups),
-        *(f"/messages/m-{n:04}" for n in range(0, 220, 4 if is_unmasked else 1)),
+        # Each hostile text is the body of some of them.
+        *(f"/messages/m-{n:04}" for n in range(0, 220, 4)),
         *(f"/groups/{one}/edit" for one in groups[:3]),
         *(f"/?q={text}" for text in ("<script>alert(1)</script>", '"><svg onload=alert(1)>')),
         "/messages/<script>alert(1)</script>",

@@ -25,6 +25,8 @@ from tests.served import served
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 FROZEN_SECONDS = 600
 SEND = "SendMessageBatch"
 HIDE = "ChangeMessageVisibilityBatch"

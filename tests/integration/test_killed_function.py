@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
+from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
+from local_sqs.model import SqsModel
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import environment, lambda_record
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 30
+HIDDEN_SECONDS = 2
 
 # The process says who it is before it begins, so that the server knows whom to kill.
 INVOKE = """
@@ -40,8 +44,14 @@ print(json.dumps(lambda_handler(event, Context())), flush=True)
 
 
 @pytest.fixture
-def world() -> Iterator[RunningServer]:
-    with serve_in_thread() as served:
+def clock() -> VirtualClock:
+    """The time of the queues, from now on. The function's process has the system's."""
+    return VirtualClock(time.time_ns() // 1_000_000)
+
+
+@pytest.fixture
+def world(clock: VirtualClock) -> Iterator[RunningServer]:
+    with serve_in_thread(SqsModel(clock)) as served:
         yield served
 
 
@@ -62,7 +72,7 @@ class Function:
         fifo = {"FifoQueue": "true"} if suffix else {}
         self.world = world
         self.main = queue(client, f"main{suffix}", **fifo)
-        self.dlq = queue(client, f"dlq{suffix}", VisibilityTimeout="2", **fifo)
+        self.dlq = queue(client, f"dlq{suffix}", VisibilityTimeout=f"{HIDDEN_SECONDS}", **fifo)
         self.parked = queue(client, f"parked{suffix}", **fifo)
         self.environment = {
             **os.environ,
@@ -104,9 +114,9 @@ def _aimed(fault: Fault, pid: int) -> Fault:
     return Fault(fault.effect, fault.operation, nth=fault.nth, after=fault.after, pid=pid)
 
 
-def take(source: SqsQueue, count: int, wait_seconds: int = 4) -> list[Message]:
+def take(source: SqsQueue, count: int) -> list[Message]:
     taken: list[Message] = []
-    while len(taken) < count and (batch := source.receive(wait_seconds=wait_seconds)):
+    while len(taken) < count and (batch := source.receive(wait_seconds=0)):
         taken.extend(one for one in batch if isinstance(one, Message))
     return taken
 
@@ -115,17 +125,25 @@ def take(source: SqsQueue, count: int, wait_seconds: int = 4) -> list[Message]:
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("suffix", ["", ".fifo"], ids=["standard", "fifo"])
 def test_killed_function_loses_nothing(
-    *, world: RunningServer, client: "SQSClient", suffix: str, nth: int, after: bool
+    *,
+    world: RunningServer,
+    client: "SQSClient",
+    clock: VirtualClock,
+    suffix: str,
+    nth: int,
+    after: bool,
 ) -> None:
     function = Function(world, client, suffix)
     for start in range(0, MESSAGES, 10):
         function.dlq.send([_entry(n, suffix) for n in range(start, start + 10)])
     batch = take(function.dlq, MESSAGES)
     killed = function.invoke(batch, Fault(Effect.KILL, "SendMessageBatch", nth=nth, after=after))
+    assert take(function.dlq, MESSAGES) == []
+    clock.advance(HIDDEN_SECONDS)
     again = take(function.dlq, MESSAGES)
     finished = function.invoke(again)
 
-    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES, wait_seconds=0))
+    arrived = Counter(message.body for message in take(function.main, 2 * MESSAGES))
     assert (killed, finished) == (-9, 0)
     assert len(again) == MESSAGES
     assert set(arrived) == {str(n) for n in range(MESSAGES)}

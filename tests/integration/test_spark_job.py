@@ -15,12 +15,13 @@ from spark_reprocess.command_line.cli import main
 from tests.approved_plan import approve
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
+from tests.small_jobs import QUICK_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("suffix", ["", ".fifo"])
+@pytest.mark.parametrize("suffix", ["", pytest.param(".fifo", marks=pytest.mark.slow)])
 def test_three_commands_lose_nothing(
     spark: "SparkSession",
     make_queue: MakeQueue,
@@ -69,7 +70,7 @@ def test_command_line_needs_no_setup(
     ended = subprocess.run(
         [sys.executable, "-m", "spark_reprocess", *argv, "--wait-seconds", "0", "--tasks", "1"],
         cwd=repository,
-        env={**env, "AWS_ENDPOINT_URL": sqs_endpoint},
+        env={**env, "AWS_ENDPOINT_URL": sqs_endpoint, "SPARK_SUBMIT_OPTS": QUICK_JVM},
         capture_output=True,
         text=True,
         check=False,

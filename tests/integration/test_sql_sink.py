@@ -16,6 +16,8 @@ from spark_reprocess.sql.options import SendOptions
 from spark_reprocess.sql.writer import SinkError, SqsWriter
 from tests.integration.spark_world import bodies, receive_all
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 SEND = "SendMessageBatch"
 ROWS = [f"body {number}" for number in range(60)]
 

@@ -116,6 +116,20 @@ partial_failures = st.builds(
 )
 """Scenarios of one kind, where a search among all would take long to come by it."""
 
+repeated_calls = st.builds(
+    Scenario,
+    is_fifo=st.booleans(),
+    letters=st.lists(
+        st.builds(Letter, st.just("x"), st.just({}), st.just("a"), st.just(0)),
+        min_size=1,
+        max_size=14,
+    ),
+    faults=st.lists(faults, min_size=1, max_size=4),
+    budget_seconds=st.just(5),
+    tries=st.just(3),
+)
+"""As above, of calls that botocore repeats and invocations that end soon."""
+
 MakeQueue = Callable[["SQSClient", str], DeadLetterQueue]
 MakeReplayer = Callable[..., Replayer]
 

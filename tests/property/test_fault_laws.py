@@ -23,6 +23,7 @@ from tests.property.fault_world import (
     only_lost_answers_duplicate,
     partial_failures,
     play,
+    repeated_calls,
     scenarios,
     what_arrives_is_what_was_sent,
 )
@@ -96,11 +97,11 @@ def forgets_deadlines(**_: object) -> None:
 @pytest.mark.parametrize(
     ("law", "broken", "among"),
     [
-        (nothing_is_lost, {"make_queue": IgnoresRefusals}, scenarios),
+        (nothing_is_lost, {"make_queue": IgnoresRefusals}, partial_failures),
         (what_arrives_is_what_was_sent, {"make_queue": EncodesBinaryTwice}, scenarios),
         (groups_keep_their_order, {"make_replayer": ForgetsLanes}, partial_failures),
         (only_lost_answers_duplicate, {"make_queue": RepeatsWholeBatches}, partial_failures),
-        (no_try_begins_after_its_invocation, {"check_deadline": forgets_deadlines}, scenarios),
+        (no_try_begins_after_its_invocation, {"check_deadline": forgets_deadlines}, repeated_calls),
     ],
     ids=["law 1", "law 2", "law 4", "law 5", "no late try"],
 )

@@ -22,7 +22,7 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
 
-CHUNKS = 10
+CHUNKS = 4
 
 
 def rows_of(chunk: int) -> pa.RecordBatch:
