@@ -56,7 +56,7 @@ PUBLISHER = "PublishJobFunction"
     "given",
     [
         pytest.param(NEW_QUEUES, id="defaults"),
-        pytest.param(EVERYTHING, id="every parameter given", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, id="every parameter given"),
     ],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:

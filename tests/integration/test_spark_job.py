@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("suffix", ["", pytest.param(".fifo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
     spark: "SparkSession",
     make_queue: MakeQueue,
