@@ -6,20 +6,18 @@ evenly among the largest groups; the other half is drawn from all messages at th
 sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StringType
 
 from spark_reprocess.analysis.signature import PARKED_BY_SQS, signature_of
-
-_SIGNATURE_INPUTS = ("body", "parked_reason", "error_type", "error_message")
 
 SLIM_COLUMNS = (
     "message_id",
@@ -48,32 +46,24 @@ def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
 
     Args:
         messages: rows of the archive.
-        kept: what to keep. What is not kept (bodies, say) does not come back from the workers.
+        kept: what to keep.
     """
-    schema = StructType([messages.schema[name] for name in kept]).add("group_id", StringType())
-    # Where an error is recorded the body does not matter, and need not travel.
+    # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
         F.coalesce("error_message", F.lit("")) == ""
     )
-    body = F.col("body") if "body" in kept else F.when(no_error, F.col("body")).alias("body")
-    names = dict.fromkeys([*_SIGNATURE_INPUTS, *kept])
-    columns = [body if name == "body" else F.col(name) for name in names]
-    return messages.select(*columns).mapInArrow(partial(_add_group_ids, tuple(kept)), schema)
+    body = F.when(no_error, F.col("body"))
+    group_id = arrow_udf(_group_ids, StringType())  # type: ignore[call-overload]  # wants the type
+    found = group_id(body, "parked_reason", "error_type", "error_message")
+    return messages.select(*kept, found.alias("group_id"))
 
 
-def _add_group_ids(
-    kept: tuple[str, ...], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in _SIGNATURE_INPUTS)
-        ids = [
-            signature_of(body or "", reason, error_type, error_message).group_id
-            for body, reason, error_type, error_message in zip(*columns, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(
-            [*(batch.column(name) for name in kept), pa.array(ids, pa.string())],
-            names=[*kept, "group_id"],
-        )
+def _group_ids(*columns: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads these
+    """Return the group of each message, from its body and three columns."""
+    messages = zip(*(column.to_pylist() for column in columns), strict=True)
+    return pa.array(
+        [signature_of(body or "", *rest).group_id for body, *rest in messages], pa.string()
+    )
 
 
 @dataclass(frozen=True, slots=True)
