@@ -10,7 +10,7 @@ from demo.context import RunContext
 from demo.environment import FAILURE_TABLE
 from demo.screen import Screen
 from dlq_cli.console.work import MOST_STOPS, State, Works
-from spark_reprocess.report.commands import quoted
+from spark_reprocess.report.texts import quoted
 
 _STOP_SECONDS = 30.0
 _START = ("-m", "dlq_cli", "console")

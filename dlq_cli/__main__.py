@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, module_of
+from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, load
 from dlq_cli.on_glue import run_on_glue
 from dlq_cli.stack_values import STACK_OPTIONS, STACK_VARIABLE, read_stack, required
 from dlq_replay import __version__
@@ -178,7 +177,7 @@ def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
 
 def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     """Add the arguments of the verb *name* and those of the installation to *parser*."""
-    verb: Verb = import_module(module_of(name)).VERB
+    verb = load(name)
     if is_of_the_job(name):
         cli.add_archive(parser)
     cli.fill(parser, verb)

@@ -1,9 +1,11 @@
 """All verbs of ``dlq``, in the groups of its help."""
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from dlq_cli.stack_values import STACK_OPTIONS
 from spark_reprocess.command_line import cli
+from spark_reprocess.command_line.verb import Verb
 
 _OWN = {
     "console": "a web page on this machine: see, decide, edit, put back",
@@ -34,10 +36,12 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 """The verbs and lines of each group, by its title."""
 
 
-def module_of(name: str) -> str:
-    """Return the module that defines a verb."""
-    package = "dlq_cli.verbs" if name in _OWN else "spark_reprocess.command_line"
-    return f"{package}.{name}"
+def load(name: str) -> Verb:
+    """Return a verb of ``LINES``; see ``cli.load``."""
+    if name not in _OWN:
+        return cli.load(name)
+    verb: Verb = import_module(f"dlq_cli.verbs.{name}").VERB
+    return verb
 
 
 def is_of_the_job(name: str) -> bool:

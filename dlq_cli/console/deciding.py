@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dlq_cli.console.reading import entry_digest
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.group_events import add_event
-from spark_reprocess.editing.patch import Patch
+from spark_reprocess.editing.edit import Patch
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.decision import decide_all, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup

@@ -23,9 +23,8 @@ from dlq_cli.console.site import GROUPS, Visit, page_route, see_other
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, INDENTED, Json, JsonTextError, read_json
-from spark_reprocess.editing.patch import EditError, Patch, patch_faults
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.redrive.editor import CHANGES, Editor, EditSample, edit_sample

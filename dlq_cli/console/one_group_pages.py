@@ -22,7 +22,7 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.views import group_view, shown_samples
 from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
-from spark_reprocess.triage.versions import VERSION_CHARACTERS, is_version
+from spark_reprocess.triage.status import VERSION_CHARACTERS, is_version
 
 _MOST_EVENTS = 50
 """Of a group's history, the newest."""

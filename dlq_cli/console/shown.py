@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_reprocess.analysis.excerpt import excerpt
-from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.mask import Masks, excerpt
 from spark_reprocess.findings import Sample
 from spark_reprocess.inspect.show import ArchivedCopy
 from spark_reprocess.report.views import ShownSample, shown_sample

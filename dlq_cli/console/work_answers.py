@@ -13,7 +13,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED_BY_CANARY
-from spark_reprocess.report.commands import quoted
+from spark_reprocess.report.texts import quoted
 
 _OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
 _UNFINISHED = {NOT_ALL_SENT, STOPPED_BY_CANARY, INTERRUPTED}

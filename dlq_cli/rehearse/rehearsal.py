@@ -54,8 +54,7 @@ from spark_reprocess.archive.rehearsals import (
     write_rehearsal,
 )
 from spark_reprocess.clients import region_of
-from spark_reprocess.editing.edit import AttributeChange, Edit
-from spark_reprocess.editing.patch import EditError
+from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan

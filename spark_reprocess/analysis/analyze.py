@@ -14,7 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.feature_extraction import leads_among, with_features
-from spark_reprocess.analysis.group_findings import Buckets, buckets_between, group_findings
+from spark_reprocess.analysis.group_findings import (
+    Buckets,
+    buckets_between,
+    failed_on,
+    group_findings,
+    titles_before,
+    with_expiry,
+    with_memory,
+)
 from spark_reprocess.analysis.groups import (
     SLIM_COLUMNS,
     Totals,
@@ -37,12 +45,6 @@ from spark_reprocess.analysis.outputs import (
     summary_json,
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
-from spark_reprocess.analysis.remembered import (
-    failed_on,
-    titles_before,
-    with_expiry,
-    with_memory,
-)
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen

@@ -19,11 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq_replay.masks import mask_start
 from spark_reprocess.analysis.comparison import Sample, SampledGroup
-from spark_reprocess.analysis.excerpt import excerpt
 from spark_reprocess.analysis.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from spark_reprocess.analysis.lead_format import lead_of
 from spark_reprocess.analysis.leads import find_leads
-from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.mask import Masks, excerpt
 from spark_reprocess.analysis.outputs import LEAD_FIELDS
 from spark_reprocess.analysis.predicates import feature_table
 from spark_reprocess.analysis.signature import (

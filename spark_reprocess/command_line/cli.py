@@ -165,7 +165,11 @@ def load(name: str) -> Verb:
     Raises:
         ModuleNotFoundError: pyspark is not installed, and the verb needs it.
     """
-    verb: Verb = import_module(f"spark_reprocess.command_line.{name}").VERB
+    in_one_module = ("note", "resolve", "snooze")
+    module = import_module(
+        f"spark_reprocess.command_line.{'group_events' if name in in_one_module else name}"
+    )
+    verb: Verb = module.VERBS[name] if name in in_one_module else module.VERB
     return verb
 
 

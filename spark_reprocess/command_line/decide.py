@@ -9,8 +9,8 @@ from spark_reprocess.command_line.arguments import add_group, add_plan
 from spark_reprocess.command_line.group_events import record_event
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.editing.edit import Patch, patch_faults
 from spark_reprocess.editing.json_text import JsonTextError, read_json
-from spark_reprocess.editing.patch import Patch, patch_faults
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import yaml
 
-from spark_reprocess.editing.edit import Edit
-from spark_reprocess.editing.patch import Patch
+from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars, with_texts
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, patch_lines

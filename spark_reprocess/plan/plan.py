@@ -13,9 +13,8 @@ from typing import Any
 
 import yaml
 
-from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import Style
-from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10

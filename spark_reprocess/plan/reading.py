@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_reprocess.editing.edit import Edit, name_fault
-from spark_reprocess.editing.patch import Patch, patch_faults
+from spark_reprocess.editing.edit import Edit, Patch, name_fault, patch_faults
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import (
     Fault,

@@ -18,9 +18,8 @@ from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.analysis.mask import MASKED, Masks, shorten
 from spark_reprocess.archive.dead_letter_schema import from_row
-from spark_reprocess.editing.edit import AttributeChange, Edit
+from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
 from spark_reprocess.editing.json_text import INDENTED, Json, JsonTextError, read_json
-from spark_reprocess.editing.patch import EditError
 
 FAULT = "edit_fault"
 """A column: why a message cannot be edited; null if it can, or if its group has no edit."""

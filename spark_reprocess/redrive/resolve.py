@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.message_table import message_table
-from spark_reprocess.analysis.plan_messages import check_messages, erased_messages, plan_messages
+from spark_reprocess.analysis.message_table import (
+    check_messages,
+    erased_messages,
+    message_table,
+    plan_messages,
+)
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger_states import ledger_states

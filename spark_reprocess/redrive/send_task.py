@@ -43,7 +43,7 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
-from spark_reprocess.editing.patch import EditError
+from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.dispositions import (
     POSITION,

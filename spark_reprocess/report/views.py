@@ -14,8 +14,14 @@ from markupsafe import escape
 
 from spark_reprocess.figures import cut, duration, epoch, minute, moment
 from spark_reprocess.findings import LEAST_GROUP, TOO_FEW, Findings, GroupFinding, Sample
-from spark_reprocess.report.commands import lead_with_option, places, quoted
-from spark_reprocess.report.texts import indented_json, looks_like_json, visible
+from spark_reprocess.report.texts import (
+    indented_json,
+    lead_with_option,
+    looks_like_json,
+    places,
+    quoted,
+    visible,
+)
 
 COLOURS = 6
 """Groups with a colour of their own: not everybody can distinguish more."""

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import read_json
-from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.decision import decide, decide_all, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text

@@ -3,8 +3,7 @@ import json
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.message import Message
 from spark_reprocess.analysis.mask import compile_masks
-from spark_reprocess.editing.edit import Edit
-from spark_reprocess.editing.patch import Patch
+from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.redrive.editor import edit_sample
 from tests.builders import context, counter, message, text
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from dlq_replay import __version__
 from spark_reprocess.archive.message_store import digest
-from spark_reprocess.editing.edit import Edit
+from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import Number
-from spark_reprocess.editing.patch import Patch
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import SqlFaults, plan_faults, read_plan

@@ -9,7 +9,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from spark_reprocess.sql.options import PeekOptions
-from spark_reprocess.sql.reader import Peek
+from spark_reprocess.sql.source import Peek
 
 
 def options(**changes: int | bool) -> PeekOptions:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.excerpt import excerpt
-from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks
+from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks, excerpt
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from spark_reprocess.analysis.group_findings import titles_before, with_expiry
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.analysis.outputs import groups_parquet
-from spark_reprocess.analysis.remembered import titles_before, with_expiry
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.triage.status import SeenGroup, Status
 from tests.findings_builder import a_group, some_findings

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.editing.edit import AttributeChange, Edit, changed, name_fault
-from spark_reprocess.editing.patch import EditError, Patch
+from spark_reprocess.editing.edit import (
+    AttributeChange,
+    Edit,
+    EditError,
+    Patch,
+    changed,
+    name_fault,
+)
 from tests.builders import message, text
 
 OLD = {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_reprocess.editing.edit import EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, Json, JsonTextError, Number, read_json
-from spark_reprocess.editing.patch import EditError, Patch, patch_faults
 
 
 def patch(text: str) -> Patch:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.triage.versions import compare, is_version
+from spark_reprocess.triage.status import compare, is_version
 
 FIRST_SEEN = {"3fe1c9a": "20261101T000000Z-aaaaaa", "b77d002": "20261102T000000Z-bbbbbb"}
 
