@@ -3,11 +3,10 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -17,16 +16,15 @@ from spark_reprocess.analysis.feature_extraction import leads_among, with_featur
 from spark_reprocess.analysis.group_findings import (
     Buckets,
     buckets_between,
+    expiry,
     failed_on,
     group_findings,
     titles_before,
-    with_expiry,
     with_memory,
 )
 from spark_reprocess.analysis.groups import (
     SLIM_COLUMNS,
     Totals,
-    failures_by_version,
     group_rows,
     largest,
     picked,
@@ -61,7 +59,7 @@ from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.conditions import explained, matching
-from spark_reprocess.triage.status import Found, GroupMemory, Status, outcome
+from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
@@ -171,12 +169,13 @@ class _Analysis:
                 totals = totals_of(groups)
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
-            found, sampled = self._found(messages, undecided, listed, totals, buckets)
+            lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
+            found, failed, sampled = self._found(
+                messages, undecided, listed, totals, buckets, lifetime
+            )
             with self.progress("remembering the groups", str):
-                failures = failures_by_version(undecided, [one.group_id for one in found])
                 memory = read_memory(self.archive)
                 lacking = _present(memory).difference(one.group_id for one in found)
-                lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
                 unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
@@ -198,9 +197,7 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
         )
-        drained_at = {row["group_id"]: row["first_drained_at"] for row in listed}
-        findings = with_expiry(findings, drained_at, lifetime)
-        findings, remembered = self._remember(findings, failures, memory, unlisted)
+        findings, remembered = self._remember(findings, failed, memory, unlisted)
         snapshot = Snapshot(
             tuple(drains),
             known.messages,
@@ -212,10 +209,13 @@ class _Analysis:
         return findings, snapshot, remembered
 
     def _remember(
-        self, findings: Findings, failures: pa.Table, memory: GroupMemory, unlisted: set[str]
+        self,
+        findings: Findings,
+        failed: Mapping[str, tuple[FailedOn, ...]],
+        memory: GroupMemory,
+        unlisted: set[str],
     ) -> tuple[Findings, GroupMemory]:
         """Add to each group what is remembered of it; return what is remembered from now on."""
-        failed = failed_on(failures.to_pylist())
         result = outcome(
             memory,
             findings.plan_id,
@@ -236,7 +236,7 @@ class _Analysis:
         notes = with_notes(self.archive, memory, [one.group_id for one in findings.groups])
         gone = [memory.groups[one] for one in result.gone]
         titles = titles_before(self.archive, gone, self.masks)
-        return with_memory(findings, failed, memory, result, notes, titles), result.memory
+        return with_memory(findings, memory, result, notes, titles), result.memory
 
     def _slim(self, messages: DataFrame) -> DataFrame:
         states = ledger_states(self.spark, self.archive, self.now.timestamp(), 0)
@@ -257,15 +257,18 @@ class _Analysis:
         listed: list[dict[str, Any]],
         totals: Totals,
         buckets: Buckets,
-    ) -> tuple[tuple[GroupFinding, ...], int]:
-        """Return the findings of the listed groups, and how many messages were sampled."""
+        lifetime: timedelta | None,
+    ) -> tuple[tuple[GroupFinding, ...], Mapping[str, tuple[FailedOn, ...]], int]:
+        """Return the findings of the listed groups, their versions, and the size of the sample."""
         if not listed:
-            return (), 0
+            return (), {}, 0
         counts = {row["group_id"]: row["count"] for row in listed}
         place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
         with self.progress("counting", str):
             tallied = tallies(undecided, list(counts), place).to_pylist()
         rates, other_rate = sampling_rates(counts, totals)
+        for row in listed:
+            row["expires_at"] = expiry(row["first_drained_at"], lifetime)
         for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
             row["shown"] = row["shown"][:1]
         picks = picked(
@@ -289,7 +292,7 @@ class _Analysis:
             buckets=buckets,
             now=self.now,
         )
-        return found, sampled
+        return found, failed_on(tallied), sampled
 
 
 def _present(memory: GroupMemory) -> set[str]:

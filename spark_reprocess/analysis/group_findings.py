@@ -112,7 +112,7 @@ def group_findings(
     """Build the finding of each group.
 
     Args:
-        rows: of each group its numbers, as ``groups.group_rows`` returns them.
+        rows: of each group its numbers, as ``groups.group_rows`` returns them, and ``expires_at``.
         tallies: as ``groups.tallies`` returns them.
         shown: the messages to show, each with its group's title.
         leads: as ``feature_extraction.leads_among`` returns them.
@@ -146,6 +146,8 @@ def group_findings(
             age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
             leads=tuple(map(lead_from_row, leads_of[group_id])),
             samples=_samples(row["shown"], messages),
+            versions=_versions(tally["version"]),
+            expires_at=row.get("expires_at"),
         )
         findings.append(finding)
     return tuple(findings)
@@ -161,6 +163,10 @@ def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
     known = [(value, count) for value, count in counts.items() if value is not None]
     return tuple(sorted(known, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _versions(counts: Mapping[str | None, int]) -> tuple[tuple[str | None, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0] or "")))
 
 
 def _replay_counts(counts: Mapping[str | None, int]) -> tuple[tuple[int | None, int], ...]:
@@ -204,21 +210,29 @@ def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ..
 _REPORTS_READ = 3
 """Earlier reports that are opened for the titles of groups that are gone, at most."""
 
-Failures = Mapping[str, tuple[FailedOn, ...]]
+
+def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> datetime | None:
+    """Return when the first message of a group is deleted; None if nothing deletes it.
+
+    Args:
+        first_drained_at: when the first message was written into the archive, None if unknown.
+        lifetime: of a file of the archive, None for ever.
+    """
+    return first_drained_at + lifetime if first_drained_at and lifetime else None
 
 
-def failed_on(rows: Iterable[Mapping[str, Any]]) -> Failures:
-    """Return by group id what ``groups.failures_by_version`` found; nothing for other groups."""
+def failed_on(tallies: Iterable[Row]) -> Mapping[str, tuple[FailedOn, ...]]:
+    """Return the versions in the rows of ``groups.tallies`` by group id; nothing for others."""
     found: defaultdict[str, tuple[FailedOn, ...]] = defaultdict(tuple)
-    for row in rows:
-        one = FailedOn(row["version"], row["count"], row["last_sent_at"])
-        found[row["group_id"]] += (one,)
+    for row in tallies:
+        if row["column"] == "version":
+            one = FailedOn(row["value"], row["count"], row["last_sent_at"])
+            found[row["group_id"]] += (one,)
     return found
 
 
 def with_memory(
     findings: Findings,
-    failures: Failures,
     memory: GroupMemory,
     result: Outcome,
     notes: Mapping[str, str],
@@ -228,7 +242,6 @@ def with_memory(
 
     Args:
         findings: of this analysis.
-        failures: by group id.
         memory: what was remembered before.
         result: what this analysis makes of the groups.
         notes: texts by group id.
@@ -238,11 +251,9 @@ def with_memory(
     for group in findings.groups:
         state, seen = memory.state(group.group_id), result.memory.groups[group.group_id]
         is_snoozed = state.is_snoozed(findings.analyzed_at)
-        by_count = sorted(failures[group.group_id], key=lambda one: (-one.count, one.version or ""))
         groups.append(
             replace(
                 group,
-                versions=tuple((one.version, one.count) for one in by_count),
                 status=result.statuses[group.group_id].value,
                 first_seen_at=seen.first_seen_at,
                 resolved_in=state.resolved_in,
@@ -259,26 +270,6 @@ def with_memory(
         if (seen := memory.groups[one])
     )
     return replace(findings, groups=tuple(groups), gone=tuple(gone), unreadable=memory.unreadable)
-
-
-def with_expiry(
-    findings: Findings, drained_at: Mapping[str, datetime | None], lifetime: timedelta | None
-) -> Findings:
-    """Return the findings with the time at which the first message of each group is deleted.
-
-    Args:
-        findings: of this analysis.
-        drained_at: by group id, when its first undecided message was written into the archive.
-        lifetime: of a file of the archive; None if nothing deletes it.
-    """
-    if lifetime is None:
-        return findings
-    groups = (
-        replace(group, expires_at=drained and drained + lifetime)
-        for group in findings.groups
-        for drained in [drained_at.get(group.group_id)]
-    )
-    return replace(findings, groups=tuple(groups))
 
 
 def titles_before(archive: Archive, gone: Sequence[SeenGroup], masks: Masks) -> dict[str, str]:

@@ -38,7 +38,6 @@ _MOST_OF_A_GROUP = 2000
 _ACCURACY = 500
 _QUANTILES = (0.05, 0.5, 0.95)
 _VALUES = 100
-_VERSIONS = 100
 
 
 def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
@@ -152,47 +151,32 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
         bucket: of each message the number of the time bucket that it was sent in.
 
     Returns:
-        ``group_id, column, value, count``, at most 100 values of a column in each group. The
-        columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The value is a text,
-        null for messages that have none.
+        ``group_id, column, value, count, last_sent_at``, at most 100 values of a column in each
+        group: the most frequent ones, and of versions those on which messages failed last. The
+        columns are ``reason``, ``source``, ``replay_count``, ``bucket`` and ``version`` (of the
+        consumer that a message failed on). The value is a text, null for messages that have none.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
         "source": F.coalesce("source_queue", "source_arn"),
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
+        "version": F.col("error_version"),
     }
     wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
     rows = slim.join(F.broadcast(wanted), "group_id").select(
-        "group_id", *(value.alias(name) for name, value in values.items())
+        "group_id", "sent_at", *(value.alias(name) for name, value in values.items())
     )
     counted = _counted_apart(rows, list(values))
-    rank = Window.partitionBy("group_id", "column").orderBy(F.desc("count"), "value")
-    kept = counted.withColumn("_rank", F.row_number().over(rank)).where(F.col("_rank") <= _VALUES)
-    return kept.drop("_rank").toArrow()
-
-
-def failures_by_version(slim: DataFrame, group_ids: Sequence[str]) -> pa.Table:
-    """Count the messages of some groups by the version of the consumer that they failed on.
-
-    Args:
-        slim: as for ``group_rows``.
-        group_ids: the groups.
-
-    Returns:
-        ``group_id, version, count, last_sent_at``; of one group at most the 100 versions on which
-        messages failed last. The version is null for messages that have none.
-    """
-    wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
-    counted = (
-        slim.join(F.broadcast(wanted), "group_id")
-        .groupBy("group_id", F.col("error_version").alias("version"))
-        .agg(F.count("*").alias("count"), F.max("sent_at").alias("last_sent_at"))
-    )
-    newest_first = Window.partitionBy("group_id").orderBy(F.desc("last_sent_at"), "version")
-    rank = F.row_number().over(newest_first)
+    is_version = F.col("column") == "version"
+    order = [
+        F.when(is_version, F.col("last_sent_at")).desc(),
+        F.when(~is_version, F.col("count")).desc(),
+        F.col("value"),
+    ]
+    rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
     return (
-        counted.withColumn("_rank", rank).where(F.col("_rank") <= _VERSIONS).drop("_rank").toArrow()
+        counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
     )
 
 
@@ -205,21 +189,23 @@ def those_there(groups: DataFrame, group_ids: Collection[str]) -> set[str]:
 
 
 def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Count the values of each column by group: ``group_id, column, value, count``.
+    """Count the values of each column by group, with the last time at which each was sent.
 
     A grouping set for each: counted together first, most messages would be a row of their own.
     """
     sets = [["group_id", name] for name in names]
     is_left_out = [F.grouping(name).alias(f"no_{name}") for name in names]
     apart = rows.groupingSets(sets, "group_id", *names).agg(
-        F.count("*").alias("count"), *is_left_out
+        F.count("*").alias("count"), F.max("sent_at").alias("last_sent_at"), *is_left_out
     )
     column = value = F.lit(None)
     for name in names:
         is_it = F.col(f"no_{name}") == 0
         column = F.when(is_it, name).otherwise(column)
         value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
-    return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
+    return apart.select(
+        "group_id", column.alias("column"), value.alias("value"), "count", "last_sent_at"
+    )
 
 
 def sampling_rates(counts: Mapping[str, int], totals: Totals) -> tuple[dict[str, float], float]:

@@ -12,6 +12,7 @@ from spark_reprocess.analysis.group_findings import (
     MOST_BUCKETS,
     Buckets,
     buckets_between,
+    expiry,
     group_findings,
     trend_of,
 )
@@ -51,6 +52,9 @@ TALLIES = [
     ("bucket", "2", 20),
     ("bucket", "7", 1),
     ("bucket", None, 4),
+    ("version", "1.4.2", 6),
+    ("version", "1.4.1", 12),
+    ("version", None, 12),
 ]
 
 
@@ -94,6 +98,18 @@ def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
     assert group.reasons == (("attempts_exhausted", 20), ("too_old", 10))
     assert group.sources == (("arn:a", 15), ("arn:b", 15))
     assert group.replay_counts == ((None, 6), (2, 20), (12, 4))
+
+
+def test_versions_are_sorted_by_count_and_messages_without_one_are_counted_too() -> None:
+    assert found().versions == ((None, 12), ("1.4.1", 12), ("1.4.2", 6))
+
+
+def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
+    month = timedelta(days=30)
+
+    assert found(expires_at=expiry(EARLY, month)).expires_at == EARLY + month
+    assert expiry(None, month) is None
+    assert expiry(EARLY, None) is None
 
 
 def test_arrivals_are_those_of_the_buckets_that_there_are() -> None:

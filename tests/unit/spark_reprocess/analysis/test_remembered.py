@@ -1,7 +1,7 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_reprocess.analysis.group_findings import titles_before, with_expiry
+from spark_reprocess.analysis.group_findings import titles_before
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.analysis.outputs import groups_parquet
 from spark_reprocess.archive.files import open_archive
@@ -9,16 +9,6 @@ from spark_reprocess.triage.status import SeenGroup, Status
 from tests.findings_builder import a_group, some_findings
 
 DRAINED = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
-    findings = some_findings(a_group(group_id="g-1"), a_group(group_id="g-2"))
-    drained_at = {"g-1": DRAINED, "g-2": None}
-
-    expiring = with_expiry(findings, drained_at, timedelta(days=30))
-
-    assert [one.expires_at for one in expiring.groups] == [DRAINED + timedelta(days=30), None]
-    assert with_expiry(findings, drained_at, None) == findings
 
 
 def seen(group_id: str, report_id: str) -> SeenGroup:
