@@ -11,7 +11,7 @@ from botocore.config import Config
 from dlq_replay.sqs import describe
 
 JOB_RUN_ID = "JOB_RUN_ID"
-"""The environment variable in which ``glue_job`` passes on the id of the AWS Glue job run."""
+"""Glue's argument, and the environment variable in which ``glue_job`` passes it on."""
 
 _STS = Config(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 1})
 """Short: a run must not wait for STS in a network that cannot reach it."""

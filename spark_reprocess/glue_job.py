@@ -22,6 +22,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TextIO
 
+from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.job_runs import (
     MOST_CHARACTERS,
@@ -34,9 +35,6 @@ from spark_reprocess.errors import ArchiveError, InputError
 OPTION = "--command-line"
 _CHECK_SECONDS = 5.0
 """How often a run looks for a request to stop."""
-
-JOB_RUN_ID = "JOB_RUN_ID"
-"""Glue's argument, and the environment variable that ``actor`` reads."""
 
 FURTHER = "--"
 DECIDED_BY_THE_STACK = (

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.policy import Policy, Rule, policy_faults, read_policy
+from spark_reprocess.plan.located_yaml import faults_text
+from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
@@ -48,7 +49,7 @@ def check_conditions(spark: SparkSession, policy: Policy) -> None:
         except InputError as error:
             faults.append((rule.line, f"rule {rule.name!r}: {error}"))
     if faults:
-        raise policy_faults(faults)
+        raise InputError(faults_text("the policy", faults))
 
 
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.mask import shorten
@@ -25,10 +25,6 @@ from spark_reprocess.findings import (
     format_statuses,
 )
 from spark_reprocess.plan.plan_file import REPORTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _ABOUT = """\
 Groups the archive's undecided messages by failure, and finds what sets each group apart (its
@@ -76,15 +72,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make_options(*, masks: list[str], **values: object) -> _Request:
-    make: Callable[..., AnalyzeOptions] = AnalyzeOptions
-    policy, sha256 = (
-        None if value is None else str(value)
-        for value in (values.pop("policy"), values.pop("policy_sha256"))
-    )
-    if sha256 and not policy:
+def _make_options(
+    *,
+    masks: list[str],
+    policy: str | None,
+    policy_sha256: str | None,
+    **values: Any,  # noqa: ANN401 - argparse's
+) -> _Request:
+    if policy_sha256 and not policy:
         raise InputError("--policy-sha256 needs --policy: the file that has this hash")
-    return _Request(make(masks=tuple(masks), **values), policy, sha256)
+    return _Request(AnalyzeOptions(masks=tuple(masks), **values), policy, policy_sha256)
 
 
 def _run(request: _Request) -> int:

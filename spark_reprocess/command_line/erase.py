@@ -1,7 +1,6 @@
 """``erase``: messages leave the archive for good."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from spark_reprocess.command_line.arguments import WHERE, add_execution
 from spark_reprocess.command_line.spark_session import start_spark
@@ -9,10 +8,6 @@ from spark_reprocess.command_line.terminal import print_answer, print_line, prin
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.figures import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
@@ -48,11 +43,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the DynamoDB table of failures; erase what it has of these messages, too",
     )
     add_execution(parser, without="nothing is touched")
-
-
-def _make_options(*, ids: list[str], **values: object) -> EraseOptions:
-    make: Callable[..., EraseOptions] = EraseOptions
-    return make(ids=tuple(ids), **values)
 
 
 def _run(options: EraseOptions) -> int:
@@ -101,4 +91,4 @@ def print_erase(summary: EraseSummary) -> None:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)

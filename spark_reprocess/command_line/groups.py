@@ -1,6 +1,5 @@
 """``groups``: the groups of a report, and what is decided about each."""
 
-import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -30,14 +29,6 @@ Lists the groups of the newest report: what failed, how many messages, what sets
 what the plan says to do with them. Counts and statuses are those of the analysis: status counts
 what is left. What people say about a group is shown as it is now. Changes nothing; needs no
 Spark."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsOptions:
-    """Which plan's groups to list; see ``plan_file.find_plan``."""
-
-    archive: str
-    plan: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +63,9 @@ class ListedGroup:
     remembered: str = ""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_plan(parser)
-
-
-def _run(options: GroupsOptions) -> int:
-    archive = open_archive(options.archive)
-    file = find_plan(archive, options.plan)
+def _run(options: Mapping[str, Any]) -> int:
+    archive = open_archive(options["archive"])
+    file = find_plan(archive, options["plan"])
     plan = read_plan(file.read())
     # None without a report beside the plan.
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
@@ -96,7 +83,7 @@ def _run(options: GroupsOptions) -> int:
     }
 
     def show() -> None:
-        _print(options.archive, file, plan, groups, statuses)
+        _print(options["archive"], file, plan, groups, statuses)
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -203,4 +190,4 @@ def _print(
     print_line(f"  {suggestion('decide', archive, undecided.group_id, 'discard')} --note 'WHY'")
 
 
-VERB = Verb(_ABOUT, _add_arguments, GroupsOptions, _run)
+VERB = Verb(_ABOUT, add_plan, dict, _run)

@@ -1,9 +1,8 @@
 """The verb ``erase``: deletes messages from the archive, with the reports that quote them.
 
 Every archived copy with the same first id is deleted, in every drain, and of copies that have
-expired the quotes in reports. Who, when, why and which ids
-is recorded before the first file is changed, so that after a crash the next run completes what was
-begun.
+expired the quotes in reports. Who, when, why and which ids is recorded before the first file is
+changed, so that after a crash the next run completes what was begun.
 
 A plan's condition may identify a person, so it is removed from each plan about these drains. The
 plan's table names its messages. A version-1 plan has no table: there the ids of the remaining
@@ -74,7 +73,7 @@ class EraseOptions:
     """
 
     archive: str
-    ids: tuple[str, ...] = ()
+    ids: Sequence[str] = ()
     where: str | None = None
     failure_table: str | None = None
     reason: str = ""

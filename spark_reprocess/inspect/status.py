@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -166,23 +167,20 @@ def count(
     states = _first(by_strength, "message_id").select(["message_id", "state"])
     rows = rows.join(states, "message_id", join_type="left outer")
     sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])
-    tallies = [
-        _Tally(one["drain_id"], one["state"], one["message_id_count"], one["at_min"])
-        for one in sums.to_pylist()
-    ]
-    undecided = [one for one in tallies if one.state not in DECIDED]
-    counts = Counter({UNDECIDED: sum(one.count for one in undecided)})
+    tallies = sums.to_pylist()
+    undecided = [one for one in tallies if one["state"] not in DECIDED]
+    counts = Counter({UNDECIDED: sum(one["message_id_count"] for one in undecided)})
     for one in tallies:
-        if one.state is not None:
-            counts[one.state] += one.count
+        if one["state"] is not None:
+            counts[one["state"]] += one["message_id_count"]
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=sum(one.count for one in tallies),
+        messages=rows.num_rows,
         counts=dict(counts),
-        oldest_undecided_at=min((one.oldest_at for one in undecided), default=None),
+        oldest_undecided_at=min((one["at_min"] for one in undecided), default=None),
         drains=_drains(tallies),
         plans=_plans(archive, _first(by_strength, "plan_id", "message_id")),
         examples=_examples(states),
@@ -197,16 +195,6 @@ def _expired(archive: Archive, messages: pa.Table) -> int:
     ids = pa.array({message_id for drains in records for message_id in drains}, pa.string())
     there = pc.is_in(ids, value_set=messages["message_id"].combine_chunks())
     return len(ids) - len(ids.filter(there))
-
-
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """Messages of one drain in one state, None for no state."""
-
-    drain_id: str
-    state: str | None
-    count: int
-    oldest_at: datetime
 
 
 def _sorted(rows: pa.Table, *keys: str) -> pa.Table:
@@ -243,12 +231,13 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
 
 
-def _drains(tallies: Sequence[_Tally]) -> tuple[DrainCount, ...]:
+def _drains(tallies: Sequence[Mapping[str, Any]]) -> tuple[DrainCount, ...]:
     messages: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
     for one in tallies:
-        messages[one.drain_id] += one.count
-        undecided[one.drain_id] += 0 if one.state in DECIDED else one.count
+        drain_id, count = one["drain_id"], one["message_id_count"]
+        messages[drain_id] += count
+        undecided[drain_id] += 0 if one["state"] in DECIDED else count
     return tuple(DrainCount(one, messages[one], undecided[one]) for one in sorted(messages))
 
 

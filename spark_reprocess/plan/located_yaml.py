@@ -209,6 +209,13 @@ def is_newer(found: object, known: int) -> bool:
     return type(found) is int and found > known
 
 
+def faults_text(of: str, faults: Iterable[tuple[int, str]]) -> str:
+    """Format the faults of a file with their lines, from 1; 0 for a fault without a line."""
+    return f"{of} has faults:\n" + "\n".join(
+        f"  line {line}: {text}" if line else f"  {text}" for line, text in sorted(faults)
+    )
+
+
 def version_fault(found: object, known: int) -> str | None:
     """Return what is wrong with a file's version and what to do, None where nothing is.
 

@@ -20,7 +20,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.located_yaml import LocatedYaml, is_newer, read_yaml, version_fault
+from spark_reprocess.plan.located_yaml import (
+    LocatedYaml,
+    faults_text,
+    is_newer,
+    read_yaml,
+    version_fault,
+)
 from spark_reprocess.plan.plan import Action
 
 POLICY_VERSION = 1
@@ -82,21 +88,14 @@ def read_policy(text: str, sha256_wanted: str | None = None) -> Policy:
         located = read_yaml(text)
     except ValueError as error:
         raise InputError(f"the policy cannot be read: {error}") from error
-    faults = sorted(_faults(located))
-    if faults:
-        raise policy_faults(faults)
+    if faults := list(_faults(located)):
+        raise InputError(faults_text("the policy", faults))
     raw = located.value
     rules = tuple(
         Rule(one["name"], one["when"].strip(), Action(one["action"]), located.line("rules", index))
         for index, one in enumerate(raw["rules"])
     )
     return Policy(rules, raw.get("redrive_again", False), digest)
-
-
-def policy_faults(faults: list[tuple[int, str]]) -> InputError:
-    """Make one error from faults with their lines."""
-    lines = "\n".join(f"  line {line}: {fault}" for line, fault in faults)
-    return InputError(f"the policy has faults:\n{lines}")
 
 
 def _faults(located: LocatedYaml) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,7 @@ An unknown key or value is a fault, never ignored: a misspelt ``action`` must no
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from spark_reprocess.plan.located_yaml import (
     Fault,
     LocatedYaml,
     Path,
+    faults_text,
     is_newer,
     json_at,
     read_yaml,
@@ -127,20 +128,15 @@ def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
     lines = [(located.line(*path), fault) for path, fault in faults]
     lines += [(line, f"{path[-1]}: is repeated") for path, line in located.repeated]
     if lines:
-        raise InputError(_format(lines))
+        raise InputError(faults_text("the plan", lines))
     return _plan(raw, located, edits)
 
 
 def plan_faults(plan: Plan, faults: Mapping[str, str]) -> str:
     """Format faults of groups, by id, that ``read_plan`` could not find; with the same layout."""
     lines = {group.group_id: group.line for group in plan.groups}
-    return _format([(lines[one], f"group {one}: {fault}") for one, fault in faults.items()])
-
-
-def _format(lines: Iterable[tuple[int, str]]) -> str:
-    return "the plan has faults:\n" + "\n".join(
-        f"  line {line}: {text}" if line else f"  {text}" for line, text in sorted(lines)
-    )
+    of_groups = [(lines[one], f"group {one}: {fault}") for one, fault in faults.items()]
+    return faults_text("the plan", of_groups)
 
 
 def _plan(raw: Mapping[str, Any], located: LocatedYaml, edits: _EditReader) -> Plan:

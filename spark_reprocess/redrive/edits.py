@@ -32,8 +32,8 @@ from spark_reprocess.redrive.editor import (
     attribute_change,
     edit_sample,
 )
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import attribute_value, explained, matching
+from spark_reprocess.spark.allowed_sql import Place, attribute_value
+from spark_reprocess.spark.conditions import explained, matching
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 _FAULT_SCHEMA = "message_id string, edit_fault string"

@@ -38,21 +38,13 @@ def make_environment(packages: Sequence[Traversable] = (REPORT,)) -> Environment
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        counted=figures.counted,
-        cut=figures.cut,
-        duration=figures.duration,
-        epoch=figures.epoch,
-        iso=figures.iso,
-        minute=figures.minute,
-        moment=figures.moment,
-        percent=figures.percent,
-        second=figures.second,
-        size=figures.size,
-        spoken=figures.spoken,
-        state=state_of,
-        statuses=format_statuses,
+    named = (
+        *(figures.counted, figures.cut, figures.duration, figures.epoch, figures.iso),
+        *(figures.minute, figures.moment, figures.percent, figures.second, figures.size),
+        figures.spoken,
     )
+    environment.filters.update({one.__name__: one for one in named})
+    environment.filters.update(state=state_of, statuses=format_statuses)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
 

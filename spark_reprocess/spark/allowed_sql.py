@@ -7,6 +7,7 @@ parsed tree, before Spark analyses anything. Then the analysed tree, because a n
 the tree that was checked; the text is not parsed again.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
@@ -200,21 +202,27 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
     return column
 
 
-def value(rows: DataFrame, sql: str, place: Place) -> tuple[Column, DataType]:
-    """Return *sql* as a value of each of the *rows*, and its type.
+def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
+    """Return an expression of ``set_attributes`` as a column over *rows*, and its type.
 
     Raises:
         InputError: as for ``condition``.
     """
     with _strict(rows.sparkSession):
-        column = _parsed(rows.sparkSession, sql, place)
+        column = _parsed(rows.sparkSession, sql, Place.SET_ATTRIBUTES)
         frame = _without_rows(rows).select(column.alias("value"))
-        _check_analysed(frame, place)
+        _check_analysed(frame, Place.SET_ATTRIBUTES)
     return column, frame.schema["value"].dataType
+
+
+def silence_query_log() -> None:
+    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager
 def _strict(spark: SparkSession) -> Iterator[None]:
+    silence_query_log()
     before = {name: spark.conf.get(name) for name in _SETTINGS}
     try:
         for name, setting in _SETTINGS.items():

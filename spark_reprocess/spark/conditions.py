@@ -1,17 +1,14 @@
 """SQL conditions of operators: apply them, and report their errors."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import PythonException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DataType
 
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.spark import allowed_sql
-from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.allowed_sql import Place, silence_query_log
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,
     archive_fault_of,
@@ -43,21 +40,10 @@ def condition(rows: DataFrame, where: str, place: Place) -> Column:
     Raises:
         InputError: as for ``matching``; the text names the place and the condition.
     """
-    _silence_query_log()
     try:
         return allowed_sql.condition(rows, where, place)
     except InputError as error:
         raise InputError(f"{place} {where!r}: {error}") from error
-
-
-def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
-    """Return an expression of ``set_attributes`` as a column over *rows*, and its type.
-
-    Raises:
-        InputError: as for ``matching``; the text names neither the attribute nor *sql*.
-    """
-    _silence_query_log()
-    return allowed_sql.value(rows, sql, Place.SET_ATTRIBUTES)
 
 
 @contextmanager
@@ -72,7 +58,7 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
         InputError: one of them fails on a message. The text does not quote the message.
         ArchiveError: a file of the archive is broken.
     """
-    _silence_query_log()
+    silence_query_log()
     try:
         yield
     except PythonException as error:
@@ -92,8 +78,3 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
             f"{' or '.join(sources)}: fails on a message: {condition}; "
             "use forms that give null instead, e.g. try_cast"
         ) from error
-
-
-def _silence_query_log() -> None:
-    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)

@@ -23,6 +23,7 @@ from dlq_cli.stack.trigger import switch
 from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreakers
 from spark_reprocess import glue_job
+from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.job_runs import is_stop_requested
 from spark_reprocess.archive.local import LocalArchive
@@ -416,7 +417,7 @@ class Glue:
         self.commands.append(command_of(words))
         with pytest.MonkeyPatch.context() as patch:
             # A run has a process of its own.
-            patch.setenv(glue_job.JOB_RUN_ID, "")
+            patch.setenv(JOB_RUN_ID, "")
             try:
                 glue_job.run([*words, "--JOB_RUN_ID", "jr_1"], self.main)
                 self._state = "SUCCEEDED"
