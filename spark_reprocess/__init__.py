@@ -29,7 +29,7 @@ files:
                        ``expire``, what was decided long ago
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
-``command_line/``      one module per verb: arguments, call, answer; exit codes, tables
+``command_line/``      the verbs: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """
 
