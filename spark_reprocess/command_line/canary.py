@@ -157,13 +157,9 @@ def print_verdict(report: CanaryReport) -> None:
 
 def stopped_sentence(report: CanaryReport) -> str:
     """Format which groups were stopped, and what to do."""
-    words = {
-        Verdict.FAILED: "failed",
-        Verdict.UNKNOWN: "unknown",
-    }
     parts = [
-        f"{words[verdict]}: {', '.join(ids)}"
-        for verdict in words
+        f"{verdict.value}: {', '.join(ids)}"
+        for verdict in (Verdict.FAILED, Verdict.UNKNOWN)
         if (ids := [one.group_id for one in report.groups if one.verdict is verdict])
     ]
     return (

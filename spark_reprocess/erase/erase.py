@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.actor import actor, caller
 from spark_reprocess.analysis.groups import with_groups
+from spark_reprocess.analysis.lead_format import quoted
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.erasures import (
     Erasure,
@@ -264,9 +265,8 @@ def _conditions(
 
 def _naming(message_ids: Iterable[str]) -> str:
     """Format the condition that chooses these messages and no others."""
-    texts = (one.replace("\\", "\\\\").replace("'", "\\'") for one in sorted(message_ids))
-    quoted = ", ".join(f"'{one}'" for one in texts)
-    return f"message_id IN ({quoted})" if quoted else "message_id IS NULL"
+    named = ", ".join(map(quoted, sorted(message_ids)))
+    return f"message_id IN ({named})" if named else "message_id IS NULL"
 
 
 def _to_erase(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[str]], set[str]]:
