@@ -70,11 +70,7 @@ def with_features(
 ) -> DataFrame:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    Args:
-        picks: what ``groups.picked`` returned.
-        messages: the archive's rows.
-        masks: what must not be shown.
-        has_samples: whether bodies and attributes may be shown.
+    *picks* is what ``groups.picked`` returned, and *messages* are the archive's rows.
     """
     rows = messages.select(*INPUT_COLUMNS).join(F.broadcast(picks), "message_id")
     return rows.mapInArrow(_Extractor(masks, has_samples).read, from_arrow_schema(_EXTRACTED))

@@ -62,11 +62,8 @@ def features_of(
 ) -> str:
     """Return the features of a message, each once, one per line. Never raises.
 
-    Args:
-        body: the body.
-        body_bytes: its size.
-        attributes: name and ``data_type, string_value, binary_value`` of each.
-        columns: its values of ``COLUMNS``.
+    *attributes* are names with ``data_type, string_value, binary_value``; *columns* has the values
+    of ``COLUMNS``.
     """
     found = _Found()
     for name, value in columns.items():

@@ -240,12 +240,8 @@ def with_memory(
 ) -> Findings:
     """Return the findings with the status of each group, and with what people said about it.
 
-    Args:
-        findings: of this analysis.
-        memory: what was remembered before.
-        result: what this analysis makes of the groups.
-        notes: texts by group id.
-        titles: of groups that are gone, by id.
+    *memory* is what was remembered before, *result* what this analysis makes of the groups. *notes*
+    are texts by group id; *titles* are those of groups that are gone, by id.
     """
     groups = []
     for group in findings.groups:

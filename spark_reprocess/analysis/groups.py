@@ -41,12 +41,7 @@ _VALUES = 100
 
 
 def with_groups(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
-    """Return the columns *kept* of each message, and its ``group_id``.
-
-    Args:
-        messages: rows of the archive.
-        kept: what to keep.
-    """
+    """Return the columns *kept* of each message of the archive, and its ``group_id``."""
     # Where an error is recorded the body does not matter, and need not travel to the workers.
     no_error = (F.coalesce("error_type", F.lit("")) == "") & (
         F.coalesce("error_message", F.lit("")) == ""

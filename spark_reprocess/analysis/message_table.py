@@ -65,11 +65,7 @@ _MOST_UNITS = 64
 def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
     """Number the messages of a plan and save their table; return its digest.
 
-    Args:
-        grouped: ``TABLE_COLUMNS`` and ``group_id``, one row for each message.
-        archive: which holds the messages.
-        plan_id: of the plan.
-        messages: how many the plan froze.
+    *grouped* has ``TABLE_COLUMNS`` and ``group_id``, one row for each of so many *messages*.
 
     Raises:
         ArchiveError: it cannot be written.
@@ -180,11 +176,7 @@ def erased_messages(
 ) -> list[ErasedOfPlan]:
     """Return who erased which messages of a plan. Brings no other ids to the driver.
 
-    Args:
-        archive: which held the messages.
-        plan: the plan.
-        table: see ``message_table``.
-        rows: of the plan's drains.
+    *rows* are those of the plan's drains.
     """
     erased = {message_id for one in erasures(archive) for message_id in one.drains}
     if not erased:

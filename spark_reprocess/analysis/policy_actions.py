@@ -16,10 +16,7 @@ from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it.
 
-    Args:
-        spark: checks its conditions.
-        location: of the file.
-        sha256: the SHA-256 that the file must have, in hex; None for any.
+    *sha256* is the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
         InputError: there is no such file, it has another hash, or it has faults; all are named by

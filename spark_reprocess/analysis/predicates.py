@@ -213,10 +213,8 @@ class Predicates:
     def bound_to_shape(self, is_constant: Flags) -> Flags:
         """Return for each predicate whether the shape of a message may imply it.
 
-        Presence, types, and the values of constant fields.
-
-        Args:
-            is_constant: of each feature, from ``ConstantFields.of``.
+        Presence, types, and the values of constant fields, which *is_constant* names; see
+        ``ConstantFields.of``.
         """
         return np.concatenate([is_constant | self._table.is_type, np.ones(2 * self._fields, bool)])
 

@@ -122,13 +122,7 @@ def add_destination(parser: argparse.ArgumentParser) -> None:
 
 
 def add_masks(parser: argparse.ArgumentParser, hides: str, without_samples: str) -> None:
-    """Add ``--mask`` and ``--no-samples``.
-
-    Args:
-        parser: of the verb.
-        hides: help of ``--mask``: what a mask hides, and where.
-        without_samples: help of ``--no-samples``: what is shown without samples.
-    """
+    """Add ``--mask`` (*hides*: what it hides, and where) and ``--no-samples``, with their help."""
     parser.add_argument(
         "--mask",
         dest="masks",

@@ -98,14 +98,9 @@ def list_groups(
     notes: Mapping[str, str],
     now: datetime,
 ) -> list[ListedGroup]:
-    """Combine the groups of a plan with its report's *summary*, and with what is remembered now.
+    """Combine the groups of a plan with its report's *summary*, and with what is remembered *now*.
 
-    Args:
-        plan: whose groups to list.
-        summary: of its report, as JSON.
-        memory: what is remembered of groups.
-        notes: the texts of notes, by group id.
-        now: which snoozes are over.
+    *notes* are texts by group id.
     """
     found = {group["group_id"]: group for group in summary["groups"]}
     listed = []

@@ -104,12 +104,8 @@ def problem_sentence(
 ) -> str:
     """Format how many messages a problem concerns, and which.
 
-    Args:
-        word: their disposition.
-        count: how many have it.
-        detail: why, empty if there is nothing to add.
-        examples: the ids of the first few.
-        restores: whether messages went to the parked queue.
+    *word* is their disposition, *detail* may say why, *examples* are the ids of the first few, and
+    *restores* says whether messages went to the parked queue.
     """
     sentence = (_PROBLEMS_OF_RESTORE if restores else _PROBLEMS).get(word, word)
     more = ", …" if count > len(examples) else ""

@@ -48,10 +48,6 @@ def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN4
 
     The object's ``version`` is 1. It grows when a field goes or changes its meaning; new fields do
     not change it, so programs ignore those that they do not know. Times are in ISO 8601.
-
-    Args:
-        answer: the fields of the object: a dataclass, or a mapping.
-        show: prints the answer for people.
     """
     if not AS_JSON.get():
         show()

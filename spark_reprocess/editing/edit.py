@@ -97,10 +97,7 @@ class Patch:
 
 
 def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
-    """Find what is wrong with a patch.
-
-    Args:
-        operations: the patch, as ``read_json`` returns it.
+    """Find what is wrong with a patch, as ``read_json`` returns it.
 
     Yields:
         The number of the operation, from 0 (None for the whole patch), and what is wrong.

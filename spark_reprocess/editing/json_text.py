@@ -105,9 +105,7 @@ class Style:
     def of(cls, text: str, value: Json) -> Self:
         """Find the style in which *text* is written; a compact one where none describes it.
 
-        Args:
-            text: a JSON text.
-            value: what ``read_json`` returns for it.
+        *value* is what ``read_json`` returns for the text.
 
         Raises:
             JsonTextError: *value* is nested too deeply to be written.

@@ -69,13 +69,9 @@ def reports_of(archive: Archive) -> list[Report]:
 def strip_report(
     archive: Archive, report: Report, group_ids: Collection[str], where: str | None = None
 ) -> None:
-    """Remove all of a report but its plan, and from the plan the titles of these groups.
+    """Remove all of a report but its plan, and from the plan the titles and leads of these groups.
 
-    Args:
-        archive: where it is.
-        report: to strip.
-        group_ids: groups whose titles and leads are removed.
-        where: the plan's new condition, None to keep the old one.
+    *where* is the plan's new condition, None to keep the old one.
 
     Raises:
         ArchiveError: some of it may still be there.

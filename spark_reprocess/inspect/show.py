@@ -137,10 +137,7 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     """Find every archived copy of a dead letter, and every run that claimed one.
 
     Recorded error messages are masked unless *is_unmasked*: consumers put payloads into them.
-
-    Args:
-        options: which message.
-        archive: that of the options, if the caller has opened it before.
+    *archive* is that of the options, if the caller has opened it before.
 
     Raises:
         InputError: the archive does not know the id, or the message has expired.

@@ -219,9 +219,7 @@ def faults_text(of: str, faults: Iterable[tuple[int, str]]) -> str:
 def version_fault(found: object, known: int) -> str | None:
     """Return what is wrong with a file's version and what to do, None where nothing is.
 
-    Args:
-        found: the version in the file.
-        known: the newest version that this program reads.
+    *known* is the newest version that this program reads.
     """
     if is_newer(found, known):
         return (

@@ -168,11 +168,8 @@ class Plan:
 def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> str:
     """Write *plan* so that ``read_plan`` returns an equal one.
 
-    PyYAML writes every value, because titles contain text from messages.
-
-    Args:
-        plan: the plan.
-        notes: by group id, lines for a comment above the group.
+    PyYAML writes every value, because titles contain text from messages. *notes* are lines for a
+    comment above a group, by its id.
     """
     snapshot = {"drain_ids": list(plan.snapshot.drain_ids), "messages": plan.snapshot.messages}
     for name in ("sha256", "table_sha256", "where", "policy_sha256"):

@@ -70,9 +70,7 @@ class Policy:
 def read_policy(text: str, sha256_wanted: str | None = None) -> Policy:
     """Read a policy. Its conditions are not checked here, because that needs Spark.
 
-    Args:
-        text: of the file.
-        sha256_wanted: the SHA-256 that the file must have, in hex; None for any.
+    *sha256_wanted* is the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
         InputError: the file has another SHA-256, or it has faults; the message lists all of them

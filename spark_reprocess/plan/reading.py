@@ -108,11 +108,7 @@ class _EditReader:
 
 
 def read_plan(text: str, sql_faults: SqlFaults | None = None) -> Plan:
-    """Read a plan.
-
-    Args:
-        text: of the file.
-        sql_faults: checks the plan's SQL; without it, the SQL is not checked.
+    """Read a plan. Its SQL is checked where *sql_faults* is given.
 
     Raises:
         InputError: it has faults; the message lists all of them, each with its line.

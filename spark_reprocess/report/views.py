@@ -69,11 +69,7 @@ def group_view(
 ) -> View:
     """Return the values of one group: its row in the table, and its details.
 
-    Args:
-        findings: of the whole analysis.
-        group: one of its groups.
-        rank: its place by size, from 1.
-        samples: those that are shown.
+    *rank* is its place by size, from 1; *samples* are those that are shown.
     """
     anchor = visible(group.group_id)
     leads = group.leads if rank <= _GROUPS_WITH_ALL_LEADS else group.leads[:_LEADS_OF_THE_REST]

@@ -50,9 +50,7 @@ def condition(rows: DataFrame, where: str, place: Place) -> Column:
 def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
     """Convert errors while Spark evaluates *where*, such as a bad cast, to ours.
 
-    Args:
-        where: the condition, None for none.
-        expressions: names of other SQL expressions of operators that are evaluated here.
+    *expressions* name other SQL expressions of operators that are evaluated here.
 
     Raises:
         InputError: one of them fails on a message. The text does not quote the message.

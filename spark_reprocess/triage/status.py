@@ -164,13 +164,10 @@ def status_of(
     failed_on: Sequence[FailedOn],
     first_seen: Mapping[str, str],
 ) -> Status:
-    """Return the status of a group that has undecided messages.
+    """Return the status of a group that has undecided messages, *failed_on* by version.
 
-    Args:
-        before: what earlier analyses saw of it; None if none did.
-        state: what people say of it.
-        failed_on: its undecided messages, by version.
-        first_seen: see ``compare``.
+    *before* is what earlier analyses saw of it, *state* what people say of it; *first_seen* as for
+    ``compare``.
     """
     if state.resolved_in is None or state.resolved_at is None:
         if before is None:
