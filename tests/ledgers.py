@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     OUTCOMES,
@@ -17,6 +16,7 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 
 NOW = 1_700_000_000.0
 

@@ -15,11 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_frames import FILE, arrival_order, read_archive_set
+from spark_reprocess.archive.frames import (
+    FILE,
+    arrival_order,
+    read_archive_set,
+    read_table,
+    write_table,
+)
+from spark_reprocess.archive.message_index import table_folder
 from spark_reprocess.archive.message_store import require_drains
-from spark_reprocess.archive.plan_members import table_folder
 from spark_reprocess.archive.table_parts import table_digest
-from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.allowed_sql import Place

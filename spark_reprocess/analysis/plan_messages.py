@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_frames import (
+from spark_reprocess.archive.frames import (
     FILE,
     column_texts,
     message_set,

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 from spark_reprocess.archive.message_store import drain_of, message_damage_named, message_files
 
 _CONCURRENT_READS = 8

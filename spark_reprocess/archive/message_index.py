@@ -1,8 +1,9 @@
 """Find messages by the tables of plans, without Spark and without opening files of messages.
 
-``analyze`` keeps with each message of a plan its first id, its file, and what people sort by. So a
-message's history and a group's list cost the reading of one table, not of the whole archive. The
-table of an older version lacks these columns: then all files are read, as they always could be.
+``analysis.message_table`` describes a plan's table and writes it. It has each message's group and
+file, its first id and what people sort by. So a message's history and a group's list cost the
+reading of one table, not of the whole archive. The table of an older version lacks some columns:
+then all files are read, as they always could be.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,9 +18,51 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.message_store import message_files, rows_named
-from spark_reprocess.archive.plan_members import REPORTS, TABLE, table_folder
-from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, Part, parts_of
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, Part, parts_of, read_part_table
 from spark_reprocess.errors import ArchiveError
+
+REPORTS = "reports"
+TABLE = "messages.parquet"
+
+_MEMBER_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "group_id": pa.string(),
+    "unit": pa.string(),
+    "position": pa.int64(),
+    "file": pa.string(),
+}
+_MEMBERS = pa.schema(_MEMBER_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One message of a group.
+
+    Attributes:
+        file: path below the archive's root of the file that had the message when it was analyzed.
+    """
+
+    message_id: str
+    file: str
+
+
+def table_folder(plan_id: str) -> str:
+    """Where a plan's table is, below the archive's root."""
+    return f"{REPORTS}/{plan_id}/{TABLE}"
+
+
+def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
+    """Return the messages of a group in the plan's order.
+
+    Raises:
+        InputError: the table is another one than the plan's.
+        ArchiveError: the table is missing, or was changed.
+    """
+    table = read_part_table(archive, table_folder(plan_id), _MEMBERS, digest)
+    of_group = table.filter(pc.field("group_id") == group_id)
+    in_order = of_group.sort_by([("unit", "ascending"), ("position", "ascending")])
+    return [Member(row["message_id"], row["file"]) for row in in_order.to_pylist()]
+
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us", tz="UTC")

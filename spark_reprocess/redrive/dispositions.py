@@ -13,7 +13,7 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.message_frames import arrival_order
+from spark_reprocess.archive.frames import arrival_order
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
 
 CHUNK_MESSAGES = 100

@@ -16,14 +16,19 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.canary.options import (
+    CanaryOptions,
+    CanarySample,
+    Redelivery,
+    combined,
+    recommended,
+)
 from spark_reprocess.canary.probe import Preflight, QueueProbe
-from spark_reprocess.canary.sample import CanarySample, combined, recommended
-from spark_reprocess.canary.verdict import joined
+from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import (
     ClientFactory,
     breaker_tables,

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport
+from spark_reprocess.canary.options import CanaryOptions, CanarySample
+from spark_reprocess.canary.watch import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.redrive.dispositions import (

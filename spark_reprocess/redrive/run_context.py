@@ -13,9 +13,9 @@ from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, Probe
+from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.archive.ledger import RunRecord, plan_folder, record_run, run_folder, timestamp
 from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
-from spark_reprocess.archive.tables import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.clients import region_of
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import ArchiveError

@@ -49,9 +49,8 @@ from spark_reprocess.redrive.dispositions import (
     POSITION,
 )
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.pace import Pacer
-from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
+from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker

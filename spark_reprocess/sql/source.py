@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.message_frames import SPARK_SCHEMA
+from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.sql.options import peek_options, send_options
 from spark_reprocess.sql.reader import SqsReader

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.compaction import compact_ledger, ledger_files
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
@@ -23,6 +22,7 @@ from spark_reprocess.archive.ledger import (
     states_of,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import compact_ledger, ledger_files
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts
 from spark_reprocess.errors import ArchiveError

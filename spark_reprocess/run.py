@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.frames import archive_rows, claimed_messages
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.ledger_states import claimed_messages
-from spark_reprocess.archive.message_frames import archive_rows
 from spark_reprocess.archive.message_store import MESSAGES, drain_ids
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain

@@ -15,11 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, new_id, open_archive
-from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_frames import FILE, read_archive_set
+from spark_reprocess.archive.frames import FILE, ledger_states, read_archive_set
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import MESSAGES, digest
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.clients import (
