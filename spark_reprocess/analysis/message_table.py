@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import (
+    DRIVER_ROWS,
     FILE,
     arrival_order,
     read_archive_set,
@@ -28,7 +29,7 @@ from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.conditions import explained, matching
 
 NUMBERING_COLUMNS = (
     "message_id",
@@ -64,7 +65,10 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     Raises:
         ArchiveError: it cannot be written.
     """
-    return write_table(numbered(grouped, messages), archive, table_folder(plan_id), messages)
+    rows = numbered(grouped, messages)
+    with explained(None):
+        held = rows.toArrow() if messages <= DRIVER_ROWS else rows
+    return write_table(held, archive, table_folder(plan_id))
 
 
 def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: bool) -> DataFrame:

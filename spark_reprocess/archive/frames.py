@@ -9,9 +9,10 @@ always read through the adapter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial, reduce
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from spark_reprocess.archive.ledgers import CLAIMED, ClaimReader, ledger_files
 from spark_reprocess.archive.message_store import (
     BUCKET_DIGITS,
     MESSAGES,
+    digest,
     digest_of_buckets,
     drain_folder,
     drain_of,
@@ -58,9 +60,6 @@ _BATCH_ROWS = 1000
 
 _FILES_PER_TASK = 16
 
-_FEW_IDS = 100_000
-"""So many message ids every task can take along: about 10 MB."""
-
 
 def arrival_order() -> list[Column]:
     """Return what to sort by for the order in which SQS received the messages of a message group.
@@ -87,14 +86,18 @@ class MessageSet:
     sha256: str
 
 
-def message_set(rows: DataFrame) -> MessageSet:
+def message_set(rows: DataFrame | pa.Table) -> MessageSet:
     """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
+    if isinstance(rows, pa.Table):
+        ids = [str(one) for one in rows["message_id"].to_pylist()]
+        distinct = set(ids)
+        return MessageSet(len(ids), len(distinct), digest(distinct))
     bucket = F.substring(F.sha2("message_id", 256), 1, BUCKET_DIGITS)
-    ids = F.collect_set("message_id")
+    ids_of_bucket = F.collect_set("message_id")
     of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
         F.count("*").alias("rows"),
-        F.size(ids).alias("messages"),
-        F.sha2(F.concat_ws("\n", F.sort_array(ids)), 256).alias("digest"),
+        F.size(ids_of_bucket).alias("messages"),
+        F.sha2(F.concat_ws("\n", F.sort_array(ids_of_bucket)), 256).alias("digest"),
     )
     found = of_bucket.toArrow().to_pydict()
     pairs = zip(found["bucket"], found["digest"], strict=True)
@@ -130,7 +133,7 @@ def read_archive_set(
 
 
 def _one_row_per_message(rows: DataFrame, repeated: DataFrame) -> DataFrame:
-    ids = F.broadcast(repeated) if repeated.count() <= _FEW_IDS else repeated
+    ids = F.broadcast(repeated) if repeated.count() <= DRIVER_ROWS else repeated
     once = rows.join(ids, "message_id", "left_anti")
     order = Window.partitionBy("message_id").orderBy(
         "drained_at", "drain_id", "receive_count", FILE
@@ -262,24 +265,55 @@ def column_texts(column: DataFrame) -> list[str]:
     return [str(text) for text in column.toArrow().column(0).to_pylist()]
 
 
-_MOST_BROADCAST_ROWS = 100_000
-DRIVER_ROWS = 20_000
-"""The driver itself writes and reads a table of so few rows: that is quicker than Spark's tasks."""
+DRIVER_ROWS = 100_000
+"""So few rows of ids and short texts, about 20 MB, the driver itself writes, reads and holds: that
+is quicker than Spark's tasks. And every task can take them along."""
 
 _PARTS_PER_TASK = 4
 
 
-def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | None = None) -> str:
-    """Evaluate *frame* once and write it as the table *folder*.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows that were evaluated once.
+
+    Attributes:
+        frame: the rows. Each evaluation gives the same.
+        table: the same, where the driver holds them; None where they are too many.
+    """
+
+    frame: DataFrame
+    table: pa.Table | None
+
+    @classmethod
+    def of(cls, frame: DataFrame, rows: int, stack: ExitStack) -> Self:
+        """Evaluate *frame*, of so many rows; keep them until *stack* is closed.
+
+        The driver holds few rows, in one partition, so that queries over them are quick.
+        """
+        if rows <= DRIVER_ROWS:
+            table = frame.toArrow()
+            return cls(frame.sparkSession.createDataFrame(table, frame.schema).coalesce(1), table)
+        stack.callback(frame.unpersist)
+        return cls(frame.persist(), None)
+
+    def counts(self, *columns: str) -> list[dict[str, Any]]:
+        """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
+        if self.table is None:
+            return [row.asDict() for row in self.frame.groupBy(*columns).count().collect()]
+        counted = self.table.group_by(list(columns)).aggregate([([], "count_all")])
+        return counted.rename_columns([*columns, "count"]).to_pylist()
+
+
+def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:
+    """Write *rows* as the table *folder*; a frame is evaluated once.
 
     A table is written once. Where another writer was first, its table stays, and the files of this
     call are removed.
 
     Args:
-        frame: the rows. Each task writes the rows of its partition.
+        rows: each task writes the rows of its partition, and the driver those that it holds.
         archive: where the table goes.
         folder: its path below the archive's root.
-        rows: how many rows the frame has; None if unknown.
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
@@ -289,10 +323,10 @@ def write_table(frame: DataFrame, archive: Archive, folder: str, rows: int | Non
     """
     write = partial(write_parts, archive, folder)
     with explained(None):
-        if rows is not None and rows <= DRIVER_ROWS:
-            written = pa.Table.from_batches(write(frame.toArrow().to_batches()), PARTS)
+        if isinstance(rows, pa.Table):
+            written = pa.Table.from_batches(write(rows.to_batches()), PARTS)
         else:
-            written = frame.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
+            written = rows.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
     return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
 
 
@@ -328,7 +362,7 @@ def read_table(
     spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
     rows = spread.mapInArrow(read, schema)
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
-    return rows.hint("merge") if rows_in_all > _MOST_BROADCAST_ROWS else rows
+    return rows.hint("merge")
 
 
 _ATTEMPTS_PER_TASK = 500
@@ -353,24 +387,6 @@ def ledger_states(
     Raises:
         ArchiveError: the newest compacted file cannot be read.
     """
-    strongest = F.max(F.struct("strength", "plan_id", "state"))
-    return (
-        claimed_messages(spark, archive, now_seconds, claim_ttl_seconds)
-        .groupBy("message_id")
-        .agg(strongest.alias("strongest"))
-        .select("message_id", "strongest.state", "strongest.plan_id")
-    )
-
-
-def claimed_messages(
-    spark: SparkSession, archive: Archive, now_seconds: float, claim_ttl_seconds: float
-) -> DataFrame:
-    """Return what each attempt says of its messages; see ``ledger_states`` for the arguments.
-
-    Returns:
-        ``message_id, plan_id, state, strength``: a row per attempt and message that it leaves in a
-        state; of several the one with the greatest *strength* holds.
-    """
     files = ledger_files(archive)
     reader = ClaimReader(archive, now_seconds, claim_ttl_seconds)
     parts = []
@@ -383,4 +399,10 @@ def claimed_messages(
         spread = spark.createDataFrame(table).repartition(tasks)
         parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(CLAIMED)))
     # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
-    return reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
+    claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
+    strongest = F.max(F.struct("strength", "plan_id", "state"))
+    return (
+        claimed.groupBy("message_id")
+        .agg(strongest.alias("strongest"))
+        .select("message_id", "strongest.state", "strongest.plan_id")
+    )

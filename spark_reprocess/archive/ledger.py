@@ -19,6 +19,10 @@ from spark_reprocess.archive.files import Archive, Probe, damage_named, read_jso
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
+CHUNK_MESSAGES = 100
+POSITION = ("unit", "chunk", "place")
+"""Columns: the chunk of a message, and its place in it."""
+
 _PLAN = "plan_id="
 _CLAIM_FILE = re.compile(
     rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"

@@ -14,11 +14,8 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.frames import arrival_order
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
-
-CHUNK_MESSAGES = 100
-
-POSITION = ("unit", "chunk", "place")
 
 DETAIL = "detail"
 """A column beside ``disposition``: which queue, source or message stands in the way; else null."""

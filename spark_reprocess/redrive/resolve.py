@@ -5,16 +5,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.analysis.plan_messages import check_messages, erased_messages, plan_messages
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import DRIVER_ROWS, archive_rows, column_texts, ledger_states
+from spark_reprocess.archive.frames import Held, archive_rows, column_texts, ledger_states
+from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.rehearsals import (
     Rehearsal,
@@ -30,7 +32,6 @@ from spark_reprocess.redrive.dispositions import (
     DESTINATION,
     DETAIL,
     ORDER_COLUMNS,
-    POSITION,
     has_room,
     keep_groups_whole,
     limited,
@@ -136,7 +137,7 @@ class ResolvedPlan:
     Attributes:
         messages: the archive's rows of the plan's drains, one for each message. Others than the
             plan's may be among them; ``dispositions`` has none of those.
-        dispositions: one row per message; see ``with_dispositions``. Evaluated once.
+        dispositions: one row per message; see ``with_dispositions``.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
@@ -144,7 +145,7 @@ class ResolvedPlan:
     """
 
     messages: DataFrame
-    dispositions: DataFrame
+    dispositions: Held
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
@@ -186,22 +187,22 @@ def resolved_plan(
     with ExitStack() as stack:
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
             rules = _Rules(options, queues, editor, rehearsed)
-            messages, dispositions, notes = _resolve(stack, spark, archive, plan, rules)
-            columns = ("group_id", "disposition", DESTINATION, PARKED_QUEUE)
-            counts = dispositions.groupBy(*columns).count().collect()
+            messages, held, notes = _resolve(stack, spark, archive, plan, rules)
+            dispositions = held.frame
+            counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             _require_one_parked_queue(counts, queues)
             planned = _tallies(counts)
             # A group that was erased as a whole is named in the plan and has no message.
             if not notes:
                 _require_known_groups(plan, planned)
-            work = defaultdict[str, list[Row]](list)
+            work = defaultdict[str, list[dict[str, Any]]](list)
             for row in counts:
                 if row["disposition"] in WORK:
                     work[row[DESTINATION]].append(row)
             by_destination = {url: _tallies(rows) for url, rows in work.items()}
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
         notes += rehearsed.notes if rehearsed else ()
-        yield ResolvedPlan(messages, dispositions, planned, by_destination, problems, notes)
+        yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
 
 def _resolve(
@@ -210,7 +211,7 @@ def _resolve(
     archive: Archive,
     plan: Plan,
     rules: _Rules,
-) -> tuple[DataFrame, DataFrame, tuple[str, ...]]:
+) -> tuple[DataFrame, Held, tuple[str, ...]]:
     """Return messages, dispositions and notes of ``ResolvedPlan``.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
@@ -230,25 +231,13 @@ def _resolve(
         )
         gone = erased_messages(archive, plan, places, messages)
         dispositions = _dispositions(archive, plan, messages, numbered, rules)
-        dispositions = held(dispositions, plan.snapshot.messages, stack)
+        held = Held.of(dispositions, plan.snapshot.messages, stack)
         if options.limit is not None:
-            dispositions = limited(dispositions, options.limit, to_fifo=rules.queues.is_fifo)
-            dispositions = held(dispositions, plan.snapshot.messages, stack)
-        if check_messages(plan, dispositions, [i for one in gone for i in one.message_ids]):
+            fewer = limited(held.frame, options.limit, to_fifo=rules.queues.is_fifo)
+            held = Held.of(fewer, plan.snapshot.messages, stack)
+        if check_messages(plan, held, [i for one in gone for i in one.message_ids]):
             break
-    return messages, dispositions, tuple(one.sentence for one in gone)
-
-
-def held(frame: DataFrame, rows: int, stack: ExitStack) -> DataFrame:
-    """Evaluate *frame*, of so many rows, once, until *stack* is closed.
-
-    The driver holds few rows in one partition, so that a query over them is one Spark job. More
-    rows are persisted.
-    """
-    if rows <= DRIVER_ROWS:
-        return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
-    stack.callback(frame.unpersist)
-    return frame.persist()
+    return messages, held, tuple(one.sentence for one in gone)
 
 
 def _expressions(plan: Plan) -> list[str]:
@@ -315,7 +304,7 @@ def _undecided_elsewhere(
     )
 
 
-def _require_one_parked_queue(counts: Sequence[Row], queues: Queues) -> None:
+def _require_one_parked_queue(counts: Sequence[dict[str, Any]], queues: Queues) -> None:
     """A message must not go to a queue only because another one's messages do."""
     if queues.parked is not None:
         return
@@ -334,7 +323,7 @@ def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
         raise InputError(plan_faults(plan, unknown))
 
 
-def _tallies(counts: Iterable[Row]) -> tuple[Tally, ...]:
+def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
     """Add up the counts by group and disposition."""
     found = Counter[tuple[str, str]]()
     for row in counts:

@@ -35,6 +35,7 @@ from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.disposition import BEFORE, DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    POSITION,
     Attempt,
     Claim,
     Ledger,
@@ -45,9 +46,6 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.patch import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.dispositions import (
-    POSITION,
-)
 from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
