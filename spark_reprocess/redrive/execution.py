@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
@@ -35,7 +36,7 @@ from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, windo
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import (
-    SETTLED_SCHEMA,
+    SETTLED,
     TASK,
     TASK_COLUMNS,
     SendTask,
@@ -101,7 +102,8 @@ class TaskRunner:
             self.progress("redriving", status),
         ):
             # One action, once; a second evaluation would find every chunk claimed.
-            settled = rows.select(*TASK_COLUMNS).mapInArrow(task.run, SETTLED_SCHEMA).collect()
+            sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
+            settled = sends.collect()
         outcomes = [
             Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
             for row in settled

@@ -53,7 +53,6 @@ from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
-SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),
     "word": pa.string(),
@@ -61,6 +60,9 @@ _COLUMNS: dict[str, pa.DataType] = {
     "count": pa.int64(),
     "examples": pa.list_(pa.string()),
 }
+SETTLED = pa.schema(_COLUMNS)
+"""What ``SendTask.run`` yields."""
+
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
@@ -311,9 +313,7 @@ class SendTask:
                 pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
                 for settled in settle_all(sender, chunks, pacer):
                     counts.add(settled)
-        yield pa.RecordBatch.from_pylist(
-            counts.rows(signals.stopped_by), schema=pa.schema(_COLUMNS)
-        )
+        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:
