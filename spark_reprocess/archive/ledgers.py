@@ -142,9 +142,7 @@ class CompactedFile:
             columns = (batch.column(name).to_pylist() for name in AttemptName._fields)
             yield from map(AttemptName._make, zip(*columns, strict=True))
 
-    def attempts_with(
-        self, field: str, ids: Collection[str]
-    ) -> Iterator[tuple[AttemptName, Attempt]]:
+    def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
         """Return the attempts in which *field* of some message is one of *ids*.
 
         Raises:
@@ -188,16 +186,14 @@ def ledger_files(archive: Archive) -> LedgerFiles:
     return LedgerFiles(compacted, tuple(name for name in names if name not in known))
 
 
-def read_attempts(
-    archive: Archive, names: Sequence[AttemptName]
-) -> Iterator[tuple[AttemptName, Attempt]]:
+def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
     """Read claims and results, several at once; return them in the order of *names*.
 
     Raises:
         ArchiveError: one cannot be read, or is gone.
     """
 
-    def read(name: AttemptName) -> tuple[AttemptName, Attempt]:
+    def read(name: AttemptName) -> Attempt:
         attempt = Ledger(archive, name.plan_id).attempt(name)
         if attempt is None:
             raise ArchiveError(
@@ -205,7 +201,7 @@ def read_attempts(
                 f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
                 "driver and all executors must share the archive"
             )
-        return name, attempt
+        return attempt
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
         for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
@@ -252,8 +248,8 @@ def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.Rec
     """Return a row for each of these attempts that has a result."""
     for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
         rows = [
-            _row(name, attempt)
-            for name, attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
+            _row(attempt)
+            for attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
             if attempt.results is not None
         ]
         if rows:
@@ -265,20 +261,20 @@ def _path_after(compacted: CompactedFile | None) -> str:
     return f"{_FOLDER}/{int(match['number']) + 1 if match else 1:08d}.parquet"
 
 
-def _row(name: AttemptName, attempt: Attempt) -> dict[str, Any]:
+def _row(attempt: Attempt) -> dict[str, Any]:
     ids = attempt.claim.message_ids
     results = {one.message_id: values_of(one) for one in attempt.results or ()}
     messages = [results.get(message_id, {"message_id": message_id}) for message_id in ids]
-    return {**name._asdict(), **values_of(attempt.claim), "messages": messages}
+    return {**attempt.name._asdict(), **values_of(attempt.claim), "messages": messages}
 
 
-def _attempt(row: dict[str, Any]) -> tuple[AttemptName, Attempt]:
+def _attempt(row: dict[str, Any]) -> Attempt:
     name = AttemptName(*(row[column] for column in AttemptName._fields))
     messages = row["messages"]
     message_ids = [one["message_id"] for one in messages]
     claim = claim_of({**row, "edits": dict(row["edits"]), "message_ids": message_ids})
     results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
-    return name, Attempt(name.number, claim, results)
+    return Attempt(name, claim, results)
 
 
 def _names(schema: pa.Schema) -> set[str]:
@@ -366,16 +362,16 @@ class ClaimReader:
             for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
                 rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
                 found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
-                states = [row for name, attempt in found for row in self._rows(name, attempt)]
+                states = [row for attempt in found for row in self._rows(attempt)]
                 yield pa.RecordBatch.from_pylist(states, schema=CLAIMED)
 
-    def _rows(self, name: AttemptName, attempt: Attempt) -> Iterator[dict[str, object]]:
+    def _rows(self, attempt: Attempt) -> Iterator[dict[str, object]]:
         times = {result.message_id: result.time for result in attempt.results or ()}
         states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
         for message_id, state in states.items():
             yield {
                 "message_id": message_id,
-                "plan_id": name.plan_id,
+                "plan_id": attempt.name.plan_id,
                 "state": state.value,
                 "strength": STRENGTH.index(state),
                 "time": times.get(message_id, attempt.claim.time),

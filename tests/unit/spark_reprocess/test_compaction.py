@@ -99,8 +99,8 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
 
     assert others(archive) == []
     (found,) = find_attempts(archive, ["m-2"])
-    assert found.name == AttemptName("p-1", "in-order-07", 12, 3)
-    assert found.attempt == Attempt(3, whole, (sent("m-1"), refused))
+    name = AttemptName("p-1", "in-order-07", 12, 3)
+    assert found == Attempt(name, whole, (sent("m-1"), refused))
 
 
 def test_claims_and_results_stay_as_they_are(archive: Archive) -> None:
