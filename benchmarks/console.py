@@ -28,12 +28,12 @@ from benchmarks.findings import Finding, at_most
 from benchmarks.parked_archive import write_archive
 from benchmarks.rig import Rig
 from spark_reprocess.analysis.outputs import summary_json
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.message_index import table_folder
 from spark_reprocess.archive.message_store import digest, drain_ids, message_files
-from spark_reprocess.archive.plan_members import table_folder
 from spark_reprocess.archive.table_parts import Part, commit, write_parts
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text

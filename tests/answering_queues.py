@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import BatchRejected, CallResult, Confirmed, InDoubt, Refused, SendResult
-from spark_reprocess.redrive.error_classes import GlobalErrorDetector
-from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
+from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from tests.fake_limits import FakeLimiter, FakeSignals
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
     OUTCOMES,
@@ -17,6 +16,7 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 
 NOW = 1_700_000_000.0
 
@@ -65,13 +65,12 @@ def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
 
 def attempts_of(archive: Archive, plan_id: str) -> list[Attempt]:
     """Every attempt of a plan, compacted or not."""
-    found = read_attempts(archive, attempt_names(archive, [plan_id]))
-    return [attempt for _, attempt in found]
+    return list(read_attempts(archive, attempt_names(archive, [plan_id])))
 
 
 def uncompacted(archive: Archive) -> dict[AttemptName, Attempt]:
     """What the claims and results say, whatever has been compacted."""
-    return dict(read_attempts(archive, attempt_names(archive)))
+    return {one.name: one for one in read_attempts(archive, attempt_names(archive))}
 
 
 def everything(archive: Archive, message_ids: Iterable[str]) -> dict[AttemptName, Attempt]:
@@ -79,4 +78,4 @@ def everything(archive: Archive, message_ids: Iterable[str]) -> dict[AttemptName
     files = ledger_files(archive)
     compacted = files.compacted
     found = compacted.attempts_with("message_id", set(message_ids)) if compacted else ()
-    return {**dict(found), **dict(read_attempts(archive, files.others))}
+    return {one.name: one for one in (*found, *read_attempts(archive, files.others))}

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.dead_letter_schema import column_of
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.archive.message_store import message_damage_named, read_columns
 from spark_reprocess.errors import InputError

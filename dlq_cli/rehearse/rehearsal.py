@@ -37,13 +37,13 @@ from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import has_error, signature_of
-from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.lookup import find_rows, rows_of_file
-from spark_reprocess.archive.plan_members import Member, read_members
+from spark_reprocess.archive.message_index import Member, read_members
 from spark_reprocess.archive.rehearsals import (
     MessageVerdict,
     Rehearsal,

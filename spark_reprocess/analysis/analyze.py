@@ -45,12 +45,11 @@ from spark_reprocess.analysis.outputs import (
 from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
 from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
-from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_frames import FILE, message_set, read_archive_set
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
-from spark_reprocess.archive.plan_members import REPORTS
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding

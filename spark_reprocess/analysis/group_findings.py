@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.plan_members import REPORTS
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.findings import (
     Findings,

@@ -22,23 +22,26 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_frames import (
+from spark_reprocess.archive.frames import (
+    DRIVER_ROWS,
     FILE,
+    Held,
     arrival_order,
     column_texts,
     message_set,
     read_archive,
     read_archive_set,
     read_rows,
+    read_table,
+    write_table,
 )
+from spark_reprocess.archive.message_index import table_folder
 from spark_reprocess.archive.message_store import require_drains
-from spark_reprocess.archive.plan_members import table_folder
 from spark_reprocess.archive.table_parts import table_digest
-from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.conditions import explained, matching
 
 NUMBERING_COLUMNS = (
     "message_id",
@@ -70,7 +73,10 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     Raises:
         ArchiveError: it cannot be written.
     """
-    return write_table(numbered(grouped, messages), archive, table_folder(plan_id), messages)
+    rows = numbered(grouped, messages)
+    with explained(None):
+        held = rows.toArrow() if messages <= DRIVER_ROWS else rows
+    return write_table(held, archive, table_folder(plan_id))
 
 
 def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: bool) -> DataFrame:
@@ -181,7 +187,8 @@ def erased_messages(
     erased = {message_id for one in erasures(archive) for message_id in one.drains}
     if not erased:
         return []
-    ids = F.broadcast(_ids(table, sorted(erased)))
+    named = pa.table({"message_id": pa.array(sorted(erased), pa.string())})
+    ids = F.broadcast(table.sparkSession.createDataFrame(named))
     found = column_texts(rows.select("message_id").join(ids, "message_id", "left_semi"))
     snapshot, frozen = plan.snapshot, None
     if snapshot.table_sha256 is not None:
@@ -189,7 +196,7 @@ def erased_messages(
     return erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found, frozen)
 
 
-def check_messages(plan: Plan, messages: DataFrame, erased: Sequence[str]) -> bool:
+def check_messages(plan: Plan, messages: Held, erased: Sequence[str]) -> bool:
     """Check the ids of *messages*, and the *erased* ones, against the digest that the plan froze.
 
     Returns:
@@ -198,10 +205,13 @@ def check_messages(plan: Plan, messages: DataFrame, erased: Sequence[str]) -> bo
     Raises:
         InputError: the archive does not hold this set of messages.
     """
-    ids = messages.select("message_id")
-    if erased:
-        ids = ids.union(_ids(ids, erased))
-    found, snapshot = message_set(ids), plan.snapshot
+    gone = pa.table({"message_id": pa.array(erased, pa.string())})
+    if messages.table is not None:
+        found = message_set(pa.concat_tables([messages.table.select(["message_id"]), gone]))
+    else:
+        ids = messages.frame.select("message_id")
+        found = message_set(ids.union(ids.sparkSession.createDataFrame(gone)) if erased else ids)
+    snapshot = plan.snapshot
     if (found.messages, found.sha256) != (snapshot.messages, snapshot.sha256):
         raise InputError(
             f"plan {plan.plan_id}: its drains hold {found.messages - len(erased)} messages, not "
@@ -209,8 +219,3 @@ def check_messages(plan: Plan, messages: DataFrame, erased: Sequence[str]) -> bo
             "is another one: analyze again"
         )
     return found.rows == found.messages
-
-
-def _ids(frame: DataFrame, message_ids: Sequence[str]) -> DataFrame:
-    table = pa.table({"message_id": pa.array(message_ids, pa.string())})
-    return frame.sparkSession.createDataFrame(table)

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -230,6 +230,14 @@ def read_json(archive: Archive, path: str, content: bytes | None) -> dict[str, A
     raw: dict[str, Any] = json.loads(content or b"")
     require_version(archive, path, raw)
     return raw
+
+
+def known_values(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a record that are fields of the dataclass *kind*, by name.
+
+    A newer version may have added others; an older one may lack some.
+    """
+    return {one.name: raw[one.name] for one in fields(kind) if one.name in raw}
 
 
 def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:

@@ -19,6 +19,10 @@ from spark_reprocess.archive.files import Archive, Probe, damage_named, read_jso
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
+CHUNK_MESSAGES = 100
+POSITION = ("unit", "chunk", "place")
+"""Columns: the chunk of a message, and its place in it."""
+
 _PLAN = "plan_id="
 _CLAIM_FILE = re.compile(
     rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
@@ -118,11 +122,20 @@ class RunRecord:
 _FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result, RunRecord)}
 
 
+class AttemptName(NamedTuple):
+    """Which attempt: the one numbered *number*, from 1, at a plan's chunk."""
+
+    plan_id: str
+    unit: str
+    chunk: int
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a chunk, counted from 1; *results* is None while there are none."""
+    """One try of a chunk; *results* is None while there are none."""
 
-    number: int
+    name: AttemptName
     claim: Claim
     results: tuple[Result, ...] | None
 
@@ -131,15 +144,6 @@ class Attempt:
         claimed = datetime.fromisoformat(self.claim.time).timestamp()
         busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
         return self.results is None and now_seconds - claimed < busy_seconds
-
-
-class AttemptName(NamedTuple):
-    """Which attempt: the one numbered *number* at a plan's chunk."""
-
-    plan_id: str
-    unit: str
-    chunk: int
-    number: int
 
 
 def states_of(
@@ -210,7 +214,7 @@ class Ledger:
         results = self.archive.read(self._path(name.unit, name.chunk, name.number, "result.jsonl"))
         with damage_named(self.archive, f"{path} or its result"):
             return Attempt(
-                name.number,
+                name,
                 claim_of(read_json(self.archive, path, claim)),
                 None
                 if results is None

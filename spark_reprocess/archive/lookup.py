@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.compaction import ledger_files, read_attempts
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import Attempt, AttemptName
+from spark_reprocess.archive.ledger import Attempt
+from spark_reprocess.archive.ledgers import ledger_files, read_attempts
 from spark_reprocess.archive.message_store import drain_of, message_damage_named, message_files
 
 _CONCURRENT_READS = 8
@@ -29,14 +29,6 @@ class FoundRow:
     drain_id: str
     path: str
     row: Row
-
-
-@dataclass(frozen=True, slots=True)
-class FoundAttempt:
-    """One attempt that claimed a message."""
-
-    name: AttemptName
-    attempt: Attempt
 
 
 def find_rows(
@@ -58,7 +50,7 @@ def find_rows(
         return [row for rows in found for row in rows]
 
 
-def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[FoundAttempt]:
+def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attempt]:
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
 
     Raises:
@@ -68,11 +60,11 @@ def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[FoundA
     files = ledger_files(archive)
     found = list(files.compacted.attempts_with("message_id", wanted)) if files.compacted else []
     found += [
-        (name, attempt)
-        for name, attempt in read_attempts(archive, files.others)
+        attempt
+        for attempt in read_attempts(archive, files.others)
         if not wanted.isdisjoint(attempt.claim.message_ids)
     ]
-    return sorted((FoundAttempt(*one) for one in found), key=lambda one: one.attempt.claim.time)
+    return sorted(found, key=lambda one: one.claim.time)
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
@@ -85,7 +77,7 @@ def find_sender(archive: Archive, new_message_id: str) -> str | None:
     compacted = files.compacted
     found = compacted.attempts_with("new_message_id", [new_message_id]) if compacted else ()
     attempts = chain(found, read_attempts(archive, files.others))
-    results = (result for _, attempt in attempts for result in attempt.results or ())
+    results = (result for attempt in attempts for result in attempt.results or ())
     return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
 
 
@@ -97,7 +89,7 @@ def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
     """
     wanted = set(message_ids)
     found = find_attempts(archive, wanted)
-    results = (result for one in found for result in one.attempt.results or ())
+    results = (result for one in found for result in one.results or ())
     return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
 
 

@@ -1,25 +1,59 @@
 """Find messages by the tables of plans, without Spark and without opening files of messages.
 
-``analyze`` keeps with each message of a plan its first id, its file, and what people sort by. So a
-message's history and a group's list cost the reading of one table, not of the whole archive. The
-table of an older version lacks these columns: then all files are read, as they always could be.
+``analysis.message_table`` describes a plan's table and writes it. It has each message's group and
+file, its first id and what people sort by. So a message's history and a group's list cost the
+reading of one table, not of the whole archive. The table of an older version lacks some columns:
+then all files are read, as they always could be.
 """
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import message_files, rows_named
-from spark_reprocess.archive.plan_members import REPORTS, TABLE, table_folder
-from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, Part, parts_of
+from spark_reprocess.archive.table_parts import parts_of, read_part
 from spark_reprocess.errors import ArchiveError
+
+REPORTS = "reports"
+TABLE = "messages.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One message of a group.
+
+    Attributes:
+        file: path below the archive's root of the file that had the message when it was analyzed.
+    """
+
+    message_id: str
+    file: str
+
+
+def table_folder(plan_id: str) -> str:
+    """Where a plan's table is, below the archive's root."""
+    return f"{REPORTS}/{plan_id}/{TABLE}"
+
+
+def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
+    """Return the messages of a group in the plan's order.
+
+    Raises:
+        InputError: the table is another one than the plan's.
+        ArchiveError: the table is missing, or was changed.
+    """
+    columns = ("message_id", "group_id", "unit", "position", "file")
+    table = read_table_columns(archive, plan_id, columns, digest)
+    of_group = table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
+    in_order = of_group.sort_by([("unit", "ascending"), ("position", "ascending")])
+    return [Member(row["message_id"], row["file"]) for row in in_order.to_pylist()]
+
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
@@ -27,6 +61,8 @@ _TYPES: dict[str, pa.DataType] = {
     "message_id": pa.string(),
     "first_id": pa.string(),
     "group_id": _NAMES,
+    "unit": pa.string(),
+    "position": pa.int64(),
     "file": _NAMES,
     "sent_at": _TIME,
     "receive_count": pa.int32(),
@@ -34,7 +70,6 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _CONCURRENT_READS = 8
 _MOST_TABLES = 3
-_ADVICE = "restore it from a backup"
 
 
 def read_table_columns(
@@ -45,9 +80,7 @@ def read_table_columns(
     Args:
         archive: which has the table.
         plan_id: of the plan.
-        columns: of ``message_id``, ``first_id``, ``group_id``, ``file``, ``sent_at``,
-            ``receive_count`` and ``body_bytes``; the texts ``group_id`` and ``file`` are returned
-            as dictionaries.
+        columns: names in ``_TYPES``; the texts of which many are equal come as dictionaries.
         digest: that the plan names; None accepts any table.
 
     Raises:
@@ -56,31 +89,9 @@ def read_table_columns(
     """
     folder = table_folder(plan_id)
     schema = pa.schema([(name, _TYPES[name]) for name in columns])
-
-    def read(part: Part) -> pa.Table:
-        path = f"{folder}/{part.name}"
-        content = archive.read(path)
-        if content is None or sha256(content).hexdigest() != part.sha256:
-            raise ArchiveError(
-                f"archive {archive.root}: {path} is missing, or was changed after it was written; "
-                f"{_ADVICE}"
-            )
-        with damage_named(archive, path, PARQUET_DAMAGE, _ADVICE):
-            texts = [name for name in columns if _TYPES[name] == _NAMES]
-            file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
-            known = [name for name in columns if name in file.schema_arrow.names]
-            rows = file.read(columns=known)
-            values = [
-                rows[field.name].cast(field.type)
-                if field.name in known
-                else pa.nulls(rows.num_rows, field.type)
-                for field in schema
-            ]
-        return pa.Table.from_arrays(values, schema=schema)
-
-    parts = parts_of(archive, folder, digest)
+    read = partial(read_part, archive, folder, schema)
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="index") as executor:
-        tables = list(executor.map(read, parts))
+        tables = list(executor.map(read, parts_of(archive, folder, digest)))
     return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
 
 

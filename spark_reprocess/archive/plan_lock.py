@@ -33,10 +33,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.files import Archive, damage_named, known_values, read_json
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
@@ -115,18 +115,10 @@ class PlanLock:
         self._lock_seconds = lock_seconds
         self._now_seconds = now_seconds
         self._since = self._renewed_at = now_seconds()
-        self._view = LockView(self._take(), holder.claims, lock_seconds)
-        self._newer = _NewerLocks(archive, self._view)
+        self.view = LockView(self._take(), holder.claims, lock_seconds)
+        """What the run's tasks need to observe the lock."""
+        self._newer = _NewerLocks(archive, self.view)
         self._taken_by = ""
-
-    @property
-    def path(self) -> str:
-        """The path of the file that this run renews."""
-        return self._view.path
-
-    def view(self) -> LockView:
-        """Return what the run's tasks need to observe the lock."""
-        return self._view
 
     def trouble(self) -> str:
         """Return why the run must stop; empty if it need not. Reads nothing."""
@@ -134,8 +126,8 @@ class PlanLock:
         if self._taken_by or age < self._lock_seconds / 2:
             return self._taken_by
         return (
-            f"{self.path} was not renewed for {age:.0f} s (the archive cannot be written, or this "
-            "machine slept), so another run may have begun"
+            f"{self.view.path} was not renewed for {age:.0f} s (the archive cannot be written, or "
+            "this machine slept), so another run may have begun"
         )
 
     def renew(self) -> None:
@@ -148,7 +140,7 @@ class PlanLock:
         now = self._now_seconds()
         if self._taken_by or self._age() >= self._lock_seconds:
             return
-        self._archive.write(self.path, self._content(now))
+        self._archive.write(self.view.path, self._content(now))
         # A write that ended too late does not count: another run may have begun before its end.
         if self._age() < self._lock_seconds:
             self._renewed_at = now
@@ -158,8 +150,8 @@ class PlanLock:
         now = self._now_seconds()
         ended = {"version": 1, "ended": timestamp(now)}
         with suppress(ArchiveError):
-            self._archive.write(self.path, self._content(now, **ended))
-            self._archive.write(_end_path(self.path), json.dumps(ended).encode())
+            self._archive.write(self.view.path, self._content(now, **ended))
+            self._archive.write(_end_path(self.view.path), json.dumps(ended).encode())
 
     def _take(self) -> int:
         number, paths = _open_locks(self._archive)
@@ -336,7 +328,7 @@ def _open_locks(archive: Archive) -> tuple[int, list[str]]:
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
     with damage_named(archive, path, advice="if no run is going on, remove it"):
         raw = read_json(archive, path, content)
-        holder = LockHolder(**{one.name: raw[one.name] for one in fields(LockHolder)})
+        holder = LockHolder(**known_values(LockHolder, raw))
         found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
         found.is_alive(0)
         return found

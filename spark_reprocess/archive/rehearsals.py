@@ -7,7 +7,7 @@ a whole or not at all; neither file is changed. Texts are masked, and no body is
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -20,6 +20,7 @@ from spark_reprocess.archive.files import (
     RECORD_DAMAGE,
     Archive,
     damage_named,
+    known_values,
     read_json,
 )
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
@@ -95,7 +96,7 @@ def write_rehearsal(
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist([_row(one) for one in verdicts], _SCHEMA), sink)
     content = sink.getvalue().to_pybytes()
-    stored = _with_digest(rehearsal, sha256(content).hexdigest())
+    stored = replace(rehearsal, sha256=sha256(content).hexdigest())
     stem = _stem(stored)
     fields = {name: value for name, value in asdict(stored).items() if name not in _IN_PATH}
     head = json.dumps({"version": _VERSION, **fields}, indent=1).encode()
@@ -178,10 +179,6 @@ def _row(one: MessageVerdict) -> dict[str, object]:
     return {**asdict(one), "verdict": one.verdict.value}
 
 
-def _with_digest(rehearsal: Rehearsal, digest: str) -> Rehearsal:
-    return Rehearsal(**{**asdict(rehearsal), "sha256": digest})
-
-
 def _folder(plan_id: str, group_id: str) -> str:
     return f"{REHEARSALS}/{plan_id}/{group_id}"
 
@@ -199,21 +196,8 @@ def _read(archive: Archive, path: str) -> Rehearsal:
     plan_id, group_id, name = path.split("/")[1:]
     with damage_named(archive, path, RECORD_DAMAGE, _ADVICE):
         raw = read_json(archive, path, archive.read(path))
-        return Rehearsal(
-            rehearsal_id=name.removesuffix(".json"),
-            plan_id=plan_id,
-            group_id=group_id,
-            handler=raw["handler"],
-            code=raw["code"],
-            edit=raw["edit"],
-            who=raw["who"],
-            time=raw["time"],
-            counts=raw["counts"],
-            recorded=raw.get("recorded", {}),
-            is_isolated=raw.get("is_isolated", True),
-            python=raw.get("python", ""),
-            sha256=raw["sha256"],
-        )
+        in_path = dict(zip(_IN_PATH, (name.removesuffix(".json"), plan_id, group_id), strict=True))
+        return Rehearsal(**{**known_values(Rehearsal, raw), **in_path})
 
 
 def _names(content: bytes, message_ids: "pa.Array[Any]") -> bool:

@@ -134,15 +134,6 @@ def _write_part(
     yield pa.RecordBatch.from_pylist([asdict(part)], schema=PARTS)
 
 
-def read_part_table(
-    archive: Archive, folder: str, schema: pa.Schema, digest: str | None = None
-) -> pa.Table:
-    """Read the columns of *schema* of a whole table into memory. Raises as ``read_table`` does."""
-    parts = parts_of(archive, folder, digest)
-    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
-    return pa.Table.from_batches(read_parts(archive, folder, schema, listed.to_batches()), schema)
-
-
 def read_parts(
     archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -151,31 +142,33 @@ def read_parts(
     Raises:
         ArchiveError: a file is missing, cannot be read or was changed.
     """
-    for part in (part for batch in batches for part in batch.to_pylist()):
-        path = f"{folder}/{part['name']}"
-        content = archive.read(path)
-        if content is None:
-            raise _missing(archive, path)
-        if sha256(content).hexdigest() != part["sha256"]:
-            raise _changed(archive, path)
-        try:
-            file = pq.ParquetFile(pa.BufferReader(content))
-            names = [name for name in schema.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=names):
-                yield _conformed(batch, schema)
-        except PARQUET_DAMAGE as error:
-            raise _changed(archive, path) from error
+    for part in (Part(**row) for batch in batches for row in batch.to_pylist()):
+        rows = read_part(archive, folder, schema, part)
+        yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return *batch* with the columns of *schema*: in their order, null where the file has none."""
+def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
+    """Read the columns of *schema* of one file, null where it has none. As ``read_parts``."""
+    path = f"{folder}/{part.name}"
+    content = archive.read(path)
+    if content is None:
+        raise _missing(archive, path)
+    if sha256(content).hexdigest() != part.sha256:
+        raise _changed(archive, path)
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        known = [name for name in schema.names if name in file.schema_arrow.names]
+        rows = file.read(columns=known)
+    except PARQUET_DAMAGE as error:
+        raise _changed(archive, path) from error
     columns: list[Any] = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
+        rows[field.name].cast(field.type)
+        if field.name in known
+        else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _missing(archive: Archive, path: str) -> ArchiveError:

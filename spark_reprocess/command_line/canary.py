@@ -3,9 +3,8 @@
 import argparse
 from typing import Any
 
-from spark_reprocess.canary.options import NONE, CanaryOptions, Share
-from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict, Verdict
+from spark_reprocess.canary.options import NONE, CanaryOptions, CanarySample, Share
+from spark_reprocess.canary.watch import CanaryReport, GroupVerdict, Verdict
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import STACK

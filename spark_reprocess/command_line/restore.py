@@ -17,7 +17,7 @@ from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.restore.restore import RestoreOptions, restore
+from spark_reprocess.redrive.restore import RestoreOptions, restore
 
 _ABOUT = """\
 Sends archived messages back to the parked queue, with body, attributes, counter and context as

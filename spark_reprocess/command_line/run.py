@@ -40,7 +40,7 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
-from spark_reprocess.run.run import RunOptions, RunSummary, Undecided, run
+from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,9 +31,10 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.frames import archive_rows, column_texts
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
-from spark_reprocess.archive.message_frames import archive_rows, column_texts
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import (
     MESSAGES,
     drain_ids,
@@ -42,7 +43,6 @@ from spark_reprocess.archive.message_store import (
     remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
-from spark_reprocess.archive.plan_members import REPORTS
 from spark_reprocess.archive.rehearsals import REHEARSALS, remove_verdicts
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report

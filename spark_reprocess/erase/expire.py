@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.actor import actor, caller
-from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure, unfinished
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import STRENGTH, timestamp
+from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_store import read_columns, remove_messages
 from spark_reprocess.archive.plan_lock import erase_holder, plan_lock
 from spark_reprocess.errors import ArchiveError, InputError

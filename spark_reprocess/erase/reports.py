@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.plan_members import REPORTS, TABLE
+from spark_reprocess.archive.message_index import REPORTS, TABLE
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import with_scalars
 from spark_reprocess.plan.plan import Plan

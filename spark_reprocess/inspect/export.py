@@ -23,7 +23,7 @@ from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_frames import arrival_order, read_archive
+from spark_reprocess.archive.frames import arrival_order, read_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan

@@ -11,12 +11,12 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
+    Attempt,
     RunRecord,
     run_records,
     states_of,
 )
 from spark_reprocess.archive.lookup import (
-    FoundAttempt,
     FoundRow,
     find_attempts,
     find_rows,
@@ -146,8 +146,8 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
     attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
-    runs = run_records(archive, {(one.name.plan_id, one.attempt.claim.run_id) for one in attempts})
-    states = states_of((one.attempt for one in attempts), time.time(), options.claim_ttl_seconds)
+    runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
+    states = states_of(attempts, time.time(), options.claim_ttl_seconds)
     by_id: dict[str, list[FoundRow]] = {}
     for found in rows:
         by_id.setdefault(found.row["message_id"], []).append(found)
@@ -195,7 +195,7 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
 def _last_decision(archive: Archive, message_id: str) -> str:
     attempts = find_attempts(archive, [message_id])
     for found in reversed(attempts):
-        for result in found.attempt.results or ():
+        for result in found.results or ():
             if result.message_id == message_id and result.outcome in DECIDED:
                 return f"; plan {found.name.plan_id}: {result.outcome} at {result.time}"
     return ""
@@ -233,10 +233,10 @@ def _value(value: Mapping[str, str | bytes | None]) -> str:
 
 
 def _entries(
-    message_id: str, attempts: Sequence[FoundAttempt], runs: Mapping[tuple[str, str], RunRecord]
+    message_id: str, attempts: Sequence[Attempt], runs: Mapping[tuple[str, str], RunRecord]
 ) -> Iterator[LedgerEntry]:
     for found in attempts:
-        claim, results = found.attempt.claim, found.attempt.results
+        claim, results = found.claim, found.results
         if message_id not in claim.message_ids:
             continue
         result = next((one for one in results or () if one.message_id == message_id), None)

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reprocess.archive.claimed_states import claimed_table
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
+from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_store import read_columns
 from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
@@ -114,7 +114,7 @@ class ArchiveStatus:
         return self.counts.get(word, 0)
 
 
-COLUMNS = (
+_COLUMNS = (
     "message_id",
     "drained_at",
     "message_group_id",
@@ -137,10 +137,8 @@ def status(
     archive = open_archive(options.archive)
     url = options.parked_queue_url
     queue = QueueCounts.of(require_queue("--parked-queue-url", url, make_client)) if url else None
-    now = time.time()
     with progress("counting", str):
-        claimed = claimed_table(archive, now, options.claim_ttl_seconds)
-        found = count(archive, now, read_columns(archive, COLUMNS), claimed)
+        found = count(archive, options.claim_ttl_seconds)
     table, main_queue = options.failure_table, options.main_queue_url
     dlq = (
         dlq_status(table, main_queue, options.dlq_url, make_client)
@@ -150,17 +148,19 @@ def status(
     return replace(found, queue=queue, dlq=dlq)
 
 
-def count(
-    archive: Archive, now_seconds: float, messages: pa.Table, claimed: pa.Table
-) -> ArchiveStatus:
-    """Count what an archive holds.
+def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
+    """Count what an archive holds now.
 
     Args:
-        archive: whose plans are listed.
-        now_seconds: epoch seconds; when the tables were read.
-        messages: ``COLUMNS`` and ``drain_id`` of its rows; a message may have several.
-        claimed: see ``claimed_states.CLAIMED``.
+        archive: whose messages and plans are counted.
+        claim_ttl_seconds: from which age a claim without a result is in doubt.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
     """
+    now_seconds = time.time()
+    claimed = claimed_table(archive, now_seconds, claim_ttl_seconds)
+    messages = read_columns(archive, _COLUMNS)
     rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
     rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
     by_strength = claimed.sort_by([("strength", "descending")])

@@ -22,11 +22,9 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     timestamp,
 )
-from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.canary.options import CanaryOptions, CanarySample, Redelivery, allocate
 from spark_reprocess.canary.probe import Preflight, QueueProbe
-from spark_reprocess.canary.sample import CanarySample, allocate
-from spark_reprocess.canary.verdict import CanaryReport, judge
-from spark_reprocess.canary.watch import Observation, ObservationWindow, Watch
+from spark_reprocess.canary.watch import CanaryReport, Observation, ObservationWindow, Watch, judge
 from spark_reprocess.redrive.dispositions import has_room, with_waiting
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.redrive_values import Sent, Tally

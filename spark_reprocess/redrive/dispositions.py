@@ -13,12 +13,9 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from spark_reprocess.analysis.message_table import in_order_unit, with_positions
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.message_frames import arrival_order
+from spark_reprocess.archive.frames import arrival_order
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues
-
-CHUNK_MESSAGES = 100
-
-POSITION = ("unit", "chunk", "place")
 
 DETAIL = "detail"
 """A column beside ``disposition``: which queue, source or message stands in the way; else null."""
@@ -175,39 +172,21 @@ def limited(dispositions: DataFrame, limit: int, *, to_fifo: bool) -> DataFrame:
     """Let at most *limit* messages make work: the first of the plan's order.
 
     On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
-    messages does not go; the others behind it may.
+    messages does not go; the others behind it may. Elsewhere each message is a group.
     """
-    return (
-        _limited_groups(dispositions, limit) if to_fifo else _limited_messages(dispositions, limit)
-    )
-
-
-def _limited_messages(dispositions: DataFrame, limit: int) -> DataFrame:
-    """Rank each message in its chunk, and the chunks, of which there are a hundred times fewer."""
-    chunks = (
-        dispositions.where(_is_work()).groupBy("unit", "chunk").agg(F.count("*").alias("_work"))
-    )
-    starts = chunks.select("unit", "chunk", _sum_before("_work", "unit", "chunk").alias("_before"))
-    in_chunk = Window.partitionBy("unit", "chunk").orderBy("place")
-    ranked = dispositions.join(starts, on=["unit", "chunk"], how="left").withColumn(
-        "_rank", F.col("_before") + F.sum(_is_work().cast("int")).over(in_chunk)
-    )
-    return _refuse(ranked, _is_work() & (F.col("_rank") > limit), Disposition.OVER_LIMIT).drop(
-        "_before", "_rank"
-    )
-
-
-def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
-    """Rank each group in its unit, and the units, of which there are few."""
-    grouped = dispositions.withColumn(_MESSAGE_GROUP, F.coalesce("message_group_id", "message_id"))
+    group = F.coalesce("message_group_id", "message_id") if to_fifo else F.col("message_id")
+    grouped = dispositions.withColumn(_MESSAGE_GROUP, group)
+    # Each group is ranked in its unit, and the units, of which there are few, among each other.
     groups = (
         grouped.where(_is_work())
         .groupBy("unit", _MESSAGE_GROUP)
-        .agg(F.count("*").alias("_work"), F.min("place").alias("_first"))
+        .agg(F.count("*").alias("_work"), F.min(F.struct("chunk", "place")).alias("_first"))
         .where(F.col("_work") <= limit)
     )
     units = groups.groupBy("unit").agg(F.sum("_work").alias("_of_unit"))
-    starts = units.select("unit", _sum_before("_of_unit", "unit").alias("_before"))
+    earlier = Window.orderBy("unit").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("_of_unit").over(earlier), F.lit(0))
+    starts = units.select("unit", before.alias("_before"))
     up_to_here = F.sum("_work").over(Window.partitionBy("unit").orderBy("_first"))
     within = (
         groups.withColumn("_up_to_here", up_to_here)
@@ -218,11 +197,6 @@ def _limited_groups(dispositions: DataFrame, limit: int) -> DataFrame:
     marked = grouped.join(within, on=["unit", _MESSAGE_GROUP], how="left")
     over = _is_work() & F.col("_is_within").isNull()
     return _refuse(marked, over, Disposition.OVER_LIMIT).drop(_MESSAGE_GROUP, "_is_within")
-
-
-def _sum_before(count: str, *order: str) -> Column:
-    earlier = Window.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
-    return F.coalesce(F.sum(count).over(earlier), F.lit(0))
 
 
 def _refuse(dispositions: DataFrame, condition: Column, disposition: Disposition) -> DataFrame:

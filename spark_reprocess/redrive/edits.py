@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.message_frames import SPARK_SCHEMA
+from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.editing.edit import AttributeChange, Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.editor import (

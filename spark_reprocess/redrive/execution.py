@@ -1,32 +1,42 @@
-"""Carries out what was resolved: divides chunks among Spark tasks, follows them, counts."""
+"""Carries out what was resolved: records the run, divides chunks among tasks, follows them."""
 
 import heapq
+import json
 import threading
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import run_folder
-from spark_reprocess.clients import ClientFactory
-from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.progress import HowFar, Progress
-from spark_reprocess.redrive.dispositions import (
+from spark_reprocess.archive.frames import DRIVER_ROWS, Held, read_table, write_table
+from spark_reprocess.archive.ledger import (
     CHUNK_MESSAGES,
     POSITION,
+    RunRecord,
+    plan_folder,
+    record_run,
+    run_folder,
+    timestamp,
 )
+from spark_reprocess.clients import ClientFactory, region_of
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import (
-    SETTLED_SCHEMA,
+    SETTLED,
     TASK,
     TASK_COLUMNS,
     SendTask,
@@ -92,7 +102,8 @@ class TaskRunner:
             self.progress("redriving", status),
         ):
             # One action, once; a second evaluation would find every chunk claimed.
-            settled = rows.select(*TASK_COLUMNS).mapInArrow(task.run, SETTLED_SCHEMA).collect()
+            sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
+            settled = sends.collect()
         outcomes = [
             Tally(row["group_id"], row["word"], row["count"], row["detail"], tuple(row["examples"]))
             for row in settled
@@ -127,6 +138,9 @@ class TaskRunner:
         messages = Counter[int]()
         for chunk, task in tasks.items():
             messages[task] += sizes[chunk]
+        if sum(sizes.values()) <= DRIVER_ROWS:
+            # Otherwise Spark, which does not know how few they are, shuffles the bodies for a join.
+            assigned = F.broadcast(assigned)
         rows = self.messages.join(assigned, on="message_id", how="inner")
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
         changed = with_changes(spread, context.edits)
@@ -207,3 +221,111 @@ def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally
     return [
         Tally(group, Disposition.NOT_REACHED, count) for group, count in left.items() if count > 0
     ]
+
+
+def with_run_record(
+    archive: Archive,
+    context: RunContext,
+    verb: str,
+    spark: SparkSession,
+    destinations: Sequence[str],
+) -> RunContext:
+    """Write the record of a run; return its context with what proves to tasks that they see it.
+
+    Raises:
+        ArchiveError: it cannot be written; nothing may be claimed then.
+    """
+    region = region_of(context.destination, "us-east-1")
+    record = RunRecord(
+        run_id=context.run_id,
+        plan_id=context.plan_id,
+        verb=verb,
+        actor=context.who,
+        **asdict(caller(spark.sparkContext.applicationId, region)),
+        reason=context.reason,
+        time=timestamp(time.time()),
+        destination=context.destination,
+        destinations=destinations,
+        policy_sha256=context.policy_sha256,
+    )
+    return replace(context, probe=record_run(archive, record))
+
+
+def write_dispositions(archive: Archive, held: Held, context: RunContext) -> DataFrame:
+    """Write what the run does with each message, durably; return what the driver holds, or wrote.
+
+    Spark computes a lost partition again. From the ledger alone it would then decide anew.
+    """
+    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
+    write_table(held.frame if held.table is None else held.table, archive, folder)
+    if held.table is not None:
+        return held.frame
+    return read_table(held.frame.sparkSession, archive, folder, held.frame.schema.toDDL())
+
+
+def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> None:
+    """Write down the edits of a run before its first message is sent.
+
+    ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
+    it. Each claim names the digests of its groups.
+
+    Raises:
+        ArchiveError: they cannot be written; nothing may be sent then.
+    """
+    head = {
+        "version": 1,
+        "run_id": context.run_id,
+        "who": context.who,
+        "time": timestamp(now_seconds),
+    }
+    for group_id, edit in context.edits.items():
+        content = json.dumps({**head, **json.loads(edit.text)}, indent=1)
+        path = f"{_edits_folder(context.plan_id)}/{group_id}.{edit.digest}.json"
+        archive.create(path, content.encode())
+
+
+def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Iterator[str]:
+    """Name the groups of which earlier runs sent messages with another edit than the plan's.
+
+    Args:
+        archive: where the ledger is.
+        plan: as it reads now.
+        planned: how many messages of each group have which disposition.
+    """
+    records = list(_edit_records(archive, plan.plan_id))
+    for tally in planned:
+        if tally.word != Disposition.SENT_BEFORE:
+            continue
+        group_id = tally.group_id
+        now = plan.edits[group_id].digest if group_id in plan.edits else None
+        of_group = [(digest, run) for of, digest, run in records if of == group_id]
+        others = [f"edit {digest} ({run})" for digest, run in of_group if digest != now]
+        if now is not None and not of_group:
+            others = ["no edit"]
+        if others:
+            yield (
+                f"group {group_id}: {tally.count:,} messages were sent before, by runs with "
+                f"{', '.join(others)}; the rest goes with {f'edit {now}' if now else 'no edit'}"
+            )
+
+
+def _edit_records(archive: Archive, plan_id: str) -> Iterator[tuple[str, str, str]]:
+    """Read which edits this plan's runs have used: group, digest, and the run with its operator.
+
+    Raises:
+        ArchiveError: one cannot be read, or somebody changed it.
+    """
+    for path in archive.list(_edits_folder(plan_id)):
+        group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
+        try:
+            raw = json.loads(archive.read(path) or b"")
+            yield group_id, digest, f"run {raw['run_id']}, {raw['who']}"
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveError(
+                f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); "
+                "somebody changed it: restore it, do not delete it"
+            ) from error
+
+
+def _edits_folder(plan_id: str) -> str:
+    return f"{plan_folder(plan_id)}/edits"

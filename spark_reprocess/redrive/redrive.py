@@ -16,14 +16,19 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
 from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import Masks, compile_masks
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.plan_lock import plan_lock
-from spark_reprocess.canary.options import CanaryOptions, Redelivery
+from spark_reprocess.canary.options import (
+    CanaryOptions,
+    CanarySample,
+    Redelivery,
+    combined,
+    recommended,
+)
 from spark_reprocess.canary.probe import Preflight, QueueProbe
-from spark_reprocess.canary.sample import CanarySample, combined, recommended
-from spark_reprocess.canary.verdict import joined
+from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import (
     ClientFactory,
     breaker_tables,
@@ -48,7 +53,13 @@ from spark_reprocess.redrive.dispositions import (
     DESTINATION,
 )
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
-from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.execution import (
+    TaskRunner,
+    other_edits,
+    record_edits,
+    with_run_record,
+    write_dispositions,
+)
 from spark_reprocess.redrive.pace import PaceWatch, pace_path
 from spark_reprocess.redrive.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.redrive_values import (
@@ -61,10 +72,6 @@ from spark_reprocess.redrive.redrive_values import (
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
 from spark_reprocess.redrive.run_context import (
     RunContext,
-    other_edits,
-    record_edits,
-    with_run_record,
-    write_dispositions,
 )
 
 
@@ -124,7 +131,7 @@ def redrive(
         if lock is None:
             notes += _notes_of(watch)
             samples = (
-                edit_samples(resolved.messages, resolved.dispositions, context.editor, masks)
+                edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
                 if options.has_samples
                 else ()
             )
@@ -141,11 +148,11 @@ def redrive(
             )
         context = replace(
             with_run_record(archive, context, "redrive", spark, [*planned]),
-            lock=lock.view(),
+            lock=lock.view,
             pace=watch.path if watch else None,
         )
         record_edits(archive, context, time.time())
-        dispositions = write_dispositions(archive, resolved.dispositions, resolved.planned, context)
+        dispositions = write_dispositions(archive, resolved.dispositions, context)
         holding_up = watch.sentences if watch else tuple
         runner = TaskRunner(
             archive, resolved.messages, make_sender, progress, options.tasks, holding_up
@@ -274,7 +281,7 @@ def _drawn(
         if options.canary is None:
             found += filter(None, [recommended(to_send, redelivery)])
             continue
-        of_destination = resolved.dispositions.where(
+        of_destination = resolved.dispositions.frame.where(
             ~F.col("disposition").isin(*WORK) | (F.col(DESTINATION) == url)
         )
         with drawn_sample(

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.canary.options import CanaryOptions
-from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
+from spark_reprocess.canary.options import CanaryOptions, CanarySample
+from spark_reprocess.canary.watch import CanaryReport
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.dispositions import (
-    CHUNK_MESSAGES,
-)
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.rate_limiter import most_tasks
 

@@ -5,9 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import (
     check_messages,
@@ -17,19 +19,23 @@ from spark_reprocess.analysis.message_table import (
 )
 from spark_reprocess.archive.disposition import DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_frames import archive_rows, column_texts
+from spark_reprocess.archive.frames import Held, archive_rows, column_texts, ledger_states
+from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.tables import DRIVER_ROWS
+from spark_reprocess.archive.rehearsals import (
+    Rehearsal,
+    Verdict,
+    newest_rehearsal,
+    read_verdicts,
+)
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
     DETAIL,
     ORDER_COLUMNS,
-    POSITION,
     has_room,
     keep_groups_whole,
     limited,
@@ -41,9 +47,80 @@ from spark_reprocess.redrive.editor import FAULT, LIMIT, Editor
 from spark_reprocess.redrive.edits import with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
-from spark_reprocess.redrive.rehearsed import RehearsedPlan, rehearsed_plan
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
+
+_VERDICT = "_verdict"
+_TYPES: dict[str, pa.DataType] = {"message_id": pa.string(), _VERDICT: pa.string()}
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedPlan:
+    """The verdicts on the messages of the groups that a plan redrives.
+
+    Attributes:
+        verdicts: ``message_id`` and the verdict of its group's rehearsal.
+        notes: which rehearsals count, and which groups have none, a sentence each.
+    """
+
+    verdicts: pa.Table
+    notes: tuple[str, ...]
+
+    def with_dispositions(self, dispositions: DataFrame) -> DataFrame:
+        """Leave what would be sent and did not pass."""
+        table = dispositions.sparkSession.createDataFrame(self.verdicts)
+        known = dispositions.join(table, on="message_id", how="left")
+        verdict = F.col(_VERDICT)
+        refused = (
+            F.when(verdict == Verdict.PASS.value, Disposition.SEND)
+            .when(verdict == Verdict.FAIL.value, Disposition.WOULD_FAIL)
+            .when(verdict == Verdict.UNKNOWN.value, Disposition.REHEARSAL_UNKNOWN)
+            .otherwise(Disposition.NOT_REHEARSED)
+        )
+        is_sent = F.col("disposition") == Disposition.SEND
+        return known.withColumn(
+            "disposition", F.when(is_sent, refused).otherwise(F.col("disposition"))
+        ).drop(_VERDICT)
+
+
+def rehearsed_plan(archive: Archive, plan: Plan) -> RehearsedPlan:
+    """Read the newest rehearsals of the groups that *plan* redrives.
+
+    Raises:
+        ArchiveError: one cannot be read, or was changed.
+    """
+    tables, notes = [], []
+    for group in plan.groups:
+        if group.action is not Action.REDRIVE:
+            continue
+        edit = "" if group.edit is None else group.edit.digest
+        found = newest_rehearsal(archive, plan.plan_id, group.group_id, edit)
+        notes.append(_note(group.group_id, found, has_edit=group.edit is not None))
+        if found is not None:
+            rows = read_verdicts(archive, found)
+            tables.append(pa.table([rows["message_id"], rows["verdict"]], schema=_SCHEMA))
+    verdicts = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+    return RehearsedPlan(verdicts, tuple(notes))
+
+
+def _note(group_id: str, rehearsal: Rehearsal | None, *, has_edit: bool) -> str:
+    if rehearsal is None:
+        edited = " with the edit as it is now" if has_edit else " without an edit"
+        return (
+            f"group {group_id} was not rehearsed in this plan{edited}, so nothing of it is sent: "
+            f"run dlq rehearse --group {group_id}"
+        )
+    counts = rehearsal.counts
+    passed, total = counts.get(Verdict.PASS.value, 0), sum(counts.values())
+    return (
+        f"group {group_id}: {passed:,} of {total:,} messages passed rehearsal "
+        f"{rehearsal.rehearsal_id}, by {rehearsal.who} at {rehearsal.time}, of "
+        f"{rehearsal.handler} ({rehearsal.code[:24]})"
+    )
+
+
+_SCHEMA = pa.schema(_TYPES)
+
 
 _DETAILS = 4
 """So many causes of one problem are named."""
@@ -64,7 +141,7 @@ class ResolvedPlan:
     Attributes:
         messages: the archive's rows of the plan's drains, one for each message. Others than the
             plan's may be among them; ``dispositions`` has none of those.
-        dispositions: one row per message; see ``with_dispositions``. Evaluated once.
+        dispositions: one row per message; see ``with_dispositions``.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
@@ -72,7 +149,7 @@ class ResolvedPlan:
     """
 
     messages: DataFrame
-    dispositions: DataFrame
+    dispositions: Held
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
@@ -114,22 +191,22 @@ def resolved_plan(
     with ExitStack() as stack:
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
             rules = _Rules(options, queues, editor, rehearsed)
-            messages, dispositions, notes = _resolve(stack, spark, archive, plan, rules)
-            columns = ("group_id", "disposition", DESTINATION, PARKED_QUEUE)
-            counts = dispositions.groupBy(*columns).count().collect()
+            messages, held, notes = _resolve(stack, spark, archive, plan, rules)
+            dispositions = held.frame
+            counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
             _require_one_parked_queue(counts, queues)
             planned = _tallies(counts)
             # A group that was erased as a whole is named in the plan and has no message.
             if not notes:
                 _require_known_groups(plan, planned)
-            work = defaultdict[str, list[Row]](list)
+            work = defaultdict[str, list[dict[str, Any]]](list)
             for row in counts:
                 if row["disposition"] in WORK:
                     work[row[DESTINATION]].append(row)
             by_destination = {url: _tallies(rows) for url, rows in work.items()}
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
         notes += rehearsed.notes if rehearsed else ()
-        yield ResolvedPlan(messages, dispositions, planned, by_destination, problems, notes)
+        yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
 
 def _resolve(
@@ -138,7 +215,7 @@ def _resolve(
     archive: Archive,
     plan: Plan,
     rules: _Rules,
-) -> tuple[DataFrame, DataFrame, tuple[str, ...]]:
+) -> tuple[DataFrame, Held, tuple[str, ...]]:
     """Return messages, dispositions and notes of ``ResolvedPlan``.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
@@ -158,25 +235,13 @@ def _resolve(
         )
         gone = erased_messages(archive, plan, places, messages)
         dispositions = _dispositions(archive, plan, messages, numbered, rules)
-        dispositions = held(dispositions, plan.snapshot.messages, stack)
+        held = Held.of(dispositions, plan.snapshot.messages, stack)
         if options.limit is not None:
-            dispositions = limited(dispositions, options.limit, to_fifo=rules.queues.is_fifo)
-            dispositions = held(dispositions, plan.snapshot.messages, stack)
-        if check_messages(plan, dispositions, [i for one in gone for i in one.message_ids]):
+            fewer = limited(held.frame, options.limit, to_fifo=rules.queues.is_fifo)
+            held = Held.of(fewer, plan.snapshot.messages, stack)
+        if check_messages(plan, held, [i for one in gone for i in one.message_ids]):
             break
-    return messages, dispositions, tuple(one.sentence for one in gone)
-
-
-def held(frame: DataFrame, rows: int, stack: ExitStack) -> DataFrame:
-    """Evaluate *frame*, of so many rows, once, until *stack* is closed.
-
-    The driver holds few rows in one partition, so that a query over them is one Spark job. More
-    rows are persisted.
-    """
-    if rows <= DRIVER_ROWS:
-        return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
-    stack.callback(frame.unpersist)
-    return frame.persist()
+    return messages, held, tuple(one.sentence for one in gone)
 
 
 def _expressions(plan: Plan) -> list[str]:
@@ -243,7 +308,7 @@ def _undecided_elsewhere(
     )
 
 
-def _require_one_parked_queue(counts: Sequence[Row], queues: Queues) -> None:
+def _require_one_parked_queue(counts: Sequence[dict[str, Any]], queues: Queues) -> None:
     """A message must not go to a queue only because another one's messages do."""
     if queues.parked is not None:
         return
@@ -262,7 +327,7 @@ def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
         raise InputError(plan_faults(plan, unknown))
 
 
-def _tallies(counts: Iterable[Row]) -> tuple[Tally, ...]:
+def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
     """Add up the counts by group and disposition."""
     found = Counter[tuple[str, str]]()
     for row in counts:

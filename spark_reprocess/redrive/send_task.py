@@ -35,6 +35,7 @@ from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.disposition import BEFORE, DECIDED, WORK, Disposition
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
+    POSITION,
     Attempt,
     Claim,
     Ledger,
@@ -45,18 +46,13 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.clients import CONCURRENT_CALLS, ClientFactory
 from spark_reprocess.editing.edit import EditError
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.redrive.dispositions import (
-    POSITION,
-)
 from spark_reprocess.redrive.editor import CHANGES, Editor
-from spark_reprocess.redrive.error_classes import GlobalErrorDetector
 from spark_reprocess.redrive.pace import Pacer
-from spark_reprocess.redrive.rate_limited_queue import RateLimitedQueue
+from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
-SETTLED_SCHEMA = "group_id string, word string, detail string, count long, examples array<string>"
 _COLUMNS: dict[str, pa.DataType] = {
     "group_id": pa.string(),
     "word": pa.string(),
@@ -64,6 +60,9 @@ _COLUMNS: dict[str, pa.DataType] = {
     "count": pa.int64(),
     "examples": pa.list_(pa.string()),
 }
+SETTLED = pa.schema(_COLUMNS)
+"""What ``SendTask.run`` yields."""
+
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
@@ -314,9 +313,7 @@ class SendTask:
                 pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
                 for settled in settle_all(sender, chunks, pacer):
                     counts.add(settled)
-        yield pa.RecordBatch.from_pylist(
-            counts.rows(signals.stopped_by), schema=pa.schema(_COLUMNS)
-        )
+        yield pa.RecordBatch.from_pylist(counts.rows(signals.stopped_by), schema=SETTLED)
 
     def _may_start(self, signals: StopSignals, *, is_repeated: bool) -> bool:
         if self.context.probe:

@@ -16,7 +16,7 @@ from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
-from spark_reprocess.archive.message_frames import SPARK_SCHEMA
+from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.clients import ClientFactory, sqs_client
 from spark_reprocess.errors import InputError
 from spark_reprocess.sql.options import PeekOptions, peek_options, send_options

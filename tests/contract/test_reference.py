@@ -13,8 +13,8 @@ from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack_values import STACK_OPTIONS, StackValues
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.rehearsals import Rehearsal
-from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport, GroupVerdict
+from spark_reprocess.canary.options import CanarySample
+from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.group_events import GroupAnswer
@@ -26,7 +26,7 @@ from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, Ledger
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
-from spark_reprocess.run.run import RunSummary, Undecided
+from spark_reprocess.run import RunSummary, Undecided
 from tests.contract.template import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")

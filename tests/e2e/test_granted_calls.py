@@ -26,11 +26,11 @@ from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_j
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
 from spark_reprocess.actor import JOB_RUN_ID
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.glue_job import run

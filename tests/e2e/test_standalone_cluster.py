@@ -20,9 +20,7 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
-from spark_reprocess.redrive.dispositions import (
-    CHUNK_MESSAGES,
-)
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of
 from tests.integration.spark_world import parked as parked_copy

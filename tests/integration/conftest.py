@@ -73,8 +73,8 @@ def spark(
 @pytest.fixture
 def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the drains of ``run`` use short polls: the server here answers them in full."""
+    from spark_reprocess import run  # noqa: PLC0415 - as above
     from spark_reprocess.drain.drain import DrainOptions  # noqa: PLC0415 - pyspark loads slowly
-    from spark_reprocess.run import run  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(run, "DrainOptions", partial(DrainOptions, wait_seconds=0))
 

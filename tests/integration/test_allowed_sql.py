@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive.message_frames import SPARK_SCHEMA
+from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.allowed_sql import FUNCTIONS, Place, condition
 

@@ -11,7 +11,7 @@ import pytest
 
 from dlq_replay.context import FailureError
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.findings import format_predicate

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive import message_frames
+from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_frames import (
+from spark_reprocess.archive.frames import (
     FILE,
     MessageSet,
     archive_rows,
@@ -47,7 +47,7 @@ def test_ids_are_those_of_the_rows_though_a_drain_goes_on(
     *,
     by_spark: bool,
 ) -> None:
-    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: by_spark)
+    monkeypatch.setattr(frames, "_spark_reads", lambda *_: by_spark)
     rows, ids = read_rows(spark, archive, DRAINS, ["message_id"])
     archive_of(tmp_path, [parked(90)], DRAINS[0])
 
@@ -67,7 +67,7 @@ def test_both_readers_give_the_same_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_spark = archive_rows(spark, archive, DRAINS[:2], columns)
-    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: False)
+    monkeypatch.setattr(frames, "_spark_reads", lambda *_: False)
     by_us = archive_rows(spark, archive, DRAINS[:2], columns)
 
     assert by_us.schema == by_spark.schema

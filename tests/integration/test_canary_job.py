@@ -17,10 +17,10 @@ from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.canary.options import CanaryOptions, Share
-from spark_reprocess.canary.verdict import Verdict
+from spark_reprocess.canary.watch import Verdict
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive import redrive

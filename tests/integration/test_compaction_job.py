@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_reprocess.archive import files
-from spark_reprocess.archive.compaction import ledger_files
+from spark_reprocess.archive.ledgers import ledger_files
 from spark_reprocess.inspect.status import StatusOptions, status
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import FullAtCompaction, LoggedReads, uncompact

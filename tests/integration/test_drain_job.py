@@ -16,7 +16,7 @@ from dlq_replay.gameday import gameday_entry
 from dlq_replay.message import SendEntry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Probe, open_archive
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import drain_ids, rows_written, write_messages
 from spark_reprocess.clients import QueueCounts, sqs_client
 from spark_reprocess.command_line.cli import main

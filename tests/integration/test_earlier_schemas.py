@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reprocess.archive import message_frames
+from spark_reprocess.archive import frames
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_frames import archive_rows
+from spark_reprocess.archive.frames import archive_rows
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.redrive.redrive import redrive
@@ -64,7 +64,7 @@ def rows_by(
 def test_both_readers_read_files_of_every_earlier_version(
     spark: "SparkSession", earlier: Archive, monkeypatch: pytest.MonkeyPatch, *, by_spark: bool
 ) -> None:
-    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: by_spark)
+    monkeypatch.setattr(frames, "_spark_reads", lambda *_: by_spark)
 
     found = rows_by(spark, earlier)
 
@@ -83,7 +83,7 @@ def test_missing_columns_are_null_and_unknown_ones_are_left_out(
     *,
     by_spark: bool,
 ) -> None:
-    monkeypatch.setattr(message_frames, "_spark_reads", lambda *_: by_spark)
+    monkeypatch.setattr(frames, "_spark_reads", lambda *_: by_spark)
 
     found = rows_by(spark, stripped, columns)
 

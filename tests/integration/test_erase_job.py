@@ -15,7 +15,7 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.erasures import unfinished
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_frames import column_texts, read_archive
+from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.command_line.cli import main

@@ -12,7 +12,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.erase.expire import ExpireOptions, ExpireSummary, expire
-from spark_reprocess.restore.restore import RestoreOptions, restore
+from spark_reprocess.redrive.restore import RestoreOptions, restore
 from tests.approved_plan import approve, planned
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue

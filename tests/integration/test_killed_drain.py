@@ -23,7 +23,7 @@ from local_sqs.model import SqsModel
 from local_sqs.queues import Queue
 from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.spark_world import ClientAt
 from tests.small_jobs import QUICK_SPARK

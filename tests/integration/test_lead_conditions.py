@@ -12,7 +12,7 @@ from dlq_replay.attributes import MessageAttribute
 from spark_reprocess.analysis.features import COLUMNS, features_of, path_text
 from spark_reprocess.analysis.lead_format import condition
 from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.allowed_sql import condition as condition_of

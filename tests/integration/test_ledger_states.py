@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.frames import ledger_states
 from spark_reprocess.archive.ledger import (
     Claim,
     Ledger,
@@ -20,7 +20,7 @@ from spark_reprocess.archive.ledger import (
     states_of,
     timestamp,
 )
-from spark_reprocess.archive.ledger_states import ledger_states
+from spark_reprocess.archive.ledgers import compact_ledger
 from tests.ledgers import NOW, Try, tries, uncompacted, write
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from spark_reprocess.redrive.queues import (
     Queues,
     parked_queue,
 )
-from spark_reprocess.restore.restore import RestoreOptions, restore
-from spark_reprocess.run.run import RunOptions, RunSummary, run
+from spark_reprocess.redrive.restore import RestoreOptions, restore
+from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url
 from tests.integration.conftest import MakeQueue

@@ -16,11 +16,11 @@ from spark_reprocess.analysis.message_table import (
     numbered,
 )
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.frames import FILE
 from spark_reprocess.archive.ledger import (
     attempt_names,
 )
-from spark_reprocess.archive.message_frames import FILE
-from spark_reprocess.archive.plan_members import table_folder
+from spark_reprocess.archive.message_index import table_folder
 from spark_reprocess.archive.table_parts import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.message import Message
-from spark_reprocess.archive.compaction import ledger_files
-from spark_reprocess.archive.message_frames import read_archive_set
+from spark_reprocess.archive.frames import read_archive_set
+from spark_reprocess.archive.ledgers import ledger_files
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import BusyError
+from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.restore import restore as restore_module
-from spark_reprocess.restore.restore import RestoreOptions, restore
+from spark_reprocess.redrive.restore import RestoreOptions, restore
 from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_reprocess.archive.files import Archive
-    from spark_reprocess.archive.message_frames import MessageSet
+    from spark_reprocess.archive.frames import MessageSet
 
 
 def restored(

@@ -17,7 +17,7 @@ from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.run.run import RunOptions, RunSummary, Undecided, run
+from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, bodies, entry_of, parked, receive_all

@@ -14,7 +14,7 @@ from dlq_replay.policy import QueueLimits, ReplayPolicy
 from dlq_replay.sending import Confirmed
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.message_frames import read_archive
+from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.frames import read_table, write_table
 from spark_reprocess.archive.table_parts import parts_of
-from spark_reprocess.archive.tables import read_table, write_table
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.conditions import explained
 

@@ -25,11 +25,9 @@ from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
-from spark_reprocess.redrive.dispositions import (
-    CHUNK_MESSAGES,
-)
 from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, SendTask

@@ -12,7 +12,7 @@ from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.run.run import RunOptions, run
+from spark_reprocess.run import RunOptions, run
 from tests.approved_plan import planned
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue

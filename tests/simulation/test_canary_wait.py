@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.canary.options import NONE, CanaryOptions, Redelivery, Share
-from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.watch import MOST_RESTARTS, ObservationWindow, Watch
+from spark_reprocess.canary.watch import MOST_RESTARTS, ObservationWindow, Verdict, Watch, judge
 from spark_reprocess.clients import QueueCounts
 
 LAG_SECONDS = 60

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.message_frames import spark_path
+from spark_reprocess.archive.frames import spark_path
 from spark_reprocess.errors import ArchiveError, InputError
 
 

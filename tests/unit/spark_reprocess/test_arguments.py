@@ -7,7 +7,7 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions
 from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.run.run import RunOptions
+from spark_reprocess.run import RunOptions
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
 DRAIN = ["drain", "--archive", "a", "--parked-queue-url", "u"]

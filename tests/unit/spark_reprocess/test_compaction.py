@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.compaction import compact_ledger, ledger_files
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
@@ -23,6 +22,7 @@ from spark_reprocess.archive.ledger import (
     states_of,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import compact_ledger, ledger_files
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_attempts
 from spark_reprocess.errors import ArchiveError
@@ -99,8 +99,8 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
 
     assert others(archive) == []
     (found,) = find_attempts(archive, ["m-2"])
-    assert found.name == AttemptName("p-1", "in-order-07", 12, 3)
-    assert found.attempt == Attempt(3, whole, (sent("m-1"), refused))
+    name = AttemptName("p-1", "in-order-07", 12, 3)
+    assert found == Attempt(name, whole, (sent("m-1"), refused))
 
 
 def test_claims_and_results_stay_as_they_are(archive: Archive) -> None:

@@ -22,8 +22,8 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.frames import read_files
 from spark_reprocess.archive.lookup import find_rows
-from spark_reprocess.archive.message_frames import read_files
 from spark_reprocess.archive.message_store import (
     digest,
     drain_ids,

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erased_of, erasures, unfinished
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import drain_ids, message_files, write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main

@@ -10,6 +10,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import (
     Attempt,
+    AttemptName,
     Claim,
     Ledger,
     Result,
@@ -35,7 +36,7 @@ def attempt(
     number: int, *ids: str, age: float = 0.0, results: dict[str, Disposition] | None = None
 ) -> Attempt:
     lines = None if results is None else tuple(result(*pair) for pair in results.items())
-    return Attempt(number, claim(*ids, age=age), lines)
+    return Attempt(AttemptName("p-1", "g-1", 1, number), claim(*ids, age=age), lines)
 
 
 @pytest.fixture
@@ -86,13 +87,17 @@ def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(
     age: float, state: Disposition
 ) -> None:
     """A slow run asks for more than a reader's 900 s, and may be sending still."""
-    slow = Attempt(1, replace(claim("m", age=age), ttl_seconds=2000), None)
+    slow = Attempt(
+        AttemptName("p-1", "g-1", 1, 1), replace(claim("m", age=age), ttl_seconds=2000), None
+    )
 
     assert states_of([slow], NOW, TTL) == {"m": state}
 
 
 def test_reader_may_have_more_patience_than_the_claims_run() -> None:
-    quick = Attempt(1, replace(claim("m", age=100), ttl_seconds=60), None)
+    quick = Attempt(
+        AttemptName("p-1", "g-1", 1, 1), replace(claim("m", age=100), ttl_seconds=60), None
+    )
 
     assert states_of([quick], NOW, TTL) == {"m": Disposition.BUSY}
 
@@ -130,7 +135,7 @@ def test_attempts_are_read_back_in_order(ledger: Ledger) -> None:
     first, second = ledger.attempts("g-1", 3)
 
     assert first.results == (sent, result("m-2", Disposition.FAILED))
-    assert (second.number, second.claim, second.results) == (2, claim("m-2"), None)
+    assert (second.name.number, second.claim, second.results) == (2, claim("m-2"), None)
     assert ledger.attempts("g-1", 4) == []
 
 
@@ -162,7 +167,7 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
     assert names == [(p, "g-1", 1, n) for p in ("p-1", "p-2") for n in (1, 2)]
     assert attempt_names(archive, ["p-2"]) == names[2:]
     found = Ledger(archive, "p-2").attempt(names[3])
-    assert found == Attempt(2, claim("m-p-2"), None)
+    assert found == Attempt(names[3], claim("m-p-2"), None)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b"\xff"])

@@ -117,7 +117,7 @@ def test_runs_of_one_plan_share_the_lock(archive: Archive, clock: Clock) -> None
         for lock in (first, second):
             lock.renew()
             assert lock.trouble() == ""
-            assert LockObserver(archive, lock.view(), clock).trouble() == ""
+            assert LockObserver(archive, lock.view, clock).trouble() == ""
         assert not is_free(archive, run("r-3", "p-2"), clock)
 
     assert is_free(archive, run("r-3", "p-2"), clock)
@@ -174,8 +174,8 @@ def test_run_that_renews_its_lock_stays_alive(archive: Archive, clock: Clock) ->
 
 def test_thread_renews_the_lock(archive: Archive) -> None:
     with plan_lock(archive, run("r-1", "p-1"), lock_seconds=0.5) as lock:
-        first = archive.read(lock.path)
-        until(lambda: archive.read(lock.path) != first)
+        first = archive.read(lock.view.path)
+        until(lambda: archive.read(lock.view.path) != first)
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -226,7 +226,7 @@ def test_sharer_that_comes_between_look_and_creation_does_not_lose(
 ) -> None:
     archive.before_create.append(lambda: take(archive, run("r-1", "p-1"), clock))
 
-    assert take(archive, run("r-2", "p-1"), clock).path == "locks/000002.json"
+    assert take(archive, run("r-2", "p-1"), clock).view.path == "locks/000002.json"
 
 
 def test_another_plan_that_comes_before_a_sharer_wins(archive: FaultyArchive, clock: Clock) -> None:
@@ -258,7 +258,7 @@ def test_run_that_ended_between_look_and_creation_is_in_nobodys_way(
 ) -> None:
     archive.before_create.append(lambda: take(archive, run("r-1", "p-1"), clock).release())
 
-    assert take(archive, run("r-2", "p-2"), clock).path == "locks/000002.json"
+    assert take(archive, run("r-2", "p-2"), clock).view.path == "locks/000002.json"
 
 
 def test_analysis_and_erase_wait_for_each_other(archive: Archive, clock: Clock) -> None:
@@ -284,7 +284,7 @@ def test_analyses_share_the_lock_with_each_other_and_with_plans(
         for lock in locks:
             lock.renew()
             assert lock.trouble() == ""
-            assert LockObserver(archive, lock.view(), clock).trouble() == ""
+            assert LockObserver(archive, lock.view, clock).trouble() == ""
         assert not is_free(archive, run("r-2", "p-2"), clock)
         assert not is_free(archive, ERASE, clock)
 
@@ -301,7 +301,7 @@ def test_run_that_cannot_renew_its_lock_stops_at_half_its_life(
     archive: FaultyArchive, clock: Clock
 ) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    archive.cannot_write.add(lock.path)
+    archive.cannot_write.add(lock.view.path)
 
     clock.now += LOCK_SECONDS / 2 - 1
     with pytest.raises(ArchiveError):
@@ -359,7 +359,7 @@ def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(
 ) -> None:
     """The other machine's clock is wrong by more than the life of a lock."""
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
+    observer = LockObserver(archive, lock.view, clock)
     assert observer.trouble() == ""
     other = take(archive, run("r-2", "p-2"), Clock(NOW + 600))
 
@@ -372,14 +372,14 @@ def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(
     assert (lock.trouble(), observer.trouble()) == (reason, reason)
     lock.release()
     assert not is_free(archive, run("r-1", "p-1"), clock)
-    assert other.trouble() == LockObserver(archive, other.view(), clock).trouble() == ""
+    assert other.trouble() == LockObserver(archive, other.view, clock).trouble() == ""
 
 
 def test_lock_that_cannot_be_released_ends_with_its_life(
     archive: FaultyArchive, clock: Clock
 ) -> None:
     with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        archive.cannot_write.add(lock.path)
+        archive.cannot_write.add(lock.view.path)
 
     assert not is_free(archive, run("r-2", "p-2"), clock)
     clock.now += LOCK_SECONDS
@@ -387,7 +387,7 @@ def test_lock_that_cannot_be_released_ends_with_its_life(
 
 
 def test_view_travels_to_tasks(archive: Archive, clock: Clock) -> None:
-    view = take(archive, run("r-1", "p-1"), clock).view()
+    view = take(archive, run("r-1", "p-1"), clock).view
 
     assert pickle.loads(pickle.dumps(view)) == view  # noqa: S301 - our own bytes
     assert view.path == "locks/000001.json"
@@ -396,7 +396,7 @@ def test_view_travels_to_tasks(archive: Archive, clock: Clock) -> None:
 def test_observer_counts_renewals_on_its_own_clock(archive: Archive, clock: Clock) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
     task_clock = Clock(NOW - 86_400)
-    observer = LockObserver(archive, lock.view(), task_clock)
+    observer = LockObserver(archive, lock.view, task_clock)
     for _ in range(5):
         clock.now += 50
         task_clock.now += 50
@@ -415,8 +415,8 @@ def test_observer_counts_renewals_on_its_own_clock(archive: Archive, clock: Cloc
 
 def test_reads_that_fail_show_no_renewal(archive: FaultyArchive, clock: Clock) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
-    archive.cannot_read.add(lock.path)
+    observer = LockObserver(archive, lock.view, clock)
+    archive.cannot_read.add(lock.view.path)
 
     clock.now += LOCK_SECONDS / 2 - 1
     lock.renew()
@@ -431,7 +431,7 @@ def test_task_that_was_frozen_finds_that_another_plan_has_the_lock(
     archive: Archive, clock: Clock
 ) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
+    observer = LockObserver(archive, lock.view, clock)
     assert observer.trouble() == ""
 
     clock.now += 3600
@@ -444,7 +444,7 @@ def test_task_that_was_frozen_finds_it_even_when_the_other_plan_has_ended(
     archive: Archive, clock: Clock
 ) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
+    observer = LockObserver(archive, lock.view, clock)
     clock.now += LOCK_SECONDS
     take(archive, ANALYSIS, clock)
     take(archive, run("r-2", "p-2"), clock).release()
@@ -456,7 +456,7 @@ def test_task_that_was_frozen_goes_on_if_its_run_still_holds_the_lock(
     archive: Archive, clock: Clock
 ) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
+    observer = LockObserver(archive, lock.view, clock)
     assert observer.trouble() == ""
 
     for _ in range(60):
@@ -468,7 +468,7 @@ def test_task_that_was_frozen_goes_on_if_its_run_still_holds_the_lock(
 
 def test_task_stops_when_its_run_has_ended(archive: Archive, clock: Clock) -> None:
     with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        observer = LockObserver(archive, lock.view(), clock)
+        observer = LockObserver(archive, lock.view, clock)
         assert observer.trouble() == ""
 
     assert observer.trouble() == "locks/000001.json says that the run has ended"
@@ -496,7 +496,7 @@ def test_file_of_a_newer_version_is_refused(archive: Archive, clock: Clock) -> N
 
 def test_broken_newer_lock_shows_no_renewal(archive: Archive, clock: Clock) -> None:
     lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view(), clock)
+    observer = LockObserver(archive, lock.view, clock)
     archive.write("locks/000002.json", b"{")
     clock.now += LOCK_SECONDS / 2
 
@@ -509,7 +509,7 @@ def test_broken_newer_lock_shows_no_renewal(archive: Archive, clock: Clock) -> N
 def test_lock_that_was_created_while_the_folder_was_listed_counts(
     archive: FaultyArchive, clock: Clock
 ) -> None:
-    archive.unlisted.add(take(archive, run("r-1", "p-1"), clock).path)
+    archive.unlisted.add(take(archive, run("r-1", "p-1"), clock).view.path)
     take(archive, ANALYSIS, clock)
 
     assert not is_free(archive, run("r-2", "p-2"), clock)
@@ -521,7 +521,7 @@ def test_removed_files_give_no_number_twice(archive: Archive, clock: Clock) -> N
 
     lock = take(archive, run("r-2", "p-2"), clock)
 
-    assert lock.path == "locks/000002.json"
+    assert lock.view.path == "locks/000002.json"
     assert not is_free(archive, run("r-3", "p-3"), clock)
 
 
@@ -529,7 +529,7 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(
     archive: FaultyArchive, clock: Clock
 ) -> None:
     with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        content = json.loads(archive.read(lock.path) or b"")
+        content = json.loads(archive.read(lock.view.path) or b"")
 
     assert content == {
         "version": 1,

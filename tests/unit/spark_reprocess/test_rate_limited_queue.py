@@ -8,8 +8,7 @@ import pytest
 
 from dlq_replay.message import SendEntry
 from dlq_replay.sending import CallResult, Confirmed, InDoubt, NotSent, Refused, SendResult
-from spark_reprocess.redrive.error_classes import UNANSWERED_MESSAGES
-from spark_reprocess.redrive.rate_limited_queue import REPEATS
+from spark_reprocess.redrive.rate_limited_queue import REPEATS, UNANSWERED_MESSAGES
 from tests.answering_queues import (
     LOST,
     THROTTLED,

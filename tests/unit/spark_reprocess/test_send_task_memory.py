@@ -14,9 +14,7 @@ from local_sqs.clock import SystemClock
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS, to_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.redrive.dispositions import (
-    CHUNK_MESSAGES,
-)
+from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.redrive.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask

@@ -8,7 +8,6 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
@@ -19,6 +18,7 @@ from spark_reprocess.archive.ledger import (
     Result,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError, InputError

@@ -55,7 +55,7 @@ def lock(archive: Archive, clock: Clock) -> Iterator[PlanLock]:
 
 
 def test_task_goes_on_while_all_is_well(archive: Archive, lock: PlanLock, clock: Clock) -> None:
-    signals = StopSignals(archive, MARKER, lock.view(), clock)
+    signals = StopSignals(archive, MARKER, lock.view, clock)
 
     for _ in range(10):
         clock.now += LIFE / 3
@@ -133,7 +133,7 @@ def test_damaged_marker_stops_too(archive: Archive) -> None:
 def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
     archive: Archive, lock: PlanLock, clock: Clock
 ) -> None:
-    signals = StopSignals(archive, MARKER, lock.view(), clock)
+    signals = StopSignals(archive, MARKER, lock.view, clock)
     assert signals.may_go_on()
 
     clock.now += LIFE / 2 + 1
@@ -146,7 +146,7 @@ def test_task_that_was_frozen_stops_where_another_plan_has_the_lock(
     archive: Archive, lock: PlanLock, clock: Clock
 ) -> None:
     """The driver was frozen with it, and both go on."""
-    signals = StopSignals(archive, MARKER, lock.view(), clock)
+    signals = StopSignals(archive, MARKER, lock.view, clock)
     assert signals.may_go_on()
     clock.now += LIFE + 1
     with plan_lock(archive, LockHolder("r-2", "p-2", "plan p-2", "you"), LIFE, clock):
@@ -157,7 +157,7 @@ def test_task_that_was_frozen_stops_where_another_plan_has_the_lock(
 def test_run_that_has_ended_stops_a_task_that_is_left_over(archive: Archive, clock: Clock) -> None:
     holder = LockHolder("r-1", "p-1", "plan p-1", "me")
     with plan_lock(archive, holder, LIFE, clock) as held:
-        signals = StopSignals(archive, MARKER, held.view(), clock)
+        signals = StopSignals(archive, MARKER, held.view, clock)
         assert signals.look()
 
     assert not signals.look()
@@ -166,7 +166,7 @@ def test_run_that_has_ended_stops_a_task_that_is_left_over(archive: Archive, clo
 def test_archive_that_cannot_be_read_stops_a_task_in_time(
     archive: Archive, lock: PlanLock, clock: Clock
 ) -> None:
-    signals = StopSignals(Unreadable(archive.root), MARKER, lock.view(), clock)
+    signals = StopSignals(Unreadable(archive.root), MARKER, lock.view, clock)
 
     assert signals.look()
     clock.now += LIFE / 2 + 1

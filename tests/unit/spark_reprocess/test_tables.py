@@ -1,6 +1,7 @@
 """The files of a table, without a Spark session: what a task writes, names and reads."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def write_part(archive: Archive, *ids: str, part_bytes: int = 1_000_000) -> list
 
 
 def rows_of(archive: Archive, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
-    listed = [{"name": one.name, "sha256": one.sha256} for one in parts_of(archive, FOLDER)]
+    listed = [asdict(one) for one in parts_of(archive, FOLDER)]
     found = read_parts(archive, FOLDER, schema, [pa.RecordBatch.from_pylist(listed)])
     return [row for batch in found for row in batch.to_pylist()]
 

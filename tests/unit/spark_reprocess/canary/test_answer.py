@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_reprocess.canary.options import NONE
-from spark_reprocess.canary.sample import CanarySample
-from spark_reprocess.canary.verdict import CanaryReport, judge
+from spark_reprocess.canary.options import NONE, CanarySample
+from spark_reprocess.canary.watch import CanaryReport, judge
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.canary import print_sample, print_verdict, stopped_sentence
 

@@ -1,8 +1,13 @@
 import pytest
 
-from spark_reprocess.canary.options import CanaryOptions, Redelivery, Share
+from spark_reprocess.canary.options import (
+    CanaryOptions,
+    CanarySample,
+    Redelivery,
+    Share,
+    recommended,
+)
 from spark_reprocess.canary.probe import queue_url_beside
-from spark_reprocess.canary.sample import CanarySample, recommended
 from spark_reprocess.errors import InputError
 
 REDELIVERY = Redelivery(30, 3, "arn:aws:sqs:eu-west-1:123456789012:dlq")

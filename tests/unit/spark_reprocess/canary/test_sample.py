@@ -5,8 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_reprocess.canary.options import Share
-from spark_reprocess.canary.sample import allocate, recommended_size
+from spark_reprocess.canary.options import Share, allocate, recommended_size
 
 sizes = st.dictionaries(st.text("abcdef", min_size=1), st.integers(0, 100_000), max_size=12)
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.canary.options import NONE, Share
-from spark_reprocess.canary.verdict import CanaryReport, Verdict, judge
+from spark_reprocess.canary.watch import CanaryReport, Verdict, judge
 
 
 def came_back(counts: dict[str, int]) -> dict[str, dict[str, str]]:

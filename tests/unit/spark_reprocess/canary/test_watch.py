@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from spark_reprocess.canary.options import NONE, Share
-from spark_reprocess.canary.verdict import Verdict, judge
-from spark_reprocess.canary.watch import Observation, ObservationWindow, Watch
+from spark_reprocess.canary.watch import Observation, ObservationWindow, Verdict, Watch, judge
 from spark_reprocess.clients import QueueCounts
 
 CANARIES = {"f-1": "g", "f-2": "g", "f-3": "h"}

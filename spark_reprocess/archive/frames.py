@@ -1,36 +1,48 @@
-"""The archive's messages as Spark DataFrames.
+"""The archive as Spark DataFrames: its messages, its tables, and the state of every message.
 
-Spark's own Parquet reader reads the files where it can reach them: on local disk, and on S3 where
-the cluster has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark has none;
-there each task fetches files through the archive's adapter and reads them with pyarrow. Both
-readers give null for a column that the file's version did not write, and leave out a column that
-this version does not know.
+Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
+on S3 where the cluster has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark
+has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
+Both readers give null for a column that the file's version did not write, and leave out a column
+that this version does not know. Tables (see ``table_parts``) and ledgers (see ``ledgers``) are
+always read through the adapter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial, reduce
+from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, column_of
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.ledgers import CLAIMED, ClaimReader, ledger_files
 from spark_reprocess.archive.message_store import (
     BUCKET_DIGITS,
     MESSAGES,
+    digest,
     digest_of_buckets,
     drain_folder,
     drain_of,
     message_damage_named,
     message_files,
     require_drains,
+)
+from spark_reprocess.archive.table_parts import (
+    PARTS,
+    Part,
+    commit,
+    parts_of,
+    read_parts,
+    write_parts,
 )
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.conditions import explained
@@ -47,9 +59,6 @@ _BATCH_ROWS = 1000
 """A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
 
 _FILES_PER_TASK = 16
-
-_FEW_IDS = 100_000
-"""So many message ids every task can take along: about 10 MB."""
 
 
 def arrival_order() -> list[Column]:
@@ -77,14 +86,18 @@ class MessageSet:
     sha256: str
 
 
-def message_set(rows: DataFrame) -> MessageSet:
+def message_set(rows: DataFrame | pa.Table) -> MessageSet:
     """Count and digest the ids in the column ``message_id`` of *rows*, in one pass over it."""
+    if isinstance(rows, pa.Table):
+        ids = [str(one) for one in rows["message_id"].to_pylist()]
+        distinct = set(ids)
+        return MessageSet(len(ids), len(distinct), digest(distinct))
     bucket = F.substring(F.sha2("message_id", 256), 1, BUCKET_DIGITS)
-    ids = F.collect_set("message_id")
+    ids_of_bucket = F.collect_set("message_id")
     of_bucket = rows.groupBy(bucket.alias("bucket")).agg(
         F.count("*").alias("rows"),
-        F.size(ids).alias("messages"),
-        F.sha2(F.concat_ws("\n", F.sort_array(ids)), 256).alias("digest"),
+        F.size(ids_of_bucket).alias("messages"),
+        F.sha2(F.concat_ws("\n", F.sort_array(ids_of_bucket)), 256).alias("digest"),
     )
     found = of_bucket.toArrow().to_pydict()
     pairs = zip(found["bucket"], found["digest"], strict=True)
@@ -120,7 +133,7 @@ def read_archive_set(
 
 
 def _one_row_per_message(rows: DataFrame, repeated: DataFrame) -> DataFrame:
-    ids = F.broadcast(repeated) if repeated.count() <= _FEW_IDS else repeated
+    ids = F.broadcast(repeated) if repeated.count() <= DRIVER_ROWS else repeated
     once = rows.join(ids, "message_id", "left_anti")
     order = Window.partitionBy("message_id").orderBy(
         "drained_at", "drain_id", "receive_count", FILE
@@ -250,3 +263,146 @@ def read_files(
 def column_texts(column: DataFrame) -> list[str]:
     """Bring a frame of one text column to the driver."""
     return [str(text) for text in column.toArrow().column(0).to_pylist()]
+
+
+DRIVER_ROWS = 100_000
+"""So few rows of ids and short texts, about 20 MB, the driver itself writes, reads and holds: that
+is quicker than Spark's tasks. And every task can take them along."""
+
+_PARTS_PER_TASK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows that were evaluated once.
+
+    Attributes:
+        frame: the rows. Each evaluation gives the same.
+        table: the same, where the driver holds them; None where they are too many.
+    """
+
+    frame: DataFrame
+    table: pa.Table | None
+
+    @classmethod
+    def of(cls, frame: DataFrame, rows: int, stack: ExitStack) -> Self:
+        """Evaluate *frame*, of so many rows; keep them until *stack* is closed.
+
+        The driver holds few rows, in one partition, so that queries over them are quick.
+        """
+        if rows <= DRIVER_ROWS:
+            table = frame.toArrow()
+            return cls(frame.sparkSession.createDataFrame(table, frame.schema).coalesce(1), table)
+        stack.callback(frame.unpersist)
+        return cls(frame.persist(), None)
+
+    def counts(self, *columns: str) -> list[dict[str, Any]]:
+        """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
+        if self.table is None:
+            return [row.asDict() for row in self.frame.groupBy(*columns).count().collect()]
+        counted = self.table.group_by(list(columns)).aggregate([([], "count_all")])
+        return counted.rename_columns([*columns, "count"]).to_pylist()
+
+
+def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:
+    """Write *rows* as the table *folder*; a frame is evaluated once.
+
+    A table is written once. Where another writer was first, its table stays, and the files of this
+    call are removed.
+
+    Args:
+        rows: each task writes the rows of its partition, and the driver those that it holds.
+        archive: where the table goes.
+        folder: its path below the archive's root.
+
+    Returns:
+        The digest of the table that is there now: the SHA-256 of its manifest, in hex.
+
+    Raises:
+        ArchiveError: a file cannot be written. There is no table then.
+    """
+    write = partial(write_parts, archive, folder)
+    with explained(None):
+        if isinstance(rows, pa.Table):
+            written = pa.Table.from_batches(write(rows.to_batches()), PARTS)
+        else:
+            written = rows.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
+    return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
+
+
+def read_table(
+    spark: SparkSession, archive: Archive, folder: str, schema_ddl: str, digest: str | None = None
+) -> DataFrame:
+    """Read columns of the table *folder*. Lazy if it is large: each action reads the files again.
+
+    Args:
+        spark: the session.
+        archive: where the table is.
+        folder: its path below the archive's root.
+        schema_ddl: the wanted columns, as Spark's DDL. A column that the table lacks is null.
+        digest: what ``write_table`` returned; None accepts any table in that folder.
+
+    Raises:
+        InputError: the table in that folder has another digest.
+        ArchiveError: there is no table, or its manifest cannot be read, or a file is missing or was
+            changed. For a large table an action on the result raises the latter.
+    """
+    parts = parts_of(archive, folder, digest)
+    schema = cast("StructType", StructType.fromDDL(schema_ddl))
+    if not parts:
+        return spark.createDataFrame([], schema)
+    arrow_schema = to_arrow_schema(schema)
+    read = partial(read_parts, archive, folder, arrow_schema)
+    listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
+    rows_in_all = sum(one.rows for one in parts)
+    if rows_in_all <= DRIVER_ROWS:
+        found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
+        return spark.createDataFrame(found, schema)
+    tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
+    spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
+    rows = spread.mapInArrow(read, schema)
+    # Spark takes the rows for as many as the list of files has. It would broadcast millions.
+    return rows.hint("merge")
+
+
+_ATTEMPTS_PER_TASK = 500
+
+
+def ledger_states(
+    spark: SparkSession, archive: Archive, now_seconds: float, claim_ttl_seconds: float
+) -> DataFrame:
+    """Return the state of every message that was ever claimed; the others are open.
+
+    Args:
+        spark: the session.
+        archive: where the ledgers are.
+        now_seconds: epoch seconds; what a claim's age is counted to.
+        claim_ttl_seconds: from which age a claim without a result is in doubt.
+
+    Returns:
+        ``message_id, state, plan_id``: one row per message, *state* a ``State``, *plan_id* of a
+        plan that brought it there. Lazy: each action reads the ledgers again. An action raises
+        ArchiveError in its task where a file cannot be read.
+
+    Raises:
+        ArchiveError: the newest compacted file cannot be read.
+    """
+    files = ledger_files(archive)
+    reader = ClaimReader(archive, now_seconds, claim_ttl_seconds)
+    parts = []
+    if files.compacted:
+        paths = spark.createDataFrame(pa.table({"path": [files.compacted.path]}))
+        parts.append(paths.mapInArrow(reader.compacted, from_arrow_schema(CLAIMED)))
+    if names := files.others:
+        table = pa.Table.from_pylist([name._asdict() for name in names])
+        tasks = max(spark.sparkContext.defaultParallelism, len(names) // _ATTEMPTS_PER_TASK)
+        spread = spark.createDataFrame(table).repartition(tasks)
+        parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(CLAIMED)))
+    # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
+    claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
+    strongest = F.max(F.struct("strength", "plan_id", "state"))
+    return (
+        claimed.groupBy("message_id")
+        .agg(strongest.alias("strongest"))
+        .select("message_id", "strongest.state", "strongest.plan_id")
+    )

@@ -15,11 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
-from spark_reprocess.archive.compaction import compact_ledger
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive, new_id, open_archive
-from spark_reprocess.archive.ledger_states import ledger_states
-from spark_reprocess.archive.message_frames import FILE, read_archive_set
+from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import MESSAGES, digest
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.clients import (
@@ -41,7 +40,7 @@ from spark_reprocess.redrive.dispositions import (
     with_waiting,
 )
 from spark_reprocess.redrive.editor import FAULT
-from spark_reprocess.redrive.execution import TaskRunner
+from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
@@ -50,11 +49,9 @@ from spark_reprocess.redrive.redrive_values import (
     require_possible_rate,
     summarize,
 )
-from spark_reprocess.redrive.resolve import held, hindered
+from spark_reprocess.redrive.resolve import hindered
 from spark_reprocess.redrive.run_context import (
     RunContext,
-    with_run_record,
-    write_dispositions,
 )
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
@@ -134,24 +131,19 @@ def restore(
             )
         with progress("resolving each message", str), explained(options.where):
             dispositions = _dispositions(messages, archive, context, options)
-            dispositions = held(dispositions, known.messages, stack)
+            held = Held.of(dispositions, known.messages, stack)
             if options.limit is not None:
-                dispositions = limited(dispositions, options.limit, to_fifo=context.to_fifo)
-                dispositions = held(dispositions, known.messages, stack)
-            rows = (
-                dispositions.groupBy("group_id", "disposition")
-                .count()
-                .orderBy("group_id")
-                .collect()
-            )
+                fewer = limited(held.frame, options.limit, to_fifo=context.to_fifo)
+                held = Held.of(fewer, known.messages, stack)
+            rows = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
         planned = [Tally(row["group_id"], row["disposition"], row["count"]) for row in rows]
-        problems = hindered(dispositions, planned)
+        problems = hindered(held.frame, planned)
         executed, notes = Sent(()), tuple[str, ...]()
         if lock is not None:
             context = replace(
-                with_run_record(archive, context, "restore", spark, [url]), lock=lock.view()
+                with_run_record(archive, context, "restore", spark, [url]), lock=lock.view
             )
-            fixed = write_dispositions(archive, dispositions, planned, context)
+            fixed = write_dispositions(archive, held, context)
             runner = TaskRunner(archive, messages, make_sender, progress)
             executed = runner.execute(fixed, planned, context, context.run_id)
             with progress("compacting the ledger", str):

@@ -1,4 +1,4 @@
-"""Compaction: one file with every finished attempt of every plan, so that readers open few files.
+"""The ledgers of all plans, read without Spark; and compaction, so that readers open few files.
 
 ``ledger/compacted/00000001.parquet`` has one row for each attempt that has a result: its name, all
 fields of its claim and, for each message, all fields of its result. When a run ends, the file with
@@ -11,7 +11,7 @@ an attempt with a result does not change any more.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import (
     RECORD_DAMAGE,
     Archive,
@@ -28,12 +29,16 @@ from spark_reprocess.archive.files import (
 )
 from spark_reprocess.archive.ledger import (
     LEDGER,
+    OUTCOMES,
+    STRENGTH,
     Attempt,
     AttemptName,
     Ledger,
     attempt_name,
     claim_of,
     result_of,
+    state_after,
+    states_of,
     values_of,
 )
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
@@ -137,9 +142,7 @@ class CompactedFile:
             columns = (batch.column(name).to_pylist() for name in AttemptName._fields)
             yield from map(AttemptName._make, zip(*columns, strict=True))
 
-    def attempts_with(
-        self, field: str, ids: Collection[str]
-    ) -> Iterator[tuple[AttemptName, Attempt]]:
+    def attempts_with(self, field: str, ids: Collection[str]) -> Iterator[Attempt]:
         """Return the attempts in which *field* of some message is one of *ids*.
 
         Raises:
@@ -183,16 +186,14 @@ def ledger_files(archive: Archive) -> LedgerFiles:
     return LedgerFiles(compacted, tuple(name for name in names if name not in known))
 
 
-def read_attempts(
-    archive: Archive, names: Sequence[AttemptName]
-) -> Iterator[tuple[AttemptName, Attempt]]:
+def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
     """Read claims and results, several at once; return them in the order of *names*.
 
     Raises:
         ArchiveError: one cannot be read, or is gone.
     """
 
-    def read(name: AttemptName) -> tuple[AttemptName, Attempt]:
+    def read(name: AttemptName) -> Attempt:
         attempt = Ledger(archive, name.plan_id).attempt(name)
         if attempt is None:
             raise ArchiveError(
@@ -200,7 +201,7 @@ def read_attempts(
                 f"{name.chunk} of {name.unit} in plan {name.plan_id} was there and is gone; the "
                 "driver and all executors must share the archive"
             )
-        return name, attempt
+        return attempt
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
         for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
@@ -247,8 +248,8 @@ def _finished(archive: Archive, names: Sequence[AttemptName]) -> Iterator[pa.Rec
     """Return a row for each of these attempts that has a result."""
     for start in range(0, len(names), _ATTEMPTS_AT_ONCE):
         rows = [
-            _row(name, attempt)
-            for name, attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
+            _row(attempt)
+            for attempt in read_attempts(archive, names[start : start + _ATTEMPTS_AT_ONCE])
             if attempt.results is not None
         ]
         if rows:
@@ -260,23 +261,118 @@ def _path_after(compacted: CompactedFile | None) -> str:
     return f"{_FOLDER}/{int(match['number']) + 1 if match else 1:08d}.parquet"
 
 
-def _row(name: AttemptName, attempt: Attempt) -> dict[str, Any]:
+def _row(attempt: Attempt) -> dict[str, Any]:
     ids = attempt.claim.message_ids
     results = {one.message_id: values_of(one) for one in attempt.results or ()}
     messages = [results.get(message_id, {"message_id": message_id}) for message_id in ids]
-    return {**name._asdict(), **values_of(attempt.claim), "messages": messages}
+    return {**attempt.name._asdict(), **values_of(attempt.claim), "messages": messages}
 
 
-def _attempt(row: dict[str, Any]) -> tuple[AttemptName, Attempt]:
+def _attempt(row: dict[str, Any]) -> Attempt:
     name = AttemptName(*(row[column] for column in AttemptName._fields))
     messages = row["messages"]
     message_ids = [one["message_id"] for one in messages]
     claim = claim_of({**row, "edits": dict(row["edits"]), "message_ids": message_ids})
     results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
-    return name, Attempt(name.number, claim, results)
+    return Attempt(name, claim, results)
 
 
 def _names(schema: pa.Schema) -> set[str]:
     """Return the names of all columns, and of the fields in ``messages``."""
     inner = schema.field("messages").type.value_type if "messages" in schema.names else ()
     return {*schema.names, *(f"messages.{field.name}" for field in inner)}
+
+
+_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "plan_id": pa.string(),
+    "state": pa.string(),
+    "strength": pa.int32(),
+    "time": pa.string(),
+}
+CLAIMED = pa.schema(_TYPES)
+"""A row per attempt and message that it leaves in a state: of several, the strongest holds.
+
+*time* is that of the result, or of the claim where there is none: ISO 8601, UTC.
+"""
+
+_ATTEMPTS_PER_BATCH = 50
+
+_OUTCOMES = pa.array([str(one) for one in OUTCOMES])
+_STRENGTHS = pa.array(
+    [STRENGTH.index(state) if (state := state_after(one)) else None for one in OUTCOMES], pa.int32()
+)
+"""By index in ``_OUTCOMES``; null for an outcome that leaves a message in the state it had."""
+
+
+def claimed_table(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> pa.Table:
+    """Read ``CLAIMED`` of every attempt; see ``ledger_states`` for the arguments.
+
+    Raises:
+        ArchiveError: a file of the ledger cannot be read.
+    """
+    files, reader = ledger_files(archive), ClaimReader(archive, now_seconds, claim_ttl_seconds)
+    paths = [{"path": files.compacted.path}] if files.compacted else []
+    names = [name._asdict() for name in files.others]
+    compacted = reader.compacted([pa.RecordBatch.from_pylist(paths)] if paths else [])
+    attempts = reader.attempts([pa.RecordBatch.from_pylist(names)] if names else [])
+    return pa.Table.from_batches([*compacted, *attempts], CLAIMED)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReader:
+    """Reads ``CLAIMED`` of attempts; tasks of Spark take it along."""
+
+    archive: Archive
+    now_seconds: float
+    claim_ttl_seconds: float
+
+    def compacted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the compacted files at these paths, of which there is one."""
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            file = CompactedFile.open(self.archive, row["path"])
+            yield from map(self._states_of_rows, file.batches(["plan_id", "time", "messages"]))
+
+    def _states_of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        messages = batch.column("messages")
+        each = pc.list_flatten(messages)
+        outcomes = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
+        known = pc.index_in(outcomes, value_set=_OUTCOMES)
+        if known.null_count:
+            # To leave the message out would be to call it open, and to send it again.
+            raise ArchiveError(
+                f"archive {self.archive.root}: the compacted ledger has an outcome that this "
+                "version of the program does not know; update the program"
+            )
+        strengths = _STRENGTHS.take(known)
+        claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))
+        columns = [
+            pc.struct_field(each, "message_id"),
+            claims.column("plan_id"),
+            pa.array(STRENGTH, pa.string()).take(strengths),
+            strengths,
+            pc.coalesce(pc.struct_field(each, "time"), claims.column("time")),
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, schema=CLAIMED)
+        return rows.filter(strengths.is_valid())
+
+    def attempts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the claims and results of these attempts."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, _ATTEMPTS_PER_BATCH):
+                rows = batch.slice(start, _ATTEMPTS_PER_BATCH).to_pylist()
+                found = read_attempts(self.archive, [AttemptName(**row) for row in rows])
+                states = [row for attempt in found for row in self._rows(attempt)]
+                yield pa.RecordBatch.from_pylist(states, schema=CLAIMED)
+
+    def _rows(self, attempt: Attempt) -> Iterator[dict[str, object]]:
+        times = {result.message_id: result.time for result in attempt.results or ()}
+        states = states_of([attempt], self.now_seconds, self.claim_ttl_seconds)
+        for message_id, state in states.items():
+            yield {
+                "message_id": message_id,
+                "plan_id": attempt.name.plan_id,
+                "state": state.value,
+                "strength": STRENGTH.index(state),
+                "time": times.get(message_id, attempt.claim.time),
+            }

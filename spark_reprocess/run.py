@@ -15,15 +15,13 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.ledger_states import claimed_messages
-from spark_reprocess.archive.message_frames import archive_rows
 from spark_reprocess.archive.message_store import MESSAGES, drain_ids
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect import UNDECIDED
-from spark_reprocess.inspect.status import COLUMNS, count
+from spark_reprocess.inspect.status import count
 from spark_reprocess.plan.policy import Policy
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
@@ -185,7 +183,7 @@ def run(
             if not is_changed and not isinstance(error, BusyError):
                 raise
             postponed = str(error)
-    undecided = _undecided(spark, archive, run_id)
+    undecided = _undecided(archive, run_id)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -221,14 +219,11 @@ def _redrive(
     return redrive(spark, wanted, progress=progress)
 
 
-def _undecided(spark: SparkSession, archive: Archive, run_id: str) -> Undecided:
+def _undecided(archive: Archive, run_id: str) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
-    drains, now_seconds = drain_ids(archive), time.time()
-    if not drains:
+    if not drain_ids(archive):
         return Undecided(0, 0)
-    messages = archive_rows(spark, archive, drains, COLUMNS).toArrow()
-    claimed = claimed_messages(spark, archive, now_seconds, _CLAIM_TTL_SECONDS).toArrow()
-    now = count(archive, now_seconds, messages, claimed)
+    now = count(archive, _CLAIM_TTL_SECONDS)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     content = {"version": 1, "run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())

@@ -1,1 +1,0 @@
-"""The verb ``restore``: archived messages go back to the parked queue, as they were."""
