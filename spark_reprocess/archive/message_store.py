@@ -132,12 +132,19 @@ def remove_messages(
     """Remove these messages from a drain's files; return how many rows went.
 
     A drain keeps its last file, an empty one if need be: plans name their drains. *before_each* is
-    called before each file and may raise.
+    called before each change and may raise.
 
     Raises:
         ArchiveError: as for ``write_without``.
     """
     rows, paths = 0, message_files(archive, drain_id)
+    marks = {_mark(path) for path in paths}
+    # A call that was killed, perhaps with other ids, has left the file beside that which it was to
+    # replace, and which has all of its rows.
+    for path in [one for one in paths if _mark_of_replaced(one) in marks]:
+        before_each()
+        archive.remove(path)
+        paths.remove(path)
     for path in paths:
         before_each()
         rows += write_without(archive, path, message_ids, keeps_file=path == paths[-1])
@@ -149,8 +156,8 @@ def write_without(
 ) -> int:
     """Replace a file by one without these messages; return how many rows went.
 
-    The new file is durable before the old one is removed, and has the same name each time, so that
-    a repeat after a crash continues. A file that loses its last row is replaced by an empty one,
+    The new file is durable before the old one is removed. Its name says which file it replaces, so
+    that ``remove_messages`` can tell after a crash that both hold the same rows. A file that loses its last row is replaced by an empty one,
     or removed unless *keeps_file*.
 
     Raises:
@@ -176,8 +183,17 @@ def write_without(
 def _name_without(path: str, kept: pa.Table) -> str:
     folder, name = path.rsplit("/", 1)
     task = name.split("-")[1] if name.count("-") > 1 else "00000"
-    ids = "\n".join([path, *map(str, kept["message_id"].to_pylist())])
-    return f"{folder}/part-{task}-{kept.num_rows}-{sha256(ids.encode()).hexdigest()[:16]}.parquet"
+    ids = "\n".join(map(str, kept["message_id"].to_pylist()))
+    return f"{folder}/part-{task}-{kept.num_rows}-{_mark(path)}-{_mark(ids)}.parquet"
+
+
+def _mark(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _mark_of_replaced(path: str) -> str:
+    """Return the mark of the file that this one replaces; of any other file some text."""
+    return path.rpartition("-")[0].rpartition("-")[2]
 
 
 def holds_any(content: bytes, ids: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.actor import Caller
@@ -279,6 +279,13 @@ IDS = "abcdef"
     st.dictionaries(st.sampled_from(IDS), st.sampled_from(OUTCOMES)),
     st.integers(1, 24),
     st.booleans(),
+)
+# The repeat removes two messages of a file at once, of which the killed one removed the first.
+@example(
+    [{"c", "a"}, {"a", "b"}, {"a"}, {"c", "a", "b"}],
+    {"a": Disposition.SENT, "b": Disposition.SENT},
+    10,
+    True,
 )
 def test_killed_anywhere_a_repeat_ends_it_and_nothing_undecided_is_lost(
     files: list[set[str]], outcomes: dict[str, Disposition], dies_at: int, is_before: bool
