@@ -20,6 +20,8 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from py4j.java_gateway import JVMView  # type: ignore[import-untyped]
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 _EVERYWHERE = {
@@ -43,7 +45,19 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
+    # The longer text of a query's plan is for Spark's UI, and the UI is off.
+    "spark.sql.ui.explainMode": "simple",
+    # Otherwise each use of a column asks the JVM five questions, to name our line in an error.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+_CLASSES = {
+    "functions": "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.functions": "org.apache.spark.sql.functions",
+    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
+    "org.apache.spark.sql.classic.SparkSession": "org.apache.spark.sql.classic.SparkSession",
+}
+"""The names under which PySpark uses Java classes most often."""
 # A verb takes a minute or two: the optimising compiler costs more than it saves. Under spark-submit
 # the options of the JVM are the operator's.
 _JAVA_OPTIONS = (
@@ -96,7 +110,18 @@ def _start_local() -> None:
         ) from error
     finally:
         os.close(writer)
+    _remember_classes(gateway.jvm)
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _remember_classes(jvm: "JVMView") -> None:
+    """Keep PySpark from asking the JVM for the same class hundreds of times in a verb.
+
+    For a name without its package the JVM looks into every jar, for each package that PySpark has
+    imported. py4j asks it only for what is not an attribute of *jvm*.
+    """
+    for name, full_name in _CLASSES.items():
+        setattr(jvm, name, getattr(jvm, full_name))
 
 
 def _forward(reader: int) -> None:

@@ -110,7 +110,7 @@ def put_back(page: Page, count: int) -> None:
     expect(page.locator(".difference ins").first).to_contain_text("1200")
     page.get_by_label("Why").fill("the consumer takes plain numbers")
     page.get_by_label("Messages to send first").fill("1")
-    page.get_by_label("Wait for failures, seconds").fill("20")
+    page.get_by_label("Wait for failures, seconds").fill("10")
     page.get_by_text("More options").click()
     page.get_by_label("Use this wait although").check()
     page.get_by_role("button", name="Send a canary").click()
