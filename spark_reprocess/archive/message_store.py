@@ -157,8 +157,8 @@ def write_without(
     """Replace a file by one without these messages; return how many rows went.
 
     The new file is durable before the old one is removed. Its name says which file it replaces, so
-    that ``remove_messages`` can tell after a crash that both hold the same rows. A file that loses its last row is replaced by an empty one,
-    or removed unless *keeps_file*.
+    that ``remove_messages`` can tell after a crash that both hold the same rows. A file that loses
+    its last row is replaced by an empty one, or removed unless *keeps_file*.
 
     Raises:
         ArchiveError: the old file cannot be read or removed, or the new one cannot be written.

@@ -275,17 +275,17 @@ IDS = "abcdef"
 
 @settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(
-    st.lists(st.sets(st.sampled_from(IDS), min_size=1), min_size=1, max_size=4),
-    st.dictionaries(st.sampled_from(IDS), st.sampled_from(OUTCOMES)),
-    st.integers(1, 24),
-    st.booleans(),
+    files=st.lists(st.sets(st.sampled_from(IDS), min_size=1), min_size=1, max_size=4),
+    outcomes=st.dictionaries(st.sampled_from(IDS), st.sampled_from(OUTCOMES)),
+    dies_at=st.integers(1, 24),
+    is_before=st.booleans(),
 )
 # The repeat removes two messages of a file at once, of which the killed one removed the first.
 @example(
-    [{"c", "a"}, {"a", "b"}, {"a"}, {"c", "a", "b"}],
-    {"a": Disposition.SENT, "b": Disposition.SENT},
-    10,
-    True,
+    files=[{"c", "a"}, {"a", "b"}, {"a"}, {"c", "a", "b"}],
+    outcomes={"a": Disposition.SENT, "b": Disposition.SENT},
+    dies_at=10,
+    is_before=True,
 )
 def test_killed_anywhere_a_repeat_ends_it_and_nothing_undecided_is_lost(
     files: list[set[str]], outcomes: dict[str, Disposition], dies_at: int, is_before: bool
