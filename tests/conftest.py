@@ -43,8 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import what `make test` leaves out: some of it takes seconds."""
-    is_quick = config.option.markexpr == "not slow"
-    return True if is_quick and collection_path.name in _SLOW_FOLDERS else None
+    return True if _is_quick(config) and collection_path.name in _SLOW_FOLDERS else None
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "not slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,8 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    return min(os.cpu_count() or 1, _MOST_PROCESSES)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    # Of the quick tests many wait, for servers and processes; Spark's compute.
+    spare = 1 if _is_quick(config) else 0
+    return min((os.cpu_count() or 1) + spare, _MOST_PROCESSES)
 
 
 # No test may reach a real account by accident.

@@ -17,7 +17,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import botocore.session
-from botocore.loaders import Loader
+from botocore.loaders import Loader, create_loader
 from botocore.model import OperationModel, ServiceModel, Shape
 from botocore.parsers import RpcV2CBORParser
 
@@ -103,13 +103,13 @@ def service_model(service: str) -> ServiceModel:
     Raises:
         botocore.exceptions.UnknownServiceError: there is none of this name.
     """
-    return botocore.session.get_session().get_service_model(service)
+    return ServiceModel(_loader().load_service_model(service, "service-2"), service)
 
 
 @cache
 def service_names() -> tuple[str, ...]:
     """Return the names of all services that botocore knows."""
-    return tuple(botocore.session.get_session().get_available_services())
+    return tuple(_loader().list_available_services("service-2"))
 
 
 def operation_named(name: str) -> OperationModel:
@@ -162,8 +162,8 @@ def _services_by_signing_name() -> Mapping[str, list[str]]:
 
 @cache
 def _loader() -> Loader:
-    found: Loader = botocore.session.get_session().get_component("data_loader")
-    return found
+    """Return a loader for this module alone: a client for S3 changes the paths in its model."""
+    return create_loader(botocore.session.get_session().get_config_variable("data_path"))
 
 
 def _metadata(service: str) -> Mapping[str, Any]:
