@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere  # noqa: N812 - its name everywhere
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -354,15 +354,13 @@ def read_table(
     arrow_schema = to_arrow_schema(schema)
     read = partial(read_parts, archive, folder, arrow_schema)
     listed = pa.Table.from_pylist([asdict(one) for one in parts], schema=PARTS)
-    rows_in_all = sum(one.rows for one in parts)
-    if rows_in_all <= DRIVER_ROWS:
+    if sum(one.rows for one in parts) <= DRIVER_ROWS:
         found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
         return spark.createDataFrame(found, schema)
     tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
     spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
-    rows = spread.mapInArrow(read, schema)
     # Spark takes the rows for as many as the list of files has. It would broadcast millions.
-    return rows.hint("merge")
+    return spread.mapInArrow(read, schema).hint("merge")
 
 
 _ATTEMPTS_PER_TASK = 500
@@ -380,9 +378,9 @@ def ledger_states(
         claim_ttl_seconds: from which age a claim without a result is in doubt.
 
     Returns:
-        ``message_id, state, plan_id``: one row per message, *state* a ``State``, *plan_id* of a
-        plan that brought it there. Lazy: each action reads the ledgers again. An action raises
-        ArchiveError in its task where a file cannot be read.
+        ``message_id, state, plan_id``: one row per message, *state* a ``Disposition``,
+        *plan_id* of a plan that brought it there. Lazy: each action reads the ledgers again. An
+        action raises ArchiveError in its task where a file cannot be read.
 
     Raises:
         ArchiveError: the newest compacted file cannot be read.

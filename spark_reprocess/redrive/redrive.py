@@ -49,9 +49,7 @@ from spark_reprocess.redrive.canary import (
     not_reached,
     to_send_by_group,
 )
-from spark_reprocess.redrive.dispositions import (
-    DESTINATION,
-)
+from spark_reprocess.redrive.dispositions import DESTINATION
 from spark_reprocess.redrive.edits import edit_samples, sql_checks
 from spark_reprocess.redrive.execution import (
     TaskRunner,
@@ -70,9 +68,7 @@ from spark_reprocess.redrive.redrive_values import (
     summarize,
 )
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
-from spark_reprocess.redrive.run_context import (
-    RunContext,
-)
+from spark_reprocess.redrive.run_context import RunContext
 
 
 def redrive(

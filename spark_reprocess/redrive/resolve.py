@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere  # noqa: N812 - its name everywhere
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from spark_reprocess.analysis.message_table import (
     check_messages,

@@ -50,9 +50,7 @@ from spark_reprocess.redrive.redrive_values import (
     summarize,
 )
 from spark_reprocess.redrive.resolve import hindered
-from spark_reprocess.redrive.run_context import (
-    RunContext,
-)
+from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.allowed_sql import Place
 from spark_reprocess.spark.conditions import condition, explained
 

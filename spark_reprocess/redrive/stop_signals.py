@@ -12,9 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    plan_folder,
-)
+from spark_reprocess.archive.ledger import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView
 from spark_reprocess.errors import ArchiveError
 

@@ -98,14 +98,12 @@ scenarios = st.builds(
     tries=st.sampled_from([1, 3]),
 )
 
+equal_letters = st.builds(Letter, st.just("x"), st.just({}), st.just("a"), st.just(0))
+
 partial_failures = st.builds(
     Scenario,
     is_fifo=st.booleans(),
-    letters=st.lists(
-        st.builds(Letter, st.just("x"), st.just({}), st.just("a"), st.just(0)),
-        min_size=5,
-        max_size=9,
-    ),
+    letters=st.lists(equal_letters, min_size=5, max_size=9),
     faults=st.builds(
         Fault,
         effect=st.just(Effect.FAIL_ENTRIES),
@@ -119,11 +117,7 @@ partial_failures = st.builds(
 repeated_calls = st.builds(
     Scenario,
     is_fifo=st.booleans(),
-    letters=st.lists(
-        st.builds(Letter, st.just("x"), st.just({}), st.just("a"), st.just(0)),
-        min_size=1,
-        max_size=14,
-    ),
+    letters=st.lists(equal_letters, min_size=1, max_size=14),
     faults=st.lists(faults, min_size=1, max_size=4),
     budget_seconds=st.just(5),
     tries=st.just(3),
