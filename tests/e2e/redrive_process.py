@@ -1,7 +1,6 @@
 """A redrive in a process of its own, to be killed: ``python -m tests.e2e.redrive_process``.
 
-Its first argument are ``RedriveOptions`` as JSON, its second how often at most the plan is carried
-out, until every message is sent. The last line is JSON, too: of the last run, the count of each
+Its argument are ``RedriveOptions`` as JSON. The last line is JSON, too: the count of each
 disposition and outcome, and what stopped it.
 """
 
@@ -13,17 +12,10 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.spark.session import end_session, get_session
 
-SENT = {"sent", "sent_before"}
-
 
 def main() -> None:
-    options, runs = RedriveOptions(**json.loads(sys.argv[1])), int(sys.argv[2])
-    session = get_session()
-    counts = Counter[str]({"untried": 1})
-    while runs and counts.keys() - SENT:
-        summary = redrive(session, options)
-        counts = sum((Counter(group.counts) for group in summary.groups), Counter[str]())
-        runs -= 1
+    summary = redrive(get_session(), RedriveOptions(**json.loads(sys.argv[1])))
+    counts = sum((Counter(group.counts) for group in summary.groups), Counter[str]())
     print(json.dumps({"counts": counts, "stopped_by": summary.stopped_by}), flush=True)  # noqa: T201
     end_session()
 

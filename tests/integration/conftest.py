@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from dlq_replay.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
-from tests.small_jobs import QUICK_JVM
+from tests.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -54,11 +54,10 @@ def started_spark(sqs_endpoint: str, moto_endpoint: str) -> "SparkSession":
         # Spark's workers have the environment of the moment in which the JVM starts.
         patch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
         patch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
-        patch.setenv("SPARK_SUBMIT_OPTS", QUICK_JVM)
+        for name, value in QUICK_SPARK.items():
+            patch.setenv(name, value)
         session = get_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session
 
 
