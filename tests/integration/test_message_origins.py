@@ -14,7 +14,7 @@ from dlq_replay.message import Message
 from dlq_replay.outgoing import parked_entry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.archive.dead_letter_schema import Row, to_row, to_table
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
@@ -23,6 +23,8 @@ from spark_reprocess.redrive.queues import (
     Queues,
     parked_queue,
 )
+from spark_reprocess.redrive.redrive import redrive
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.restore import RestoreOptions, restore
 from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.approved_plan import planned
@@ -171,7 +173,7 @@ DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 
 
 class Stack:
-    """A main queue, its DLQ and its parked queue, and runs over an archive."""
+    """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
     def __init__(self, spark: "SparkSession", make_queue: MakeQueue, folder: Path) -> None:
         self.spark = spark
@@ -206,6 +208,23 @@ class Stack:
         }
         return run(self.spark, RunOptions(**{**usual, **changes}))
 
+    def archived(self, *messages: Message) -> Archive:
+        """What a drain of the parked queue leaves, if those are in it."""
+        return archive_of(Path(self.archive), messages, drained_from=self.parked.url)
+
+    def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
+        """Carry out a plan that does that with each message, as ``run`` does."""
+        queues = {"main_queue_url": self.main.url, "parked_queue_url": self.parked.url}
+        options = RedriveOptions(
+            archive.root,
+            planned(archive, action),
+            **queues,
+            requires_room=True,
+            execute=True,
+            reason="every night",
+        )
+        return redrive(self.spark, options)
+
     def sent(self) -> list[str]:
         return sorted(bodies(receive_all(self.main)))
 
@@ -217,9 +236,10 @@ def stack(
     return Stack(spark, make_queue, tmp_path)
 
 
-def counts(summary: RunSummary, *words: str) -> list[int]:
-    assert summary.redriven is not None
-    return [summary.redriven.count(word) for word in words]
+def counts(summary: RunSummary | RedriveSummary, *words: str) -> list[int]:
+    redriven = summary.redriven if isinstance(summary, RunSummary) else summary
+    assert redriven is not None
+    return [redriven.count(word) for word in words]
 
 
 @pytest.mark.parametrize("policy", [REDRIVE_ALL, DISCARD_ALL])
@@ -243,11 +263,10 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
 
 
 def test_queues_are_compared_by_account_and_name(stack: Stack) -> None:
-    archive = Path(stack.archive)
     port = stack.parked.url.replace("127.0.0.1", "localhost")
-    archive_of(archive, [parked(2)], drained_from=port.rstrip("/") + "/")
+    archive = archive_of(Path(stack.archive), [parked(2)], drained_from=port.rstrip("/") + "/")
 
-    assert counts(stack.run(), "sent", "other_parked_queue") == [1, 0]
+    assert counts(stack.redrive(archive), "sent", "other_parked_queue") == [1, 0]
 
 
 def two_parked_queues(stack: Stack, tmp_path: Path, other: SqsQueue) -> Archive:
@@ -305,22 +324,19 @@ def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
 
 def test_a_message_without_a_record_is_left_where_the_dlq_is_shared(stack: Stack) -> None:
     """Where it had no room for the reason, nothing says that it was parked as foreign."""
-    stack.park(parked(0), message("m-9", "whose is it?", filler(2)))
+    archive = stack.archived(parked(0), message("m-9", "whose is it?", filler(2)))
     stack.make_source("invoices")
 
-    for rules in (REDRIVE_ALL, DISCARD_ALL):
-        stack.policy.write_text(rules)
-        summary = stack.run()
-        assert counts(summary, "unknown_source") == [1]
-        assert summary.undecided.messages == 1
+    for action in ("redrive", "discard"):
+        assert counts(stack.redrive(archive, action), "unknown_source", "discarded") == [1, 0]
 
     assert stack.sent() == [parked(0).body]
 
 
 def test_a_message_without_a_record_is_sent_where_the_dlq_is_not_shared(stack: Stack) -> None:
-    stack.park(message("m-9", "it must be ours", filler(2)))
+    archive = stack.archived(message("m-9", "it must be ours", filler(2)))
 
-    assert counts(stack.run(), "sent") == [1]
+    assert counts(stack.redrive(archive), "sent") == [1]
 
 
 def of_source(name: str, number: int) -> Message:
@@ -332,13 +348,12 @@ def of_source(name: str, number: int) -> Message:
 def test_each_message_goes_back_to_its_own_source_queue(stack: Stack) -> None:
     invoices = stack.make_source("invoices")
     name = invoices.url.rpartition("/")[2]
-    stack.park(parked(0), *(of_source(name, number) for number in range(3)))
+    archive = stack.archived(parked(0), *(of_source(name, number) for number in range(3)))
 
-    summary = stack.run()
+    summary = stack.redrive(archive)
 
     assert counts(summary, "sent", "foreign_source") == [4, 0]
-    assert summary.redriven is not None
-    assert summary.redriven.destinations == {stack.main.url: 1, invoices.url: 3}
+    assert summary.destinations == {stack.main.url: 1, invoices.url: 3}
     assert stack.sent() == [parked(0).body]
     assert sorted(bodies(receive_all(invoices))) == [f"{name} {number}" for number in range(3)]
     (record,) = Path(stack.archive, "ledger").glob("plan_id=*/runs/*.json")
@@ -348,11 +363,11 @@ def test_each_message_goes_back_to_its_own_source_queue(stack: Stack) -> None:
 def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> None:
     """Any producer can write a queue's name into a message."""
     payments = stack.make_queue("payments")
-    stack.park(of_source(payments.url.rpartition("/")[2], 1))
+    archive = stack.archived(of_source(payments.url.rpartition("/")[2], 1))
 
-    for rules in (REDRIVE_ALL, DISCARD_ALL):
-        stack.policy.write_text(rules)
-        assert counts(stack.run(), "foreign_source", "sent", "discarded") == [1, 0, 0]
+    for action in ("redrive", "discard"):
+        summary = stack.redrive(archive, action)
+        assert counts(summary, "foreign_source", "sent", "discarded") == [1, 0, 0]
 
     assert receive_all(payments) == []
     assert stack.sent() == []
@@ -363,19 +378,18 @@ def test_a_dlq_of_another_stack_that_feeds_the_parked_queue_has_sources_too(stac
     redrive_policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000})
     stack.dlq = stack.make_queue("dlq-of-invoices", RedrivePolicy=redrive_policy)
     invoices = stack.make_source("invoices")
-    stack.park(of_source(invoices.url.rpartition("/")[2], 1))
+    archive = stack.archived(of_source(invoices.url.rpartition("/")[2], 1))
 
-    assert counts(stack.run(), "sent") == [1]
+    assert counts(stack.redrive(archive), "sent") == [1]
     assert len(receive_all(invoices)) == 1
     assert stack.sent() == []
 
 
 def test_a_named_destination_takes_what_it_is_told_to(stack: Stack) -> None:
     invoices = stack.make_source("invoices")
-    stack.park(of_source("no-such-queue", 1))
-    assert counts(stack.run(), "foreign_source") == [1]
+    archive = stack.archived(of_source("no-such-queue", 1))
+    assert counts(stack.redrive(archive), "foreign_source") == [1]
 
-    archive = open_archive(stack.archive)
     plan = planned(archive)
     theirs = executed(stack.spark, archive, plan, invoices.url, include_foreign=True)
     assert theirs.count("sent") == 1

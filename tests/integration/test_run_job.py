@@ -90,8 +90,9 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     installation: Installation,
 ) -> None:
     installation.park(1, 2, 3, 4)
+    digest = sha256(installation.policy.read_bytes()).hexdigest()
 
-    summary = installation.run()
+    summary = installation.run(policy_sha256=digest)
 
     assert sorted(bodies(receive_all(installation.main))) == sorted(bodies([parked(1), parked(3)]))
     assert receive_all(installation.parked) == []
@@ -100,6 +101,13 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert summary.redriven.count("sent") == 2
     assert summary.undecided.messages == 2
     assert installation.published == [summary.undecided]
+    assert summary.findings is not None
+    plan = Path(summary.findings.plan_path).read_text()
+    assert "# by the policy's rule: orders timed out" in plan
+    assert plan.count("action: redrive\n") == 1
+    archive = open_archive(installation.archive)
+    [path] = [one for one in archive.list("ledger") if "/runs/" in one and one.count("/") == 3]
+    assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
 
 
 def test_a_second_run_does_nothing_twice(installation: Installation) -> None:
@@ -288,18 +296,6 @@ def test_a_policy_with_another_hash_touches_nothing(
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_the_hash_of_the_policy_is_in_the_answer_and_in_the_plan(
-    installation: Installation, capsys: pytest.CaptureFixture[str]
-) -> None:
-    used = sha256(installation.policy.read_bytes()).hexdigest()
-    installation.park(1)
-
-    assert main([*installation.argv, "--policy-sha256", used]) == 0
-    assert f"policy: SHA-256 {used}" in capsys.readouterr().out.splitlines()
-    [plan] = Path(installation.archive).glob("reports/*/plan.yaml")
-    assert read_plan(plan.read_text()).snapshot.policy_sha256 == used
-
-
 def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
     installation.policy.write_text(POLICY.replace("title", "heading"))
     installation.park(1)
@@ -309,36 +305,18 @@ def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
     assert len(receive_all(installation.parked)) == 1
 
 
-def test_the_command_line_ends_with_one_summary(
+def test_the_command_line_ends_with_one_summary_and_names_the_policy(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    used = sha256(installation.policy.read_bytes()).hexdigest()
     installation.park(1, 2)
 
-    exit_code = main(installation.argv)
+    exit_code = main([*installation.argv, "--policy-sha256", used])
 
     lines = capsys.readouterr().out.splitlines()
     assert exit_code == 0
     assert lines[-1].startswith("run ")
     assert "2 archived, 1 sent, 0 discarded; 1 are undecided, the oldest for" in lines[-1]
-
-
-def test_the_record_of_a_run_names_the_policy_that_decided(installation: Installation) -> None:
-    installation.park(1)
-    digest = sha256(installation.policy.read_bytes()).hexdigest()
-
-    installation.run(policy_sha256=digest)
-
-    archive = open_archive(installation.archive)
-    [path] = [one for one in archive.list("ledger") if "/runs/" in one and one.count("/") == 3]
-    assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
-
-
-def test_a_plan_says_which_rule_decided(installation: Installation) -> None:
-    installation.park(1, 2)
-
-    summary = installation.run()
-
-    assert summary.findings is not None
-    text = Path(summary.findings.plan_path).read_text()
-    assert "# by the policy's rule: orders timed out" in text
-    assert text.count("action: redrive\n") == 1
+    assert f"policy: SHA-256 {used}" in lines
+    [plan] = Path(installation.archive).glob("reports/*/plan.yaml")
+    assert read_plan(plan.read_text()).snapshot.policy_sha256 == used
