@@ -50,7 +50,7 @@ bench: setup ## Compare the product with the alternatives; exit 1 if a target is
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
-	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/e2e/test_killed_redrive.py
+	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/integration/test_killed_redrive.py
 
 soak-gameday: setup ## Let a game day pass fifty times in a row, on standard and on FIFO queues [GAMEDAYS=50]
 	@GAMEDAYS=$(or $(GAMEDAYS),50) $(BIN)/python -m pytest tests/integration/test_gameday.py -k time_after_time

@@ -214,11 +214,11 @@ class Stack:
 
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
         """Carry out a plan that does that with each message, as ``run`` does."""
-        queues = {"main_queue_url": self.main.url, "parked_queue_url": self.parked.url}
         options = RedriveOptions(
             archive.root,
             planned(archive, action),
-            **queues,
+            main_queue_url=self.main.url,
+            parked_queue_url=self.parked.url,
             requires_room=True,
             execute=True,
             reason="every night",

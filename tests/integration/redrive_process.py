@@ -1,4 +1,4 @@
-"""A redrive in a process of its own, to be killed: ``python -m tests.e2e.redrive_process``.
+"""A redrive in a process of its own, to be killed: ``python -m tests.integration.redrive_process``.
 
 Its argument are ``RedriveOptions`` as JSON. The last line is JSON, too: the count of each
 disposition and outcome, and what stopped it.

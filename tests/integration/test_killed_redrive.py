@@ -13,8 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -29,12 +30,16 @@ from spark_reprocess.archive.ledger import (
     Ledger,
     attempt_names,
 )
+from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.approved_plan import planned
 from tests.e2e.processes import Family, Process, send_signal
-from tests.integration.spark_world import archive_of, parked, receive_all
+from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at
 from tests.needs import needs_proc
 from tests.small_jobs import QUICK_SPARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -53,7 +58,7 @@ Choice = Callable[[list[Process]], list[Process]]
 
 
 def driver(family: list[Process]) -> list[Process]:
-    return [one for one in family if "tests.e2e.redrive_process" in one.command]
+    return [one for one in family if "tests.integration.redrive_process" in one.command]
 
 
 def jvm(family: list[Process]) -> list[Process]:
@@ -103,6 +108,7 @@ def points(count: int) -> list[Point]:
 class Job:
     """A plan over a thousand messages, and what may be known of its runs from outside."""
 
+    spark: "SparkSession"
     world: RunningServer
     archive: Archive
     destination: SqsQueue
@@ -136,7 +142,7 @@ class Job:
             + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.redrive_process", json.dumps(given)],
+            [sys.executable, "-m", "tests.integration.redrive_process", json.dumps(given)],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
@@ -144,13 +150,18 @@ class Job:
             process_group=0 if in_own_group else None,
         )
 
-    def run_again(self) -> Counter[str]:
-        """Send the rest, and what is in doubt, to a server that is well; return the counts."""
+    def run_again(self) -> RedriveSummary:
+        """Send the rest, and what is in doubt, to a server that is well."""
         self.world.front.faults.clear()
-        with self.start(send_in_doubt=True) as process:
-            output, _ = process.communicate()
-        assert process.returncode == 0
-        return Counter(json.loads(output.splitlines()[-1])["counts"])
+        return executed(
+            self.spark,
+            self.archive,
+            self.plan,
+            self.destination.url,
+            make_sender=partial(sender_at, self.world.url),
+            claim_ttl_seconds=TTL_SECONDS,
+            send_in_doubt=True,
+        )
 
     def attempts(self) -> list[Attempt]:
         found = [Ledger(self.archive, n.plan_id).attempt(n) for n in attempt_names(self.archive)]
@@ -187,16 +198,15 @@ class Job:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+def job(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     messages = [parked(2 * n) for n in range(MESSAGES)]
     archive = archive_of(tmp_path / "archive", messages)
     with serve_in_thread(latency_ms=5) as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         destination = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
-        job = Job(
-            world, archive, destination, planned(archive), {m.body: m.message_id for m in messages}
-        )
+        ids = {m.body: m.message_id for m in messages}
+        job = Job(spark, world, archive, destination, planned(archive), ids)
         yield job
         job.strike(everybody)
 
@@ -227,10 +237,10 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     assert set(arrived.values()) == {1}
 
     time.sleep(TTL_SECONDS)
-    counts = job.run_again()
+    again = job.run_again()
     arrived += job.arrived()
 
-    assert counts["sent"] + counts["sent_before"] == MESSAGES
+    assert again.count("sent") + again.count("sent_before") == MESSAGES
     assert set(arrived) == set(job.ids.values())
     twice = arrived - Counter(dict.fromkeys(arrived, 1))
     assert twice <= job.in_doubt()
@@ -279,9 +289,9 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job) -> None:
     assert (job.abandoned(), job.in_doubt()) == ([], Counter())
     assert 0 < stopped["counts"]["sent"] == len(before) < MESSAGES
 
-    counts = job.run_again()
+    again = job.run_again()
 
-    assert counts["sent"] + counts["sent_before"] == MESSAGES
+    assert again.count("sent") + again.count("sent_before") == MESSAGES
     assert before + job.arrived() == Counter(job.ids.values())
 
 
