@@ -9,7 +9,8 @@ files:
 ``figures``            formats numbers, shares, durations and times
 ``triage/``            what is remembered of groups: events, versions, and the status
 ``progress`` *         progress lines
-``spark/`` *           the session, SQL conditions of operators, Spark's errors, Ctrl-C
+``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
+                       errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each; as frames: ``message_store``, ``ledger_states``; what is
                        remembered of groups: ``group_events``
@@ -23,8 +24,7 @@ files:
 ``canary/`` *          a sample that is sent first: its size, the wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
-                       ``stop_signals``
-``restore/`` *         the verb: back to the parked queue
+                       ``stop_signals``; ``restore`` *, the verb: back to the parked queue
 ``erase/`` *           the verbs: ``erase``, out of the archive, with the reports that quote it;
                        ``expire``, what was decided long ago
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument

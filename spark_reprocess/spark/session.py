@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -98,6 +99,9 @@ def _start_local() -> None:
     # Otherwise the workers use the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAll([*_EVERYWHERE.items(), *_LOCAL.items()])
+    # Where PySpark lies in files, as pip installs it: Spark's workers otherwise use a zip of it.
+    if Path(pyspark.__file__).is_file():
+        conf.set("spark.python.daemon.module", "spark_reprocess.spark.worker_daemon")
     conf.set("spark.driver.extraJavaOptions", _JAVA_OPTIONS)
     reader, writer = os.pipe()
     threading.Thread(target=_forward, args=(reader,), name="jvm-stderr", daemon=True).start()
