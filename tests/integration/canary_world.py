@@ -1,6 +1,8 @@
 """A main queue with a consumer, a DLQ with the replay function's own use case, a parked queue.
 
-All of it is real time on the model server, with visibility timeouts of a second.
+Consumer and function are steps that use the model of the server directly. They come ten times a
+second in real time; or on a virtual clock, whenever the watch of a canary pauses. Visibility
+timeouts are a second.
 """
 
 import json
@@ -8,13 +10,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
+import pytest
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import Backoff
@@ -23,10 +26,13 @@ from dlq_replay.message import Message
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
-from dlq_replay.sqs import SqsQueue
-from local_sqs.clock import SystemClock
+from local_sqs.clock import SystemClock, VirtualClock
 from local_sqs.model import SqsModel, Switches
+from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
+from spark_reprocess.canary.watch import Watch
+from spark_reprocess.redrive import canary
+from tests.inline_executor import InlineExecutor
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -43,92 +49,124 @@ def client_at(queue_url: str) -> "SQSClient":
     )
 
 
+STEP_SECONDS = 0.02
+"""Between two steps on a virtual clock."""
+
+
 @dataclass
 class CanaryWorld:
     """The queues, and what the consumer did.
 
     Attributes:
+        clock: of the queues, the consumer and the function.
         fails: whether the consumer fails on a message.
         handled: what it handled, in order.
         hides_seconds: the consumer hides a message for so long, None for the queue's timeout.
-        wait_seconds: of its long polls.
         is_replaying: whether the replay function runs.
         parks_in: where the replay function parks; another queue where somebody else drains it.
+        last: what happens last in each step.
     """
 
-    main: SqsQueue
-    dlq: SqsQueue
-    parked: SqsQueue
-    parks_in: SqsQueue
-    add_queue: Callable[[str], SqsQueue]
+    clock: VirtualClock | SystemClock
+    main: ModelQueue
+    dlq: ModelQueue
+    parked: ModelQueue
+    parks_in: ModelQueue
+    add_queue: Callable[[str], ModelQueue]
     fails: Callable[[Message], bool] = lambda _: False
     handled: list[Message] = field(default_factory=list)
     is_consuming: bool = True
     hides_seconds: int | None = None
-    wait_seconds: int = 0
     is_replaying: bool = True
+    last: Callable[[], object] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.replayer = Replayer(
+            policy=ReplayPolicy(QueueAddress.from_url(self.main.url), 3, Backoff(1, 1)),
+            main_queue=self.main,
+            dlq=self.dlq,
+            parked_queue=self.parked,
+            now_seconds=lambda: self.clock.now_ms() // 1000,
+            draw_up_to=lambda top: random.randint(0, top),
+            executor=InlineExecutor(),
+        )
+
+    def step(self) -> None:
+        """One poll of the consumer, one of the replay function."""
+        self.consume()
+        self.replay()
+        self.last()
 
     def consume(self) -> None:
-        """One look of the consumer: deletes what it handles, leaves what it fails on."""
+        """Delete what the consumer handles, leave what it fails on."""
         if not self.is_consuming:
             return
-        answer = self.main.receive(
-            wait_seconds=self.wait_seconds, visibility_timeout_seconds=self.hides_seconds
-        )
+        answer = self.main.receive(visibility_timeout_seconds=self.hides_seconds)
         received = [one for one in answer if isinstance(one, Message)]
         good = [one for one in received if not self.fails(one)]
         self.handled += good
         self.main.delete(good)
 
-    def replay(self, replayer: Replayer) -> None:
+    def replay(self) -> None:
         """One batch of the replay function."""
         if not self.is_replaying:
             return
-        batch = [one for one in self.dlq.receive(wait_seconds=0) if isinstance(one, Message)]
+        batch = [one for one in self.dlq.receive() if isinstance(one, Message)]
         if not batch:
             return
-        parking = replace(replayer, parked_queue=self.parks_in)
+        parking = replace(self.replayer, parked_queue=self.parks_in)
         response = parking.replay(batch, forever).to_partial_batch_response()
         left = {item["itemIdentifier"] for item in response["batchItemFailures"]}
         self.dlq.delete([one for one in batch if one.message_id not in left])
 
+    def pass_time(self, seconds: float) -> None:
+        """Let so many virtual seconds pass, step by step."""
+        assert isinstance(self.clock, VirtualClock)
+        until = self.clock.time() + seconds
+        while (left := until - self.clock.time()) > 0:
+            self.clock.advance(min(STEP_SECONDS, left))
+            self.step()
+
 
 @contextmanager
-def canary_world(suffix: str = "", counts_lag_seconds: float = 0.0) -> Iterator[CanaryWorld]:
-    """Set it all up and run consumer and function until the block ends."""
-    model = SqsModel(SystemClock(), switches=Switches(counts_lag_seconds=counts_lag_seconds))
-    with serve_in_thread(model) as served, ThreadPoolExecutor(4) as executor:
-        client = client_at(served.url)
+def canary_world(
+    suffix: str = "", counts_lag_seconds: float = 0.0, clock: VirtualClock | None = None
+) -> Iterator[CanaryWorld]:
+    """Set it all up until the block ends; without a virtual *clock*, run it all the time."""
+    switches = Switches(counts_lag_seconds=counts_lag_seconds)
+    with serve_in_thread(SqsModel(clock or SystemClock(), switches=switches)) as served:
         fifo = {"FifoQueue": "true"} if suffix else {}
 
-        def queue(name: str, **attributes: str) -> SqsQueue:
-            settings = {**fifo, **attributes}
-            url = client.create_queue(QueueName=name + suffix, Attributes=settings)["QueueUrl"]  # type: ignore[arg-type]
-            return SqsQueue(client, url)
+        def queue(name: str, **attributes: str) -> ModelQueue:
+            return ModelQueue(served.front, name + suffix, **fifo, **attributes)
 
         parked = queue("parked")
         dlq = queue("dlq", VisibilityTimeout="2")
-        policy = {
-            "deadLetterTargetArn": dlq.describe()["QueueArn"],
-            "maxReceiveCount": MAX_RECEIVES,
-        }
+        policy = {"deadLetterTargetArn": dlq.arn, "maxReceiveCount": MAX_RECEIVES}
         main = queue(
             "main",
             VisibilityTimeout=str(VISIBILITY_SECONDS),
             RedrivePolicy=json.dumps(policy),
         )
-        world = CanaryWorld(main, dlq, parked, parks_in=parked, add_queue=queue)
-        replayer = Replayer(
-            policy=ReplayPolicy(QueueAddress.from_url(main.url), 3, Backoff(1, 1)),
-            main_queue=main,
-            dlq=dlq,
-            parked_queue=parked,
-            now_seconds=lambda: int(time.time()),
-            draw_up_to=lambda top: random.randint(0, top),
-            executor=executor,
+        world = CanaryWorld(
+            clock or SystemClock(), main, dlq, parked, parks_in=parked, add_queue=queue
         )
-        with repeated(world.consume), repeated(lambda: world.replay(replayer)):
+        with repeated(world.step) if clock is None else watched_on(clock, world):
             yield world
+
+
+@contextmanager
+def watched_on(clock: VirtualClock, world: CanaryWorld) -> Iterator[None]:
+    """Have canaries wait on the virtual clock, and the world go on while they do."""
+
+    def watch(**given: Any) -> Watch:
+        return Watch(**{**given, "pause": world.pass_time})
+
+    with pytest.MonkeyPatch.context() as patch:
+        times = SimpleNamespace(monotonic=clock.time, time=time.time)
+        patch.setattr(canary, "time", times)
+        patch.setattr(canary, "Watch", watch)
+        yield
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""A canary in a real Spark session, with a consumer and the replay function behind the queue."""
+"""A canary in a real Spark session, with a consumer and the replay function behind the queue.
+
+Only the canary's wait passes time, on a virtual clock.
+"""
 
 import json
-import threading
+import random
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ import yaml
 from dlq_replay.context import FailureError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
+from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import read_archive
@@ -27,20 +30,23 @@ from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message
-from tests.integration.canary_world import CanaryWorld, canary_world, client_at, repeated
+from tests.integration.canary_world import STEP_SECONDS, CanaryWorld, canary_world, client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, receive_all, reported
+from tests.integration.spark_world import archive_of, reported
 from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each waits for canaries to come back.
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(time.time_ns() // 1_000_000)
 
 
 @pytest.fixture
-def world() -> Iterator[CanaryWorld]:
-    with canary_world() as running:
+def world(clock: VirtualClock) -> Iterator[CanaryWorld]:
+    with canary_world(clock=clock) as running:
         yield running
 
 
@@ -64,7 +70,6 @@ def run(
         "parked_queue_url": world.parked.url,
         "wait_seconds": 6.0,
         "is_wait_forced": True,
-        "poll_seconds": 0.2,
         "grace_seconds": 20.0,
         **options,
     }
@@ -105,7 +110,7 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
     assert len(came_back) == 2
     assert set(came_back) <= {f"first-{n}" for n in range(0, 20, 2)}
     assert [summary.count(word) for word in ("sent", "stopped_by_canary")] == [12, 8]
-    wait_until(lambda: len(world.handled) == 10)
+    world.pass_time(1)
     assert sorted(map(number, world.handled)) == list(range(1, 20, 2))
     counts = [one.attributes.get(REPLAY_COUNT_ATTRIBUTE) for one in world.handled]
     assert [c.value for c in counts if c] == ["1000000"] * 2
@@ -117,7 +122,8 @@ def test_group_whose_canaries_fail_is_stopped_and_the_other_goes_on(
 
     assert verdicts(again) == {"KeyError": Verdict.PASSED}
     assert [again.count(word) for word in ("sent", "sent_before")] == [8, 12]
-    wait_until(lambda: len(world.handled) == 18)
+    world.pass_time(1)
+    assert len(world.handled) == 18
     assert len(archive.list(f"ledger/plan_id={summary.plan_id}/canary")) == 2
     claims = [one.claim for one in attempts_of(archive, summary.plan_id)]
     assert {claim.is_canary for claim in claims} == {True, False}
@@ -143,15 +149,9 @@ def test_canary_that_comes_back_keeps_its_replay_count(
     )
     redrive(spark, options, make_client=client_at, make_sender=client_at)
 
-    wait_until(lambda: len(world.handled) == 20)
+    world.pass_time(1)
+    assert len(world.handled) == 20
     assert {one.attributes[REPLAY_COUNT_ATTRIBUTE].value for one in world.handled} == {"5"}
-
-
-def wait_until(is_so: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert is_so()
 
 
 def test_backlog_that_nobody_takes_is_unknown_and_stops(
@@ -171,11 +171,11 @@ def test_backlog_that_nobody_takes_is_unknown_and_stops(
 
 
 def test_canary_that_nobody_received_does_not_pass_while_counts_lag(
-    spark: "SparkSession", tmp_path: Path
+    spark: "SparkSession", clock: VirtualClock, tmp_path: Path
 ) -> None:
     archive = two_groups(tmp_path)
     plan = planned(archive)
-    with canary_world(counts_lag_seconds=3.0) as world:
+    with canary_world(counts_lag_seconds=3.0, clock=clock) as world:
         world.is_consuming = False
 
         summary = run(spark, archive, plan, world, wait_seconds=4.0)
@@ -213,19 +213,15 @@ def test_canary_passes_among_ten_healthy_messages_a_second(
 ) -> None:
     archive = two_groups(tmp_path)
     plan = planned(archive)
-    world.wait_seconds = 1
-    is_over = threading.Event()
+    chance = random.Random(1)
 
     def produce() -> None:
-        while not is_over.wait(0.1):
+        if chance.random() < 10 * STEP_SECONDS:
             world.main.send([SendEntry(json.dumps({"n": -1}))])
 
-    with ThreadPoolExecutor(1) as producer:
-        producer.submit(produce)
-        try:
-            summary = run(spark, archive, plan, world)
-        finally:
-            is_over.set()
+    world.last = produce
+
+    summary = run(spark, archive, plan, world)
 
     assert set(verdicts(summary).values()) == {Verdict.PASSED}
     assert summary.count("sent") == 20
@@ -260,13 +256,15 @@ def test_canary_that_another_operator_drained_is_seen_whatever_the_clock_there_s
     world.fails = lambda one: number(one) % 2 == 0
 
     def drain_there() -> None:
-        taken = receive_all(world.parks_in)
+        taken = [one for one in world.parks_in.receive() if isinstance(one, Message)]
+        world.parks_in.delete(taken)
         rows = [to_row(one, world.parked.url, datetime(2020, 1, 1, tzinfo=UTC)) for one in taken]
         if rows:
             write_messages(archive, "20200101T000000Z-abcdef", 0, rows)
 
-    with repeated(drain_there):
-        summary = run(spark, archive, plan, world)
+    world.last = drain_there
+
+    summary = run(spark, archive, plan, world)
 
     assert verdicts(summary) == {"TimeoutError": Verdict.PASSED, "KeyError": Verdict.FAILED}
 
@@ -330,7 +328,9 @@ def test_other_parked_messages_are_kept_and_not_counted(
     assert summary.count("sent") == 20
 
 
-def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path: Path) -> None:
+def test_fifo_canary_takes_whole_message_groups(
+    spark: "SparkSession", clock: VirtualClock, tmp_path: Path
+) -> None:
     archive = archive_of(
         tmp_path,
         [
@@ -339,7 +339,7 @@ def test_fifo_canary_takes_whole_message_groups(spark: "SparkSession", tmp_path:
         ],
     )
     plan = planned(archive)
-    with canary_world(".fifo") as world:
+    with canary_world(".fifo", clock=clock) as world:
         world.fails = lambda one: number(one) == 16
 
         summary = run(spark, archive, plan, world, size=Share.of("1"))
