@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
-import boto3
 import pytest
 
 from dlq_replay.addresses import QueueAddress
@@ -34,20 +32,8 @@ from spark_reprocess.canary.watch import Watch
 from spark_reprocess.redrive import canary
 from tests.inline_executor import InlineExecutor
 
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
-
 VISIBILITY_SECONDS = 1
 MAX_RECEIVES = 2
-
-
-def client_at(queue_url: str) -> "SQSClient":
-    """A client for the server that the URL names; importable by Spark's workers."""
-    parts = urlsplit(queue_url)
-    return boto3.client(
-        "sqs", endpoint_url=f"{parts.scheme}://{parts.netloc}", region_name="us-east-1"
-    )
-
 
 STEP_SECONDS = 0.02
 """Between two steps on a virtual clock."""
