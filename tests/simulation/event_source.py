@@ -33,10 +33,11 @@ class EventSource:
 
     def _receive(self) -> list[Message]:
         batch: list[Message] = []
-        while len(batch) < self.batch_size:
-            received = self.queue.receive(max_messages=min(10, self.batch_size - len(batch)))
+        while room := min(10, self.batch_size - len(batch)):
+            received = self.queue.receive(max_messages=room)
             batch.extend(one for one in received if isinstance(one, Message))
-            if not received:
+            # The model's queue has no more for now, or it would have filled the room.
+            if len(received) < room:
                 break
         return batch
 

@@ -3,6 +3,7 @@
 Time passes in whole seconds: that is the batching window of the replay function's event source.
 """
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,12 +13,14 @@ from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
+from local_sqs.model_queue import MAX_BATCH
 from local_sqs.values import State
 from tests.breaker_tables import FakeBreakers
 from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack
 
 MAX_RECEIVE_COUNT = 5
+GROUPS = 7
 HOUR = 3600
 
 
@@ -37,11 +40,11 @@ class Scenario:
         has_breaker: whether there is a circuit breaker.
     """
 
-    rate: int = 10
+    rate: float = 10
     outage_from: int = 0
     outage_seconds: int = 0
     traffic_seconds: int = 2 * HOUR
-    capacity: int | None = None
+    capacity: float | None = None
     poison_share: float = 0.0
     flaky_share: float = 0.0
     records_errors: bool = False
@@ -62,7 +65,8 @@ class World:
     Attributes:
         tries: of the consumer that failed on a replayed copy.
         sent: when each message was first sent, in seconds from the start.
-        done: when each message was handled, in seconds from the start.
+        groups: the messages of each message group, in the order in which they were sent.
+        done: when each message was handled, in seconds from the start, in that order.
         handled: how often each message was handled.
         replays: sent to the main queue, by second from the start.
         events: what workers said that they changed, with the second.
@@ -74,6 +78,7 @@ class World:
     tries: int = 0
     done: dict[str, int] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
     handled: Counter[str] = field(default_factory=Counter)
     replays: Counter[int] = field(default_factory=Counter)
     events: list[tuple[int, str]] = field(default_factory=list)
@@ -161,9 +166,9 @@ class World:
         second = self.second
         if second < one.traffic_seconds:
             self._produce(second)
-        budget = one.capacity
-        while handled := (self.consumer.poll() if budget is None or budget > 0 else 0):
-            budget = None if budget is None else budget - handled
+        budget = math.inf if one.capacity is None else _in_second(one.capacity, second)
+        while handled := self._consumer(budget).poll() if budget else 0:
+            budget -= handled
         before = len(self.stack.outcomes), len(self.stack.replayed)
         while self.replay_source.poll():
             pass
@@ -177,9 +182,14 @@ class World:
         self.stack.front.log.clear()
         self.stack.clock.advance(1)
 
+    def _consumer(self, budget: float) -> EventSource:
+        return (
+            self.consumer if budget >= MAX_BATCH else replace(self.consumer, batch_size=int(budget))
+        )
+
     def _produce(self, second: int) -> None:
         entries = []
-        for index in range(self.scenario.rate):
+        for index in range(_in_second(self.scenario.rate, second)):
             body = f"{second}-{index}"
             chance = self.randomness.random()
             one = self.scenario
@@ -187,10 +197,12 @@ class World:
             kind = "flaky" if is_flaky else "healthy"
             self.kinds[body] = "poison" if chance < one.poison_share else kind
             self.sent[body] = second
-            group = f"group-{index % 7}" if one.is_fifo else None
+            group = f"group-{len(self.sent) % GROUPS}" if one.is_fifo else None
+            if group is not None:
+                self.groups.setdefault(group, []).append(body)
             entries.append(SendEntry(body, {}, group, body if one.is_fifo else None))
-        for start in range(0, len(entries), 10):
-            self.stack.main.send(entries[start : start + 10])
+        for start in range(0, len(entries), MAX_BATCH):
+            self.stack.main.send(entries[start : start + MAX_BATCH])
 
     def send_poison(self, body: str) -> None:
         """One message that can never succeed."""
@@ -212,7 +224,8 @@ class World:
     def _skip_idle_seconds(self, until_second: int) -> None:
         next_ms = self.stack.model.next_event_ms()
         can_be_received = self.consumer.queue.queue.count(State.READY)
-        if self.second < self.scenario.traffic_seconds or next_ms is None or can_be_received:
+        is_sending = self.scenario.rate > 0 and self.second < self.scenario.traffic_seconds
+        if is_sending or next_ms is None or can_be_received:
             return
         seconds = -(-(next_ms - 1000 * self.began) // 1000)
         self.stack.clock.advance_to(1000 * (self.began + min(seconds, until_second)))
@@ -244,3 +257,8 @@ class World:
         return sorted(
             self.done[body] - self.sent[body] for body in self.done if self.kinds[body] == kind
         )
+
+
+def _in_second(per_second: float, second: int) -> int:
+    """How many of so many *per_second* come in one second: 0.5 are one in every other."""
+    return int(per_second * (second + 1)) - int(per_second * second)

@@ -12,7 +12,10 @@ import pytest
 from tests.simulation.outage import HOUR, Scenario, World
 
 IS_FULL = os.environ.get("OUTAGES") == "full"
-RATE = 10 if IS_FULL else 1
+RATE = 10 if IS_FULL else 0.5
+"""Messages a second. Any fewer, and the replays that a ramp always allows, one a second, would be
+more than twice the rate: no longer would the rate limit them."""
+
 SEEDS = range(1, 11) if IS_FULL else range(1, 4)
 DAY = 24 * HOUR
 HEALTHY = 1200
@@ -64,7 +67,7 @@ def assert_promises_of_an_outage(world: World) -> None:
     ids=["unbounded", "three times normal, errors recorded", "producers stop"],
 )
 def test_an_hour_of_outage(
-    capacity: int | None, traffic_after_seconds: int, *, records_errors: bool
+    capacity: float | None, traffic_after_seconds: int, *, records_errors: bool
 ) -> None:
     outage = Scenario(
         rate=RATE,
@@ -91,12 +94,13 @@ def test_how_many_tries_an_hour_of_outage_costs_without_a_breaker() -> None:
 
 
 def test_four_hours_of_outage() -> None:
+    """What came in its first hour is held for longest; in the small version nothing comes later."""
     hours = 4 * HOUR
     outage = Scenario(
         rate=RATE,
         outage_from=HEALTHY,
         outage_seconds=hours,
-        traffic_seconds=HEALTHY + hours + 1800,
+        traffic_seconds=HEALTHY + (hours + 1800 if IS_FULL else HOUR),
     )
     world = after(outage)
 
@@ -110,12 +114,19 @@ def test_fifo_outage_keeps_the_order_and_parks_nothing() -> None:
     assert world.handled.keys() == world.sent.keys()
     assert set(world.handled.values()) == {1}
     assert world.parked == []
+    assert any("opened" in event for _, event in world.events)
+    for members in world.groups.values():
+        assert sorted(members, key=list(world.done).index) == members
 
 
 @pytest.mark.parametrize("records_errors", [False, True], ids=["no errors recorded", "recorded"])
 def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_errors: bool) -> None:
-    """Nine of ten dead letters are poison while the main queue works."""
-    waits: dict[str, list[int]] = {"without": [], "with": []}
+    """Nine of ten dead letters are poison while the main queue works.
+
+    The waits without a breaker are a figure to compare with, which takes more than a few seeds.
+    """
+    waits: dict[str, list[int]] = {"without": [], "with": []} if IS_FULL else {"with": []}
+    flaky = 0
     for seed in SEEDS:
         for breaker, found in waits.items():
             scenario = Scenario(
@@ -130,12 +141,13 @@ def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_error
             world = World(scenario)
             world.run(DAY, until_done="flaky")
             found.extend(world.waits("flaky"))
+            flaky += list(world.kinds.values()).count("flaky")
             assert [body for body in world.delayed if world.kinds[body] != "poison"] == []
             assert bool(world.events) is (breaker == "with" and records_errors)
 
     slowest = {breaker: sorted(every)[95 * len(every) // 100] for breaker, every in waits.items()}
     show("poison: 95 % of healthy dead letters took seconds", **slowest)
-    assert len(waits["with"]) == len(waits["without"]) > 100
+    assert sum(map(len, waits.values())) == flaky > 100
     if IS_FULL:
         # Fewer seeds differ by chance alone: a hold changes what is drawn for all later messages.
         assert slowest["with"] <= 1.05 * slowest["without"]
@@ -143,7 +155,7 @@ def test_a_kind_that_never_succeeds_does_not_hold_up_the_others(*, records_error
 
 def test_a_lasting_fault_still_ends_in_the_parked_queue() -> None:
     scenario = Scenario(
-        rate=1, traffic_seconds=300, poison_share=1.0, outage_seconds=0, records_errors=True
+        rate=1, traffic_seconds=60, poison_share=1.0, outage_seconds=0, records_errors=True
     )
     world = after(scenario, 2 * DAY)
 
