@@ -65,8 +65,7 @@ class World:
     Attributes:
         tries: of the consumer that failed on a replayed copy.
         sent: when each message was first sent, in seconds from the start.
-        groups: the messages of each message group, in the order in which they were sent.
-        done: when each message was handled, in seconds from the start, in that order.
+        done: when each message was handled, in seconds from the start.
         handled: how often each message was handled.
         replays: sent to the main queue, by second from the start.
         events: what workers said that they changed, with the second.
@@ -78,7 +77,6 @@ class World:
     tries: int = 0
     done: dict[str, int] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
-    groups: dict[str, list[str]] = field(default_factory=dict)
     handled: Counter[str] = field(default_factory=Counter)
     replays: Counter[int] = field(default_factory=Counter)
     events: list[tuple[int, str]] = field(default_factory=list)
@@ -198,8 +196,6 @@ class World:
             self.kinds[body] = "poison" if chance < one.poison_share else kind
             self.sent[body] = second
             group = f"group-{len(self.sent) % GROUPS}" if one.is_fifo else None
-            if group is not None:
-                self.groups.setdefault(group, []).append(body)
             entries.append(SendEntry(body, {}, group, body if one.is_fifo else None))
         for start in range(0, len(entries), MAX_BATCH):
             self.stack.main.send(entries[start : start + MAX_BATCH])

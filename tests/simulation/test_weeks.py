@@ -15,7 +15,7 @@ from tests.simulation.stack import Stack
 HOUR = 3600
 DAY = 24 * HOUR
 WEEKS = 3
-MESSAGES = 1500
+MESSAGES = 750
 GROUPS = 7
 
 
