@@ -126,23 +126,20 @@ RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
 
 
 @pytest.mark.parametrize(
-    ("suffix", "fault", "is_done"),
+    ("suffix", "fault"),
     [
-        pytest.param("", Fault(Effect.CALL, RECEIVE, nth=9, after=True), True, id="receive"),
-        pytest.param("", Fault(Effect.CALL, DELETE, nth=1), False, id="before-any-delete"),
-        pytest.param("", Fault(Effect.CALL, DELETE, nth=15, after=True), True, id="delete"),
-        pytest.param(".fifo", Fault(Effect.CALL, DELETE, nth=9, after=True), True, id="fifo"),
+        pytest.param("", Fault(Effect.CALL, RECEIVE, nth=9, after=True), id="receive"),
+        pytest.param("", Fault(Effect.CALL, DELETE, nth=15, after=True), id="delete"),
+        pytest.param(".fifo", Fault(Effect.CALL, DELETE, nth=9, after=True), id="fifo"),
     ],
 )
 def test_killed_job_is_completed_by_the_next(
-    spark: "SparkSession", tmp_path: Path, suffix: str, fault: Fault, *, is_done: bool
+    spark: "SparkSession", tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
     job = Job()
     with parked_queue(suffix) as world:
         sent = world.waiting()
         world.served.front.faults.add(replace(fault, callback=partial(job.kill, world)))
-        if not is_done:
-            world.served.front.faults.add(Fault(Effect.CLOSE, fault.operation, nth=fault.nth))
 
         exit_code = job.start(world.served, world.url, tmp_path)
         world.served.wait_for_disconnects()
