@@ -48,7 +48,7 @@ def webhook_findings() -> Findings:
             leads=(a_lead(field="body.repository.full_name", value="Codertocat/Hello-World"),),
             samples=tuple(
                 a_sample(message_id=f"{event}-{n}", body=body)
-                for n, body in enumerate(of_event[:5])
+                for n, body in enumerate(of_event[:2])
             ),
         )
         for event, of_event in bodies.items()
@@ -57,9 +57,7 @@ def webhook_findings() -> Findings:
 
 
 def use_everything(page: Page) -> None:
-    """Touch each control once, with everything open."""
-    page.get_by_role("button", name="Expand all").click()
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    """Touch each control once, and open everything."""
     for button in page.locator("#legend button").all():
         button.hover()
     page.locator("#legend button").first.click()
@@ -70,6 +68,8 @@ def use_everything(page: Page) -> None:
     page.locator("#search").fill("")
     for by in ("last", "first", "trend", "score", "age", "count"):
         page.locator("#sort").select_option(by)
+    page.get_by_role("button", name="Expand all").click()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     for _ in range(3):
         page.locator("#theme").click()
     page.locator(".installation input").first.fill("https://sqs/'\"><script>alert(1)</script>")
@@ -109,6 +109,11 @@ def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:
         page.locator(".numbers > summary").click()
 
         watched.assert_quiet()
+        for width in WIDTHS:
+            assert_fits(page, width)
+        # A row for each piece of time: they are alike, and axe looks at each cell.
+        rows = page.locator(".numbers tbody tr")
+        rows.evaluate_all("(rows) => rows.slice(8).forEach((row) => row.remove())")
         assert_fits_and_is_accessible(page, WIDTHS)
 
 
