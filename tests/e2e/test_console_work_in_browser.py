@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from dlq_cli.console.work import Works
 from tests.console_works import QUEUES, World, redrive_answer
 from tests.console_world import a_dead_letter, archive_with, console_of, opened
 from tests.e2e.test_console_in_browser import WIDTHS, desk
+from tests.e2e.watched_browser import assert_fits_and_is_accessible
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = (
@@ -58,20 +58,13 @@ def paths(world: World, text: str) -> list[str]:
     return ["/works", "/redrive", "/restore", "/erase", *(f"/works/{one}" for one in works)]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_each_page_fits_and_is_accessible(
-    browser: Browser, world: World, scheme: Any, width: int
-) -> None:
-    size = {"width": width, "height": 900}
-    with desk(browser, world.console, color_scheme=scheme, viewport=size) as it:
+def test_each_page_fits_and_is_accessible(browser: Browser, world: World) -> None:
+    with desk(browser, world.console, viewport={"width": 360, "height": 900}) as it:
         for path in paths(world, "a word of somebody"):
             page = it.go(path)
             for more in page.locator("details.more").all():
                 more.locator("summary").click()
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-            found = Axe().run(page)
-            assert found.violations_count == 0, (path, found.generate_report())
+            assert_fits_and_is_accessible(page, WIDTHS)
         it.assert_quiet()
 
 

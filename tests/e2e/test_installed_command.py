@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -56,18 +57,66 @@ def endpoint() -> Iterator[str]:
         yield url
 
 
-def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+ONE_AFTER_ANOTHER = """
+import io, json, sys
+from contextlib import redirect_stdout
+from dlq_cli.__main__ import main
+
+for line in sys.stdin:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        exit_code = main(json.loads(line))
+    print(json.dumps({"exit_code": exit_code, "out": out.getvalue()}), flush=True)
+"""
+
+
+@dataclass
+class Verbs:
+    """A process that runs one verb after another, as it is told; Spark starts once in it."""
+
+    process: "subprocess.Popen[str]"
+
+    def run(self, *words: str) -> str:
+        """Run a verb, which must succeed; return what it wrote to its standard output."""
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(words), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["exit_code"] == 0
+        return str(answer["out"])
+
+
+@pytest.fixture
+def with_spark(endpoint: str) -> Iterator[Verbs]:
+    words = [sys.executable, "-c", ONE_AFTER_ANOTHER]
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(endpoint),
+        cwd=ROOT,
+    ) as process:
+        yield Verbs(process)
+        assert process.stdin
+        process.stdin.close()
+
+
+def environment(endpoint: str) -> dict[str, str]:
     given = {"AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK}
-    environment = {**os.environ, **QUICK_SPARK, **given}
+    return {**os.environ, **QUICK_SPARK, **given}
+
+
+def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        words, check=False, capture_output=True, text=True, timeout=200, env=environment, cwd=ROOT
+        words,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=environment(endpoint),
+        cwd=ROOT,
     )
-
-
-def spark(endpoint: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    done = run(endpoint, sys.executable, "-m", "dlq_cli", *words)
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def left_in(queue: str) -> int:
@@ -78,23 +127,26 @@ def left_in(queue: str) -> int:
 
 
 def test_one_group_goes_back_with_nothing_typed_by_hand(
-    endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: str, installed: Path, with_spark: Verbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     assert run(endpoint, installed, "doctor").returncode == 0
-    spark(endpoint, "drain")
-    spark(endpoint, "analyze")
+    with_spark.run("drain")
+    with_spark.run("analyze")
     groups = json.loads(run(endpoint, installed, "groups", "--json").stdout)["groups"]
     largest, other = (group["group_id"] for group in groups)
     decided = run(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
     assert decided.returncode == 0, decided.stderr
 
-    dry_run = spark(endpoint, "redrive", "--group", largest)
+    dry_run = with_spark.run("redrive", "--group", largest)
     assert left_in("main") == 0
-    spark(endpoint, "redrive", "--group", largest, "--execute", "--reason", "it is fixed")
+    # As an operator starts it: in a process that has only this verb.
+    execute = ("--group", largest, "--execute", "--reason", "it is fixed")
+    done = run(endpoint, sys.executable, "-m", "dlq_cli", "redrive", *execute)
+    assert done.returncode == 0, done.stderr
 
     assert [group["count"] for group in groups] == [8, 4]
-    assert "dry run: nothing was sent. 8 would go to" in dry_run.stdout
+    assert "dry run: nothing was sent. 8 would go to" in dry_run
     assert (left_in("main"), left_in("parked")) == (8, 0)
     status = json.loads(run(endpoint, installed, "status", "--json").stdout)
     assert (status["counts"]["sent"], status["counts"]["undecided"]) == (8, 4)

@@ -5,14 +5,17 @@ from collections import defaultdict
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from spark_reprocess.findings import Findings
-from tests.e2e.watched_browser import Write, opened
+from tests.e2e.watched_browser import (
+    Write,
+    assert_fits,
+    assert_fits_and_is_accessible,
+    opened,
+)
 from tests.findings_builder import (
     ANALYZED_AT,
     BUCKETS,
@@ -45,7 +48,7 @@ def webhook_findings() -> Findings:
             leads=(a_lead(field="body.repository.full_name", value="Codertocat/Hello-World"),),
             samples=tuple(
                 a_sample(message_id=f"{event}-{n}", body=body)
-                for n, body in enumerate(of_event[:5])
+                for n, body in enumerate(of_event[:2])
             ),
         )
         for event, of_event in bodies.items()
@@ -54,9 +57,7 @@ def webhook_findings() -> Findings:
 
 
 def use_everything(page: Page) -> None:
-    """Touch each control once, with everything open."""
-    page.get_by_role("button", name="Expand all").click()
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    """Touch each control once, and open everything."""
     for button in page.locator("#legend button").all():
         button.hover()
     page.locator("#legend button").first.click()
@@ -67,15 +68,12 @@ def use_everything(page: Page) -> None:
     page.locator("#search").fill("")
     for by in ("last", "first", "trend", "score", "age", "count"):
         page.locator("#sort").select_option(by)
+    page.get_by_role("button", name="Expand all").click()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     for _ in range(3):
         page.locator("#theme").click()
     page.locator(".installation input").first.fill("https://sqs/'\"><script>alert(1)</script>")
     page.locator(".copy:visible").first.click()
-
-
-def assert_fits(page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_hostile_texts_stay_texts(browser: Browser, write: Write) -> None:
@@ -103,30 +101,24 @@ def test_real_webhooks_are_shown_and_nothing_is_fetched(browser: Browser, write:
         expect(watched.page.locator("#g-check_run")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_it_fits_and_is_accessible(
-    browser: Browser, write: Write, tmp_path: Path, scheme: Any, width: int
-) -> None:
+def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:
     path = write(incident_findings())
-    with opened(
-        browser, path, color_scheme=scheme, viewport={"width": width, "height": 900}
-    ) as watched:
+    with opened(browser, path, viewport={"width": 360, "height": 900}) as watched:
         page = watched.page
-        page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
         page.locator("details.group > summary").first.click()
         page.locator(".numbers > summary").click()
-        page.screenshot(path=tmp_path / f"{scheme}-{width}-open.png", full_page=True)
 
-        assert_fits(page, width)
         watched.assert_quiet()
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        for width in WIDTHS:
+            assert_fits(page, width)
+        # A row for each piece of time: they are alike, and axe looks at each cell.
+        rows = page.locator(".numbers tbody tr")
+        rows.evaluate_all("(rows) => rows.slice(8).forEach((row) => row.remove())")
+        assert_fits_and_is_accessible(page, WIDTHS)
 
 
 # What is drawn on the canvas, and whether all of it is within.
 _RECORD_LABELS = """() => {
-    window.labels = [];
     const draw = CanvasRenderingContext2D.prototype.fillText;
     CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
         const half = this.textAlign === "center" ? this.measureText(text).width / 2 : 0;
@@ -139,26 +131,32 @@ _RECORD_LABELS = """() => {
 
 
 @pytest.mark.parametrize("seconds", [1, 30, 60, 1_800, 86_400])
-@pytest.mark.parametrize("width", WIDTHS)
 def test_the_chart_s_times_differ_and_none_is_cut(
-    browser: Browser, write: Write, seconds: int, width: int
+    browser: Browser, write: Write, seconds: int
 ) -> None:
     buckets = 59
     starts = tuple(ANALYZED_AT + timedelta(seconds=seconds * n) for n in range(buckets))
     group = a_group(arrivals=(3,) * buckets)
     path = write(some_findings(group, bucket_starts=starts, bucket_seconds=float(seconds)))
-    with opened(browser, path, viewport={"width": width, "height": 900}) as watched:
-        watched.page.evaluate(_RECORD_LABELS)
-        watched.page.locator("#legend button").click()
-        expect(watched.page.locator("#chips")).to_be_visible()
-        labels = watched.page.evaluate("window.labels")
+    with opened(browser, path) as watched:
+        page = watched.page
+        page.evaluate(_RECORD_LABELS)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate("window.labels = []")
+            # The chart is drawn again.
+            page.locator("#legend button").click()
+            expect(page.locator("#chips")).to_be_visible()
+            labels = page.evaluate("window.labels")
+            page.locator("#legend button").click()
+            expect(page.locator("#chips")).to_be_hidden()
 
-    # From left to right; what was drawn twice stands once.
-    drawn = {middle: text for middle, text, _ in labels if ":" in text or seconds >= 86_400}
-    times = [drawn[middle] for middle in sorted(drawn)]
-    assert len(times) >= 2
-    assert all(one != following for one, following in pairwise(times))
-    assert [text for _, text, is_whole in labels if not is_whole] == []
+            # From left to right; what was drawn twice stands once.
+            drawn = {middle: text for middle, text, _ in labels if ":" in text or seconds >= 86_400}
+            times = [drawn[middle] for middle in sorted(drawn)]
+            assert len(times) >= 2
+            assert all(one != following for one, following in pairwise(times))
+            assert [text for _, text, is_whole in labels if not is_whole] == []
 
 
 def test_the_page_does_not_move_while_it_loads(browser: Browser, write: Write) -> None:

@@ -1,13 +1,14 @@
 """A headless Chromium that writes down everything a page should not do."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
 
 from spark_reprocess.findings import Findings
@@ -23,6 +24,9 @@ _NAMES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
+
+
+_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 @contextmanager
@@ -60,6 +64,24 @@ class Watched:
         """Nothing ran, nothing was asked for, nothing was left behind."""
         assert (self.requests, self.messages, self.dialogs) == ([], [], [])
         assert self.page.evaluate(_GLOBALS_BESIDE_A_BLANK_PAGE) == []
+
+
+def assert_fits(page: Page, width: int) -> None:
+    """The page does not scroll sideways at this width."""
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, (page.url, width)
+
+
+def assert_fits_and_is_accessible(page: Page, widths: Iterable[int]) -> None:
+    """At each width the page fits, and axe finds nothing in either theme."""
+    axe = Axe()
+    for width in widths:
+        assert_fits(page, width)
+        for scheme in _SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            found = axe.run(page)
+            assert found.violations_count == 0, (page.url, width, scheme, found.generate_report())
+            axe = Axe("")  # The page has axe's script by now.
 
 
 # The names that a page of its own origin has at birth are the browser's.
