@@ -59,10 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    # Of the quick tests many wait, for servers and processes; Spark's compute.
-    spare = 1 if _is_quick(config) else 0
-    return min((os.cpu_count() or 1) + spare, _MOST_PROCESSES)
+def pytest_xdist_auto_num_workers() -> int:
+    # Many tests wait, for servers, processes and browsers.
+    return min((os.cpu_count() or 1) + 1, _MOST_PROCESSES)
 
 
 # No test may reach a real account by accident.
