@@ -13,6 +13,7 @@ from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.spark.conditions import matching
 from tests.approved_plan import approve, planned
 from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue
@@ -112,17 +113,16 @@ def nothing_was_called(spark: "SparkSession") -> Iterator[None]:
 def test_a_refused_where_is_a_sentence_and_had_no_effect(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    archive = archive_of(tmp_path, [parked(1)])
+    rows = read_archive(spark, archive_of(tmp_path, [parked(1)]))
 
     for sql in REFUSED:
         where = as_condition(sql.replace("title", "body"))
         with pytest.raises(InputError) as caught:
-            analyzed(spark, archive, where=where)
+            matching(rows, where)
         assert_told(str(caught.value), sql, f"--where {where!r}: ")
-    assert archive.list("reports") == []
 
 
-@pytest.mark.parametrize("verb", ["redrive", "restore", "erase"])
+@pytest.mark.parametrize("verb", ["analyze", "redrive", "restore", "erase"])
 def test_every_verb_with_a_where_refuses(
     verb: str,
     spark: "SparkSession",
@@ -132,17 +132,21 @@ def test_every_verb_with_a_where_refuses(
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
     queue = make_queue("queue")
+    execute = ["--execute", "--reason", "a test"]
     options = {
-        "redrive": ["--plan", planned(archive), "--to-queue-url", queue.url],
-        "restore": ["--parked-queue-url", queue.url],
-        "erase": [],
+        "analyze": [],
+        "redrive": ["--plan", planned(archive), "--to-queue-url", queue.url, *execute],
+        "restore": ["--parked-queue-url", queue.url, *execute],
+        "erase": execute,
     }[verb]
+    reports = archive.list("reports")
 
     for sql in (SET_PROPERTY, "(SELECT value FROM text.`/no/such/file`)", "current_timestamp"):
         argv = [verb, "--archive", archive.root, *options, "--where", as_condition(sql)]
-        assert main([*argv, "--execute", "--reason", "a test"]) == 2
+        assert main(argv) == 2
         assert_told(capsys.readouterr().err, sql, "--where")
     assert receive_all(queue) == []
+    assert archive.list("reports") == reports
 
 
 def test_a_refused_condition_of_a_plan_is_named_by_its_line(
