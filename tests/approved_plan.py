@@ -7,7 +7,7 @@ import itertools
 import time
 from binascii import crc32
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,22 @@ _TABLE = (
 _numbers = itertools.count()
 
 
-def planned(archive: Archive, action: str = "redrive") -> str:
-    """Write a plan over all messages of a local archive; return its path.
+def planned(
+    archive: Archive,
+    action: str = "redrive",
+    where: str | None = None,
+    chosen: Collection[str] | None = None,
+) -> str:
+    """Write a plan over messages of a local archive; return its path.
 
     Args:
         archive: nobody has decided about any of its messages, or analyze would leave it out of the
             groups.
         action: of each group.
+        where: the condition of the analysis, None for all messages.
+        chosen: the ids of the messages that *where* selects; None without a condition.
     """
-    rows = _messages(archive)
+    rows = [row for row in _messages(archive) if chosen is None or row["message_id"] in chosen]
     signatures = [_signature(row) for row in rows]
     for row, signature in zip(rows, signatures, strict=True):
         row["group_id"] = signature.group_id
@@ -55,6 +62,7 @@ def planned(archive: Archive, action: str = "redrive") -> str:
         tuple(drain_ids(archive)),
         len(rows),
         digest(row["message_id"] for row in rows),
+        where,
         table_sha256=write_plan_table(archive, f"{folder}/messages.parquet", rows),
     )
     text = plan_text(Plan(plan_id, archive.root, snapshot, tuple(groups)))

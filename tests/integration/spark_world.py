@@ -17,7 +17,9 @@ from dlq_replay.message import Message, SendEntry
 from dlq_replay.sqs import SqsQueue
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.archive.dead_letter_schema import to_row
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledger import Claim, Ledger, Result, timestamp
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.clients import ClientFactory, sqs_client, sqs_sender
@@ -172,6 +174,15 @@ def parked(number: int, reason: str = "attempts_exhausted", **fields: Any) -> Me
 
 def entry_of(source: Message, **fields: Any) -> SendEntry:
     return SendEntry(source.body, source.attributes, **fields)
+
+
+def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = "") -> None:
+    """Leave what a run of an earlier plan leaves in the ledger, without Spark."""
+    time_text = timestamp(time.time())
+    claim = Claim("run-0", "me", "why", queue_url("main"), time_text, (message_id,))
+    ledger = Ledger(archive, f"p-of-{message_id}")
+    assert ledger.claim("g-1", 1, 1, claim)
+    ledger.record("g-1", 1, 1, [Result(message_id, Disposition.SENT, time_text, new_message_id)])
 
 
 def analyzed(spark: "SparkSession", archive: Archive, **options: Any) -> Findings:

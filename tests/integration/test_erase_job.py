@@ -3,27 +3,23 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 
-from dlq_replay.message import Message
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.erasures import unfinished
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import column_texts, read_archive
-from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.errors import ArchiveError, BusyError, InputError
-from tests.approved_plan import approve, planned
-from tests.builders import NOW, context, message, queue_url
+from tests.approved_plan import planned
+from tests.builders import NOW, context, message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -32,6 +28,7 @@ from tests.integration.spark_world import (
     executed,
     parked,
     receive_all,
+    recorded_as_sent,
     reported,
 )
 
@@ -62,8 +59,8 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     archive = archive_of(tmp_path, [parked(0), jane])
     archive_of(tmp_path, [parked(2), jane, parked(4)])
     plan = reported(spark, archive)
-    narrow = analyzed(spark, archive, where="body_bytes > 0").plan_path
-    approve(Path(narrow))
+    ids = ("m-000", "m-002", "m-004", "m-jane")
+    narrow = planned(archive, where="body_bytes > 0", chosen=ids)
     again = message("m-jane-2", '{"name":"Jane"}', context(first_id="f-jane", plan_id="p-0"))
     archive_of(tmp_path, [again, parked(6)], drain_id=LATER)
 
@@ -109,7 +106,7 @@ def test_erasure_that_died_is_ended_by_the_next(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
-    analyzed(spark, archive)
+    planned(archive)
 
     def die(*_: object) -> int:
         raise KeyboardInterrupt
@@ -161,17 +158,17 @@ def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
     destination = make_queue("main")
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), jane, parked(2), parked(4)])
-    of_others = analyzed(spark, archive, where="body NOT LIKE '%Jane%' AND message_id < 'm-004'")
-    of_jane = analyzed(spark, archive, where="body LIKE '%Jane%'")
-    approve(Path(of_others.plan_path))
+    others = "body NOT LIKE '%Jane%' AND message_id < 'm-004'"
+    of_others = planned(archive, where=others, chosen=("m-000", "m-002"))
+    of_jane = planned(archive, where="body LIKE '%Jane%'", chosen=("m-jane",))
 
     erased(spark, archive, "m-jane")
 
     assert b"Jane" not in everything(archive)
-    sent = executed(spark, archive, of_others.plan_path, destination.url)
+    sent = executed(spark, archive, of_others, destination.url)
     assert sent.count("sent") == 2
     assert sorted(bodies(receive_all(destination))) == [parked(n).body for n in (0, 2)]
-    nothing = executed(spark, archive, of_jane.plan_path, destination.url, execute=False)
+    nothing = executed(spark, archive, of_jane, destination.url, execute=False)
     assert [group.counts for group in nothing.groups] == [{}]
 
 
@@ -179,7 +176,7 @@ def test_a_plan_s_condition_that_cannot_be_evaluated_any_more_stops_no_erase(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
-    plan = Path(analyzed(spark, archive, where="body LIKE '%Jane%'").plan_path)
+    plan = Path(planned(archive, where="body LIKE '%Jane%'", chosen=("m-jane",)))
     plan.write_text(plan.read_text().replace("body LIKE", "no_such_column LIKE"))
 
     erased(spark, archive, "m-jane")
@@ -255,19 +252,12 @@ def recorded_failures() -> list[str]:
 
 
 def test_recorded_failures_go_by_every_id_that_is_known(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    table: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    destination = make_queue("main")
     jane = message("m-jane", "Jane", context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
-    plan = planned(archive)
-    executed(spark, archive, plan, destination.url, where="message_id = 'm-jane'")
-    (again,) = receive_all(destination)
-    record_failure(again.message_id)
+    recorded_as_sent(archive, "m-jane", "m-sent-again")
+    record_failure("m-sent-again")
     argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--reason", "asked to"]
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
@@ -304,49 +294,6 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
 
     assert recorded_failures() == ["somebody-else"]
     assert unfinished(archive) == []
-
-
-def test_versions_of_deleted_files_go_where_they_hold_the_message(
-    spark: "SparkSession", moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="versioned")
-    client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
-    archive = open_archive("s3://versioned/archive")
-    drained_at = datetime.fromtimestamp(NOW, UTC)
-
-    def drained(drain_id: str, *messages: Message) -> str:
-        rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
-        return write_messages(archive, drain_id, 0, rows)
-
-    jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
-    drained("20261121T000001Z-aaaaaa", parked(0), jane)
-    with_jane = drained("20261121T000002Z-bbbbbb", jane, parked(2))
-    without = drained("20261121T000003Z-cccccc", parked(4))
-    folder = f"reports/{analyzed(spark, archive).plan_id}"
-    for path in (with_jane, without, f"{folder}/report.html"):
-        client.delete_object(Bucket="versioned", Key=f"archive/{path}")
-
-    summary = erased(spark, archive, "m-jane")
-
-    answer = client.list_object_versions(Bucket="versioned")
-    kept = {(one["Key"].removeprefix("archive/"), one["VersionId"]) for one in answer["Versions"]}
-    messages = [path for path, _ in kept if path.startswith("messages/")]
-    assert summary.deleted_files == (with_jane,)
-    assert without in messages
-    assert with_jane not in messages
-    assert len(messages) == 2
-    reports = {path for path, _ in kept if path.startswith("reports/")}
-    table = {path for path in reports if path.startswith(f"{folder}/messages.parquet/")}
-    assert f"{folder}/messages.parquet/manifest.json" in table
-    assert reports - table == {f"{folder}/.writable", f"{folder}/plan.yaml"}
-    marks = [one["Key"].removeprefix("archive/") for one in answer.get("DeleteMarkers", [])]
-    assert [one for one in marks if one.startswith(("messages/", "reports/"))] == [without]
-    for path, version in kept:
-        key = f"archive/{path}"
-        content = client.get_object(Bucket="versioned", Key=key, VersionId=version)["Body"].read()
-        assert b"Jane" not in content, path
 
 
 def test_copy_that_lost_its_context_is_found_by_a_condition_alone(

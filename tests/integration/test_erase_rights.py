@@ -1,20 +1,24 @@
-"""The rights that the documentation names for an erase, against the calls that it really makes."""
+"""What an erase does in a versioned bucket, with the rights that the documentation names for it."""
 
 import json
 import re
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 
+from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
-from tests.builders import NOW, message, queue_url
-from tests.contract.permissions import is_allowed
+from tests.builders import NOW, context, message, queue_url
+from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import analyzed, parked
 from tests.recorded_aws import serve_recorded_aws
@@ -34,23 +38,52 @@ def documented() -> list[dict[str, Any]]:
     return list(json.loads(block))
 
 
-def test_the_documented_rights_are_those_that_an_erase_needs(
-    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serve_recorded_aws() as aws:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
+@dataclass(frozen=True)
+class Erased:
+    """What is left in the bucket after an erase of m-jane, which two drains had, and the calls.
+
+    Attributes:
+        printed: what the command wrote to stdout.
+        contents: by path and version; of deleted files, too.
+        delete_markers: the paths of deleted files of which a version is left.
+        with_jane: a deleted file of messages that had her.
+        without: a deleted file of messages that had her not.
+        report: the folder of the report that quoted her, whose page was deleted.
+        calls: all that the erase made.
+    """
+
+    printed: str
+    contents: dict[tuple[str, str], bytes]
+    delete_markers: list[str]
+    with_jane: str
+    without: str
+    report: str
+    calls: list[Call]
+
+
+@pytest.fixture(scope="module")
+def erased(started_spark: "SparkSession") -> Erased:
+    with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", aws.url)
+        patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)
         s3, dynamodb = boto3.client("s3"), boto3.client("dynamodb")
-        s3.create_bucket(Bucket=NAMES["BUCKET"])
-        s3.put_bucket_versioning(
-            Bucket=NAMES["BUCKET"], VersioningConfiguration={"Status": "Enabled"}
-        )
-        archive = open_archive(f"s3://{NAMES['BUCKET']}/archive")
+        bucket = NAMES["BUCKET"]
+        s3.create_bucket(Bucket=bucket)
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        archive = open_archive(f"s3://{bucket}/archive")
         drained_at = datetime.fromtimestamp(NOW, UTC)
-        rows = [to_row(m, queue_url("parked"), drained_at) for m in (parked(0), message("m-jane"))]
-        write_messages(archive, "20261121T000001Z-aaaaaa", 0, rows)
-        deleted = write_messages(archive, "20261121T000002Z-bbbbbb", 0, rows)
-        analyzed(spark, archive)
-        s3.delete_object(Bucket=NAMES["BUCKET"], Key=f"archive/{deleted}")
+
+        def drained(drain_id: str, *messages: Message) -> str:
+            rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+            return write_messages(archive, drain_id, 0, rows)
+
+        jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
+        drained("20261121T000001Z-aaaaaa", parked(0), jane)
+        with_jane = drained("20261121T000002Z-bbbbbb", jane, parked(2))
+        without = drained("20261121T000003Z-cccccc", parked(4))
+        report = f"reports/{analyzed(started_spark, archive).plan_id}"
+        for path in (with_jane, without, f"{report}/report.html"):
+            s3.delete_object(Bucket=bucket, Key=f"archive/{path}")
         dynamodb.create_table(
             TableName="failures",
             KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
@@ -60,10 +93,45 @@ def test_the_documented_rights_are_those_that_an_erase_needs(
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
 
-        assert main([*argv, "--execute", "--reason", "asked to"]) == 0
+        with redirect_stdout(StringIO()) as printed:
+            assert main([*argv, "--execute", "--reason", "asked to"]) == 0
 
-        made = [call for call in aws.calls if call.action != "sts:GetCallerIdentity"]
-        statements = documented()
-        assert {call for call in made if not is_allowed(call, statements)} == set()
-        actions = {action for one in statements for action in as_list(one["Action"])}
-        assert {call.action for call in made} == actions
+        calls = list(aws.calls)
+        answer = s3.list_object_versions(Bucket=bucket)
+        kept = [(one["Key"], one["VersionId"]) for one in answer["Versions"]]
+        marks = [one["Key"] for one in answer.get("DeleteMarkers", [])]
+        contents = {
+            (key.removeprefix("archive/"), version): s3.get_object(
+                Bucket=bucket, Key=key, VersionId=version
+            )["Body"].read()
+            for key, version in kept
+        }
+        delete_markers = [one.removeprefix("archive/") for one in marks]
+        text = printed.getvalue()
+        # moto's tables are those of the process: other tests have one of this name.
+        dynamodb.delete_table(TableName="failures")
+        return Erased(text, contents, delete_markers, with_jane, without, report, calls)
+
+
+def test_the_documented_rights_are_those_that_an_erase_needs(erased: Erased) -> None:
+    made = [call for call in erased.calls if call.action != "sts:GetCallerIdentity"]
+    statements = documented()
+    assert {call for call in made if not is_allowed(call, statements)} == set()
+    actions = {action for one in statements for action in as_list(one["Action"])}
+    assert {call.action for call in made} == actions
+
+
+def test_versions_of_deleted_files_go_where_they_hold_the_message(erased: Erased) -> None:
+    assert "1 deleted file of which" in erased.printed
+    messages = [path for path, _ in erased.contents if path.startswith("messages/")]
+    assert erased.without in messages
+    assert erased.with_jane not in messages
+    assert len(messages) == 2
+    reports = {path for path, _ in erased.contents if path.startswith("reports/")}
+    table = {path for path in reports if path.startswith(f"{erased.report}/messages.parquet/")}
+    assert f"{erased.report}/messages.parquet/manifest.json" in table
+    assert reports - table == {f"{erased.report}/.writable", f"{erased.report}/plan.yaml"}
+    marks = [one for one in erased.delete_markers if one.startswith(("messages/", "reports/"))]
+    assert marks == [erased.without]
+    for path, content in erased.contents.items():
+        assert b"Jane" not in content, path

@@ -1,7 +1,7 @@
 """``messages.parquet``: which group and chunk each message of a plan is in, decided once."""
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.archive.message_index import table_folder
+from spark_reprocess.archive.message_store import drain_of
 from spark_reprocess.archive.table_parts import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.errors import InputError
@@ -116,42 +117,65 @@ def remove_table(archive: Archive, plan: Plan) -> None:
         archive.remove(path)
 
 
-def test_analysis_saves_where_each_frozen_message_is(spark: "SparkSession", tmp_path: Path) -> None:
-    """In the archive, wherever the report goes. One row for each, whatever a crash left."""
-    messages = [parked(n) for n in range(6)]
-    archive = archive_of(tmp_path / "archive", messages)
-    first_file = archive.list("messages")
-    archive_of(tmp_path / "archive", messages[:2], "20261121T041502Z-ab12cd")
-
-    findings = analyzed(
-        spark, archive, where="message_id < 'm-005'", out=str(tmp_path / "elsewhere")
-    )
-
-    plan = read(findings.plan_path)
-    found = table_of(spark, archive, plan)
-    assert [row["message_id"] for row in found] == [f"m-{n:03d}" for n in range(5)]
-    assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
-    assert all(row["unit"] == row["group_id"] for row in found)
-    assert [row[FILE] for row in found] == first_file * 5
-    assert plan.version == 2
-    assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
+FIRST, SECOND, FIFO = (f"20261121T0{hour}1502Z-ab12cd" for hour in (2, 3, 4))
+WHERE = "message_id NOT IN ('m-004', 'm-007')"
+CHOSEN = ("m-000", "m-001", "m-002", "m-003", "m-008", "m-009", "m-bare", "m-shape")
 
 
-def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    """So the tests that start from it start from where an analysis ends."""
+@dataclass(frozen=True)
+class Analyzed:
+    """An archive of three drains, and the plan that an analysis of CHOSEN made.
+
+    The second drain archived again what was archived by the first, which a crash had stopped.
+    """
+
+    archive: Archive
+    plan: Plan
+
+
+@pytest.fixture(scope="module")
+def an_analysis(
+    started_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> Analyzed:
+    folder = tmp_path_factory.mktemp("archive")
     fifo = {"MessageGroupId": "g-1", "SequenceNumber": "7"}
     messages = [
         *(parked(n) for n in range(5)),
         message("m-shape", '[1, "a"]', context(first_id="f", reason="foreign_source")),
         message("m-bare", "by SQS itself: 10.0.0.1"),
     ]
-    archive_of(tmp_path, messages)
-    archive_of(tmp_path, [*messages[:2], parked(7)], "20261121T021502Z-ab12cd")
-    archive = archive_of(tmp_path, [parked(8, **fifo), parked(9)], "d-2", queue_url("parked.fifo"))
+    archive_of(folder, [*messages[:2], parked(7)], FIRST)
+    archive_of(folder, messages, SECOND)
+    archive = archive_of(folder, [parked(8, **fifo), parked(9)], FIFO, queue_url("parked.fifo"))
+    elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
+    findings = analyzed(started_spark, archive, where=WHERE, out=elsewhere)
+    return Analyzed(archive, read(findings.plan_path))
 
-    written, analysis = read(planned(archive, "leave")), read(analyzed(spark, archive).plan_path)
+
+def test_analysis_saves_where_each_frozen_message_is(
+    spark: "SparkSession", an_analysis: Analyzed
+) -> None:
+    """In the archive, wherever the report goes. One row for each, whatever a crash left."""
+    archive, plan = an_analysis.archive, an_analysis.plan
+
+    found = table_of(spark, archive, plan)
+
+    assert tuple(row["message_id"] for row in found) == CHOSEN
+    assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
+    assert all(row["unit"] == row["group_id"] for row in found if row["message_id"] != "m-008")
+    drains = [drain_of(row[FILE]) for row in found]
+    assert drains == [FIRST, FIRST, SECOND, SECOND, FIFO, FIFO, SECOND, SECOND]
+    assert plan.version == 2
+    assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
+
+
+def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
+    spark: "SparkSession", an_analysis: Analyzed
+) -> None:
+    """So the tests that start from it start from where an analysis ends."""
+    archive, analysis = an_analysis.archive, an_analysis.plan
+
+    written = read(planned(archive, "leave", WHERE, CHOSEN))
 
     assert table_of(spark, archive, written) == table_of(spark, archive, analysis)
     assert [replace(g, line=0) for g in written.groups] == [
@@ -190,7 +214,7 @@ def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
 
 def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(2))
-    other = read(analyzed(desk.spark, desk.archive).plan_path)
+    other = read(planned(desk.archive, where="message_id = 'm-002'", chosen=("m-002",)))
     text = Path(desk.plan).read_text()
     Path(desk.plan).write_text(text.replace(read(desk.plan).plan_id, other.plan_id))
 

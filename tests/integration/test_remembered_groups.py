@@ -19,10 +19,8 @@ from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.findings import Findings
-from tests.approved_plan import approve
 from tests.builders import context, message
-from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, archive_of, executed
+from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,40 +57,44 @@ def said(archive: Archive, verb: str, *words: str) -> None:
 
 
 def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = drained(
         tmp_path,
         1,
         [
             failed("a-1", "VatError", "7"),
-            failed("b-1", "TimeoutError"),
+            failed("b-1", "TimeoutError", "7"),
+            failed("d-1", "ValueError"),
             failed("a-2", "VatError", "8"),
         ],
     )
     first = analyzed(spark, archive)
     vat = id_of(first, "VatError")
-    second = analyzed(spark, archive)
     said(archive, "resolve", vat, "--in-version", "9")
+    said(archive, "resolve", id_of(first, "TimeoutError"), "--in-version", "9")
     said(archive, "note", vat, "HR is <b>missing</b>", "--owner", "ada", "--ticket", "SHOP-17")
+    second = analyzed(spark, archive)
+    for name in ("a-1", "b-1", "d-1", "a-2"):
+        recorded_as_sent(archive, name)
     third = analyzed(spark, archive)
-    plan = approve(Path(third.plan_path), "redrive")
-    executed(spark, archive, str(plan), make_queue("main").url)
-    fourth = analyzed(spark, archive)
-    drained(archive, 2, [failed("a-3", "VatError", "8", FUTURE)])
-    late = analyzed(spark, archive)
+    late = failed("b-2", "TimeoutError", "8", FUTURE)
+    drained(archive, 2, [failed("a-3", "VatError", "8", FUTURE), late])
     drained(archive, 3, [failed("a-4", "VatError", "10"), failed("c-1", "KeyError", "10")])
     last = analyzed(spark, archive)
 
-    assert statuses(first) == {"VatError": "new", "TimeoutError": "new"}
-    assert statuses(second) == {"VatError": "known", "TimeoutError": "known"}
-    assert statuses(third) == {"VatError": "resolved", "TimeoutError": "known"}
-    assert statuses(fourth) == {"VatError": "gone", "TimeoutError": "gone"}
-    assert statuses(late) == {"VatError": "resolved"}
-    assert statuses(last) == {"VatError": "regressed", "KeyError": "new"}
+    assert statuses(first) == dict.fromkeys(("VatError", "TimeoutError", "ValueError"), "new")
+    assert statuses(second) == {
+        "VatError": "resolved",
+        "TimeoutError": "resolved",
+        "ValueError": "known",
+    }
+    assert statuses(third) == dict.fromkeys(("VatError", "TimeoutError", "ValueError"), "gone")
+    assert statuses(last) == {
+        "VatError": "regressed",
+        "TimeoutError": "resolved",
+        "KeyError": "new",
+    }
 
     group = next(one for one in last.groups if one.group_id == vat)
     assert dict(group.versions) == {"8": 1, "10": 1}
@@ -100,20 +102,20 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     assert group.first_seen_at == first.analyzed_at
     folder = Path(last.plan_path).parent
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["statuses"] == {"regressed": 1, "new": 1}
+    assert summary["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
     page = (folder / "report.html").read_text()
-    assert "1 regressed · 1 new" in page
+    assert "1 regressed · 1 new · 1 resolved" in page
     assert "HR is &lt;b&gt;missing&lt;/b&gt;" in page
     rows = pq.read_table(folder / "groups.parquet").to_pylist()
-    assert {row["status"] for row in rows} == {"regressed", "new"}
-    assert "2 gone" in (Path(fourth.plan_path).parent / "report.html").read_text()
+    assert {row["status"] for row in rows} == {"regressed", "new", "resolved"}
+    assert "3 gone" in (Path(third.plan_path).parent / "report.html").read_text()
 
     said(archive, "snooze", vat, "--until", "2999-01-01")
     capsys.readouterr()
     said(archive, "groups", "--json")
     answer = json.loads(capsys.readouterr().out)
     (listed,) = [one for one in answer["groups"] if one["group_id"] == vat]
-    assert answer["statuses"] == {"regressed": 1, "new": 1}
+    assert answer["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
     assert (listed["status"], listed["ticket"], listed["resolved_in"]) == (
         "regressed",
         "SHOP-17",
@@ -122,23 +124,22 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     assert (listed["remembered"], listed["snoozed_until"][:4]) == ("HR is <b>missing</b>", "2999")
     said(archive, "groups")
     shown = capsys.readouterr().out
-    assert "1 regressed · 1 new" in shown
+    assert "1 regressed · 1 new · 1 resolved" in shown
     assert "resolved in 9 · owner ada · ticket SHOP-17 · snoozed until 2999-01-01 00:00" in shown
 
 
 def test_an_analysis_of_a_part_calls_nothing_gone_and_nothing_new_twice(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    archive = drained(tmp_path, 1, [failed("a-1", "VatError"), failed("b-1", "TimeoutError")])
+    errors = ("VatError", "TimeoutError", "KeyError")
+    archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
 
-    part = analyzed(spark, archive, where="error_type = 'VatError'")
-    whole = analyzed(spark, archive)
-    again = analyzed(spark, archive, where="error_type = 'VatError'")
+    part = analyzed(spark, archive, where="error_type IN ('VatError', 'KeyError')")
+    other = analyzed(spark, archive, where="error_type IN ('VatError', 'TimeoutError')")
 
-    assert statuses(part) == {"VatError": "new"}
-    assert statuses(whole) == {"VatError": "known", "TimeoutError": "new"}
-    assert statuses(again) == {"VatError": "known"}
-    assert again.gone == ()
+    assert statuses(part) == {"VatError": "new", "KeyError": "new"}
+    assert statuses(other) == {"VatError": "known", "TimeoutError": "new"}
+    assert other.gone == ()
 
 
 def test_groups_that_are_not_listed_are_not_gone(
@@ -159,7 +160,8 @@ def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
-    for path in ("/summary.json", "/report.html", "/plan.yaml", "groups/seen/"):
+    # What is remembered is written last, after the plan.
+    for path in ("/plan.yaml", "groups/seen/"):
         with monkeypatch.context() as patched:
             _die_at(patched, path)
             with pytest.raises(ArchiveError, match="killed"):
@@ -181,24 +183,18 @@ def _die_at(patched: pytest.MonkeyPatch, path: str) -> None:
         patched.setattr(LocalArchive, name, dying)
 
 
-def test_what_is_remembered_has_no_words_of_messages(spark: "SparkSession", tmp_path: Path) -> None:
-    archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
-    analyzed(spark, archive)
-
-    (seen,) = archive.list("groups")
-    assert b"mona" not in (archive.read(seen) or b"").lower()
-
-
 def test_titles_of_gone_groups_are_left_out_where_an_analysis_hides_values(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    spark: "SparkSession", tmp_path: Path
 ) -> None:
+    """What is remembered of a group has no words of its messages: titles are those of reports."""
     archive = drained(tmp_path, 1, [message("m-1", "a letter from mona lisa")])
     first = analyzed(spark, archive)
-    plan = approve(Path(first.plan_path), "discard")
-    executed(spark, archive, str(plan), make_queue("main").url)
+    (seen,) = archive.list("groups")
+    recorded_as_sent(archive, "m-1")
 
     findings = analyzed(spark, archive, has_samples=False)
 
+    assert b"mona" not in (archive.read(seen) or b"").lower()
     assert "mona" in first.groups[0].title
     assert [(one.group_id, one.title) for one in findings.gone] == [(first.groups[0].group_id, "")]
 

@@ -16,7 +16,13 @@ from spark_reprocess.run import RunOptions, run
 from tests.approved_plan import planned
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import analyzed, archive_of, bodies, executed, receive_all
+from tests.integration.spark_world import (
+    archive_of,
+    bodies,
+    executed,
+    receive_all,
+    recorded_as_sent,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +44,9 @@ def destination(make_queue: MakeQueue) -> SqsQueue:
     return make_queue("main.fifo")
 
 
-def plan_of(spark: "SparkSession", archive: Archive, *titles: str, **options: Any) -> str:
+def plan_of(archive: Archive, *titles: str, **options: Any) -> str:
     """Redrive the groups whose titles begin so, discard those after a minus."""
-    path = Path(
-        analyzed(spark, archive, **options).plan_path if options else planned(archive, "leave")
-    )
+    path = Path(planned(archive, "leave", **options))
     content = yaml.safe_load(path.read_text())
     for group in content["groups"]:
         for title in titles:
@@ -66,7 +70,7 @@ def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
         tmp_path,
         [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")],
     )
-    plan = plan_of(spark, archive, "TimeoutError")
+    plan = plan_of(archive, "TimeoutError")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
     assert main(argv) == 0
@@ -79,64 +83,52 @@ def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
     assert sorted(sent(destination)) == ["body 1", "body 5"]
 
 
-def test_a_message_that_is_discarded_holds_nothing_back(
-    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2)])
-    plan = plan_of(spark, archive, "TimeoutError", "-KeyError")
-
-    summary = executed(spark, archive, plan, destination.url)
-
-    assert [summary.count(word) for word in ("sent", "discarded")] == [1, 1]
-
-
 def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
     spark: "SparkSession", destination: SqsQueue, tmp_path: Path
 ) -> None:
     """Left out by the analysis' condition, and so by the plan."""
     archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2), parked(3, group="g-2")])
-    plan = plan_of(spark, archive, "TimeoutError", where="error_type = 'TimeoutError'")
+    where = "error_type = 'TimeoutError'"
+    plan = plan_of(archive, "TimeoutError", where=where, chosen=("m-2", "m-3"))
 
     waiting = executed(spark, archive, plan, destination.url)
     assert [waiting.count(word) for word in ("sent", "waits")] == [1, 1]
     assert sent(destination) == ["body 3"]
 
-    other = plan_of(spark, archive, "-KeyError")
-    executed(spark, archive, other, destination.url)
+    recorded_as_sent(archive, "m-1")
     assert executed(spark, archive, plan, destination.url).count("sent") == 1
     assert sent(destination) == ["body 2"]
 
 
-def test_a_foreign_message_holds_back_what_is_behind_it(
-    spark: "SparkSession", destination: SqsQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(1, reason="foreign_source"), parked(2)])
-    plan = plan_of(spark, archive, "TimeoutError")
-
-    summary = executed(spark, archive, plan, destination.url)
-
-    assert [summary.count(word) for word in ("foreign_source", "waits")] == [1, 1]
-    assert sent(destination) == []
-
-
-def test_messages_of_another_parked_queue_hold_nothing_back(
+def test_which_earlier_message_of_its_message_group_holds_a_message_back(
     spark: "SparkSession", destination: SqsQueue, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
+    """A foreign one does; one that is discarded or of another parked queue does not."""
     ours, other = make_queue("parked.fifo"), make_queue("parked.fifo")
-    archive_of(tmp_path, [parked(1)], "20261121T021502Z-cd34ef", other.url)
-    archive = archive_of(tmp_path, [parked(2)], drained_from=ours.url)
-    plan = plan_of(spark, archive, "TimeoutError")
+    of_other_queue = parked(5, group="g-other-queue")
+    archive_of(tmp_path, [of_other_queue], "20261121T021502Z-cd34ef", other.url)
+    messages = [
+        parked(1, reason="foreign_source", group="g-foreign"),
+        parked(2, group="g-foreign"),
+        parked(3, "KeyError", group="g-discarded"),
+        parked(4, group="g-discarded"),
+        parked(6, group="g-other-queue"),
+    ]
+    archive = archive_of(tmp_path, messages, drained_from=ours.url)
+    plan = plan_of(archive, "TimeoutError", "-KeyError")
 
     summary = executed(spark, archive, plan, destination.url, parked_queue_url=ours.url)
 
-    assert [summary.count(word) for word in ("sent", "other_parked_queue")] == [1, 1]
+    assert sorted(sent(destination)) == ["body 4", "body 6"]
+    words = ("sent", "discarded", "foreign_source", "waits", "other_parked_queue")
+    assert [summary.count(word) for word in words] == [2, 1, 1, 1, 1]
 
 
 def test_reordering_is_allowed_by_the_run(
     spark: "SparkSession", destination: SqsQueue, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(1, "KeyError"), parked(2)])
-    plan = plan_of(spark, archive, "TimeoutError")
+    plan = plan_of(archive, "TimeoutError")
 
     summary = executed(spark, archive, plan, destination.url, allow_reordering=True)
 
