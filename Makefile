@@ -27,8 +27,8 @@ demo: setup-demo ## Watch messages fail, back off, get parked, be explained and 
 test: setup-test ## Run the quick tests, on a fresh machine too [ARGS="-k name"]
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(if $(CI),,--hypothesis-profile quick) -m "not slow" $(ARGS)
 
-test-all: setup ## Run all tests [ARGS="-k name"]
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
+test-all: setup ## Run all tests but the soaks [ARGS="-k name"]
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/soak $(ARGS)
 
 lint: setup ## Style, import rules and formatting
 	@$(BIN)/ruff check .
@@ -49,8 +49,8 @@ validate: $(SAM) ## Check the SAM templates
 bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
-soak: setup ## Kill a redrive at 20 points, or more, and run it again until done [POINTS=20]
-	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/integration/test_killed_redrive.py
+soak: setup ## Kill the console's work, and a redrive at 20 points or more; a person's whole way [POINTS=20]
+	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
 
 soak-gameday: setup ## Let a game day pass fifty times in a row, on standard and on FIFO queues [GAMEDAYS=50]
 	@GAMEDAYS=$(or $(GAMEDAYS),50) $(BIN)/python -m pytest tests/integration/test_gameday.py -k time_after_time
