@@ -1,6 +1,6 @@
 """A redrive on a cluster whose Spark starts a second attempt beside each slow task.
 
-``python -m tests.e2e.speculating_process MASTER EVENTS OPTIONS``: EVENTS is a folder for Spark's
+``python -m tests.soak.speculating_process MASTER EVENTS OPTIONS``: EVENTS is a folder for Spark's
 event log, OPTIONS are ``RedriveOptions`` as JSON. The job's own session does not speculate; one
 that a notebook brings along may. Prints the count of each disposition and outcome as JSON.
 """
