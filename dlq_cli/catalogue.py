@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from importlib import import_module
 
-from dlq_cli.stack_values import STACK_OPTIONS
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import Verb
 
@@ -46,4 +45,4 @@ def load(name: str) -> Verb:
 
 def is_of_the_job(name: str) -> bool:
     """Return whether a verb is one of the Spark job, which all take ``--archive``."""
-    return name in STACK_OPTIONS
+    return name in cli.VERBS

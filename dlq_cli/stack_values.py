@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.sqs import describe
+from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
 
 STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(VERBS, ("--archive",)),
     "status": (
         *("--archive", "--parked-queue-url", "--failure-table"),
         *("--main-queue-url", "--dlq-url"),
@@ -26,10 +28,6 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
-    **dict.fromkeys(
-        ("analyze", "groups", "decide", "expire", "resolve", "note", "snooze", "show", "export"),
-        ("--archive",),
-    ),
 }
 """The options for which a stack has a value, by verb of the Spark job.
 

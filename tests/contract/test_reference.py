@@ -2,11 +2,12 @@
 
 import re
 from dataclasses import fields
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from dlq_cli.catalogue import LINES
+from dlq_cli.catalogue import GROUPS, LINES
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.rehearse.verdicts import Kind
 from dlq_cli.stack.rules import Finding, Severity
@@ -42,6 +43,10 @@ def test_every_verb_has_a_row() -> None:
     named = {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)}
 
     assert named == set(LINES)
+
+
+def test_every_verb_is_in_one_group_of_the_help() -> None:
+    assert sorted(chain.from_iterable(GROUPS.values())) == sorted(LINES)
 
 
 def test_the_options_that_a_stack_fills_in_are_named() -> None:
