@@ -49,14 +49,14 @@ validate: $(SAM) ## Check the SAM templates
 bench: setup ## Compare the product with the alternatives; exit 1 if a target is missed [BENCH_OPTIONS=--short]
 	@$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
-soak: setup ## Kill the console's work, and a redrive at 20 points or more; a person's whole way [POINTS=20]
+soak: setup ## Whole demos and outages, killed work, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
 
 soak-gameday: setup ## Let a game day pass fifty times in a row, on standard and on FIFO queues [GAMEDAYS=50]
 	@GAMEDAYS=$(or $(GAMEDAYS),50) $(BIN)/python -m pytest tests/integration/test_gameday.py -k time_after_time
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
-	@OUTAGES=full $(BIN)/python -m pytest -s tests/simulation/test_outages.py $(ARGS)
+	@OUTAGES=full $(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
