@@ -10,10 +10,21 @@ for each package that came from it: a second of processor time for a task of ten
 ``python -m spark_reprocess.spark.worker_daemon WORKER_MODULE``.
 """
 
+import re
 import sys
 
+
+def without_sparks_own(path: list[str]) -> list[str]:
+    """Return *path* without what Spark puts there; zips of others stay, such as one of this job."""
+    return [
+        place
+        for place in path
+        if not re.search(r"(?:^|/)(?:pyspark\.zip|py4j-[^/]*\.zip|[^/]*\.jar)$", place)
+    ]
+
+
 if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if not place.endswith((".zip", ".jar"))]
+    sys.path[:] = without_sparks_own(sys.path)
     sys.path_importer_cache.clear()
 
     from pyspark.daemon import manager

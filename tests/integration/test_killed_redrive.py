@@ -50,7 +50,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SEND = "SendMessageBatch"
 MESSAGES = 1000
 TASKS = 2
-CHUNK = 100
 TTL_SECONDS = 5
 """Of claims: shorter than a session takes to start, so that the next run finds them in doubt."""
 
