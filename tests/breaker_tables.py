@@ -19,6 +19,7 @@ class FakeBreakers:
         faults: asked before each call, with its name; may raise. Replaced by tests.
         units_a_second: write units that one item takes.
         updates: what was asked for and done, in order, with the breaker's name.
+        lagging: what reads show that are not consistent; None for the states themselves.
     """
 
     now_seconds: Callable[[], float] = lambda: 0.0
@@ -27,15 +28,19 @@ class FakeBreakers:
     types: frozenset[str] = frozenset()
     states: dict[str, BreakerState] = field(default_factory=dict)
     updates: list[tuple[str, Update]] = field(default_factory=list)
+    lagging: Mapping[str, BreakerState] | None = None
     refused: int = 0
     throttled: int = 0
     largest_bytes: int = 0
     _used: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def read(self, names: Iterable[str]) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
+    def read(
+        self, names: Iterable[str], *, is_consistent: bool = False
+    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
         self.faults("read")
         wanted = self.types.union(names)
-        return self.types, {n: state for n, state in self.states.items() if n in wanted}
+        states = self.states if is_consistent or self.lagging is None else self.lagging
+        return self.types, {n: state for n, state in states.items() if n in wanted}
 
     def register(self, types: Sequence[str], room: int) -> frozenset[str]:
         self.faults("register")

@@ -27,7 +27,7 @@ from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
 from dlq_replay.emf import metric_lines
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
-from dlq_replay.events import UnreadableRecord, read_event
+from dlq_replay.events import read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.measures import (
@@ -37,7 +37,6 @@ from dlq_replay.measures import (
     measure_batch,
     measure_dlq,
 )
-from dlq_replay.message import Message
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.queue_metric import metric_client_config, read_deletions
@@ -103,7 +102,7 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
             raise
         outcome = replayer.replay(records, seconds_left)
     _log(outcome)
-    _count(replayer, records, outcome)
+    _count(replayer, outcome)
     return outcome.to_partial_batch_response()
 
 
@@ -297,19 +296,16 @@ def _log_groups(write: Callable[..., None], text: str, groups: Iterable[Mapping[
             write(text, extra={**group, "ids": ids, "count": len(ids)})
 
 
-def _count(
-    replayer: Replayer, records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome
-) -> None:
+def _count(replayer: Replayer, outcome: BatchOutcome) -> None:
     """Print the metrics of the main queue, and of each other that the batch has messages of."""
     now_seconds, policy = replayer.now_seconds(), replayer.policy
     retention_seconds = policy.limits.dlq_retention_seconds
-    queue_of = {one.message_id: one.main_queue for one in outcome.outcomes}
-    for queue in sorted({policy.main_queue, *queue_of.values()}, key=lambda one: one.name):
-        own = [one for one in records if queue_of[one.message_id] == queue]
+    queues = {policy.main_queue, *(one.main_queue for one in outcome.outcomes)}
+    for queue in sorted(queues, key=lambda one: one.name):
         of_own = BatchOutcome(tuple(one for one in outcome.outcomes if one.main_queue == queue))
-        measurements = [*measure_batch(own, of_own, outcome.breakers.get(queue))]
+        measurements = [*measure_batch(of_own, outcome.breakers.get(queue))]
         if queue == policy.main_queue:
-            measurements += measure_dlq(records, outcome, now_seconds, retention_seconds)
+            measurements += measure_dlq(outcome, now_seconds, retention_seconds)
         dimensions = {MAIN_QUEUE_DIMENSION: queue.name, SERVICE_DIMENSION: SERVICE}
         for line in metric_lines(measurements, dimensions, now_seconds):
             print(line)  # noqa: T201 - Lambda hands standard output to CloudWatch

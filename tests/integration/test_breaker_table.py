@@ -110,6 +110,20 @@ def test_items_of_a_later_format_are_neither_read_nor_changed(table: DynamoDbBre
     assert item_of(table, "unknown") == later
 
 
+def test_a_consistent_read_is_asked_for_of_every_item(client: Any, table: DynamoDbBreakers) -> None:
+    asked: list[bool] = []
+
+    def keep(params: Mapping[str, Any], **_: Any) -> None:
+        asked.append(params["RequestItems"][table.table_name]["ConsistentRead"])
+
+    client.meta.events.register("before-parameter-build.dynamodb.BatchGetItem", keep)
+    table.register(["A"], room=7)
+    for is_consistent in (False, True):
+        table.read(["unknown"], is_consistent=is_consistent)
+
+    assert asked == [False, False, True, True]
+
+
 def test_a_table_that_is_missing_is_an_error_that_says_so(client: Any) -> None:
     table = DynamoDbBreakers(client, "missing", "orders", lambda: NOW)
 

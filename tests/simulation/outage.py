@@ -20,7 +20,6 @@ from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack
 
 MAX_RECEIVE_COUNT = 5
-GROUPS = 7
 HOUR = 3600
 
 
@@ -38,6 +37,7 @@ class Scenario:
         flaky_share: of all messages, fail before they are replayed, and then half of the times.
         records_errors: whether the consumer records why it failed.
         has_breaker: whether there is a circuit breaker.
+        groups: message groups on FIFO.
     """
 
     rate: float = 10
@@ -50,6 +50,7 @@ class Scenario:
     records_errors: bool = False
     has_breaker: bool = True
     is_fifo: bool = False
+    groups: int = 7
     seed: int = 1
 
     @property
@@ -195,7 +196,7 @@ class World:
             kind = "flaky" if is_flaky else "healthy"
             self.kinds[body] = "poison" if chance < one.poison_share else kind
             self.sent[body] = second
-            group = f"group-{len(self.sent) % GROUPS}" if one.is_fifo else None
+            group = f"group-{len(self.sent) % one.groups}" if one.is_fifo else None
             entries.append(SendEntry(body, {}, group, body if one.is_fifo else None))
         for start in range(0, len(entries), MAX_BATCH):
             self.stack.main.send(entries[start : start + MAX_BATCH])

@@ -126,7 +126,7 @@ class World:
         options = CanaryOptions(Share.of("1"), "url", consumer_max_seconds=consumer_max_seconds)
         wait_seconds = options.wait(self.redelivery)
         stale_seconds = options.stale_seconds(self.redelivery)
-        seen = Watch(
+        watch = Watch(
             {"first": "g"},
             {"g": 1},
             NONE,
@@ -136,10 +136,11 @@ class World:
             self.sleep,
             lambda: "",
             poll_seconds=options.reading_interval_seconds(wait_seconds),
-        ).run()
+        )
+        watch.run()
         # Each time it waits for the backlog to be gone, then for failures; there is an end.
         assert self.now < stale_seconds + (MOST_RESTARTS + 2) * 2 * (wait_seconds + 60)
-        (judged,) = judge({"g": 1}, seen.failures, NONE, seen.unknown)
+        (judged,) = judge({"g": 1}, watch.failures, NONE, watch.unknown)
         return judged.verdict
 
 

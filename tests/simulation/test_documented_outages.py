@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from dlq_cli.simulate.arguments import read_seconds
-from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.flow import simulate, smallest_max_attempts
 from dlq_cli.simulate.report import ACCEPTED_SHARE
 from dlq_cli.simulate.scenario import DEFAULT_MAX_ATTEMPTS, Scenario
-from dlq_cli.simulate.search import smallest_max_attempts
+from dlq_cli.verbs.simulate import read_seconds
 from dlq_replay.breaker import BreakerRules
 from spark_reprocess.figures import duration, percent, quantity
 from tests.contract.template import ROOT

@@ -108,13 +108,31 @@ def test_four_hours_of_outage() -> None:
     assert world.tries <= 0.05 * 97_100 * RATE
 
 
-def test_fifo_outage_keeps_the_order_and_parks_nothing() -> None:
-    world = after(Scenario(rate=1, outage_seconds=HOUR, traffic_seconds=HOUR + 1200, is_fifo=True))
+@pytest.mark.parametrize(
+    ("groups", "tries", "last_minutes"), [(7, 1500, 110), (70, 2000, 90), (500, 2500, 60)]
+)
+def test_fifo_outage_keeps_the_order_and_parks_nothing(
+    groups: int, tries: int, last_minutes: int
+) -> None:
+    """A failing group blocks itself in the main queue; without a breaker 7 groups try 2,436 times.
+
+    A probe waits there behind its group. So the longer it has not returned, the less that says.
+    """
+    outage = Scenario(
+        rate=1, outage_seconds=HOUR, traffic_seconds=HOUR + 1200, is_fifo=True, groups=groups
+    )
+    world = after(outage)
 
     assert world.handled.keys() == world.sent.keys()
     assert set(world.handled.values()) == {1}
     assert world.parked == []
-    assert any("opened" in event for _, event in world.events)
+    (_, opened), (closed_at, closed) = world.events[:2]
+    assert ("opened" in opened, "closed" in closed) == (True, True)
+    assert closed_at > outage.outage_ends
+    last = max(world.done.values()) - outage.outage_ends
+    show(f"FIFO, {groups} groups", failed_tries=world.tries, last=last, events=world.events)
+    assert world.tries <= tries
+    assert last <= 60 * last_minutes
 
 
 @pytest.mark.parametrize("records_errors", [False, True], ids=["no errors recorded", "recorded"])

@@ -304,8 +304,11 @@ def hold_seconds(
     Uniform up to the time since the opening, so that a breaker that opened by mistake delays
     little; once that is the longest hold, not below ``hold_min_seconds``, to save requests. During
     the ramp from half of that up to it, because the last message decides when an outage is over.
+    On FIFO the message holds up its group, so during the ramp it waits for the next slot only.
     """
     opened_at = state.numbers.get("opened_at")
+    if opened_at is None and is_fifo:
+        return rules.slot_seconds + draw_up_to(rules.slot_seconds)
     if opened_at is None:
         shortest, longest = rules.hold_min_seconds // 2, rules.hold_min_seconds
     else:
@@ -335,6 +338,9 @@ def probe_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> U
 
 def probe_sent(state: BreakerState, message_id: str, visible_at: int) -> Update:
     """Remember a probe that SQS confirmed, and when it can be received at the earliest."""
+    # The probe before may have a timer that ends in the same second.
+    while visible_at in state.probes:
+        visible_at += 1
     return Update(
         put={_probe_name(visible_at): message_id},
         expect={"opened_at": state.numbers.get("opened_at")},
@@ -355,10 +361,7 @@ def closing(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Updat
     """Close an open breaker and begin its ramp; None where too few probes in a row were good."""
     if state.phase is not Phase.OPEN:
         return None
-    returned_at = state.numbers.get("returned_at", 0)
-    good_from = now_seconds - _return_seconds(state, rules)
-    good = sum(returned_at < at <= good_from for at in state.probes)
-    if good < rules.good_probes:
+    if len(_good_probes(state, now_seconds, rules)) < rules.good_probes:
         return None
     arrived = _arrivals_per_slot(state, now_seconds, rules)
     gone = {"opened_at", "probe_at", "returned_at", "read_at"}
@@ -376,6 +379,26 @@ def closing(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Updat
             "returned_at": state.numbers.get("returned_at"),
         },
     )
+
+
+def closing_slots(state: BreakerState, now_seconds: int, rules: BreakerRules) -> range:
+    """When the main queue deleted the good probes, if they were handled; without the last minutes.
+
+    Of those the metric is not complete yet.
+    """
+    row = _good_probes(state, now_seconds, rules)[-rules.good_probes :]
+    return range(rules.slot(min(row)), rules.slot(now_seconds - rules.metric_lag_seconds))
+
+
+def were_probes_deleted(slots: range, deleted: Mapping[int, int], rules: BreakerRules) -> bool:
+    """Whether the main queue *deleted* as many messages as a row of good probes has.
+
+    On FIFO a probe waits in the main queue behind its message group. It may stay away because the
+    group fails, and the probe has not been tried. A slot of *slots* that is missing in *deleted* is
+    unknown; then they count as deleted.
+    """
+    known = [deleted[slot] for slot in slots if slot in deleted]
+    return len(known) < len(slots) or sum(known) >= rules.good_probes
 
 
 def ramp_step(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
@@ -433,13 +456,22 @@ def return_time_counter(seconds: int, rules: BreakerRules) -> str:
 
 
 def stale_names(state: BreakerState, now_seconds: int, rules: BreakerRules) -> frozenset[str]:
-    """The counters that no rule reads any more."""
+    """The counters that no rule reads any more, and good probes beyond those that close."""
     kept_from = rules.slot(now_seconds) - rules.kept_slots
-    return frozenset(
+    counters = {
         name
         for name in state.numbers
         if name[0] in "sbng" and name[1:].isdigit() and int(name[1:]) < kept_from
-    )
+    }
+    surplus = _good_probes(state, now_seconds, rules)[: -rules.good_probes]
+    return frozenset(counters | {_probe_name(at) for at in surplus})
+
+
+def _good_probes(state: BreakerState, now_seconds: int, rules: BreakerRules) -> list[int]:
+    """The moments of the probes in a row that have stayed away for long enough, in order."""
+    returned_at = state.numbers.get("returned_at", 0)
+    good_from = now_seconds - _return_seconds(state, rules)
+    return sorted(at for at in state.probes if returned_at < at <= good_from)
 
 
 def _return_seconds(state: BreakerState, rules: BreakerRules) -> int:

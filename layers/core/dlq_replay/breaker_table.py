@@ -62,16 +62,23 @@ class DynamoDbBreakers:
     queue: str
     now_seconds: Callable[[], int]
 
-    def read(self, names: Iterable[str]) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
+    def read(
+        self, names: Iterable[str], *, is_consistent: bool = False
+    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
         """Read the error types that have a breaker, their breakers, and those of *names*.
+
+        Args:
+            names: of breakers.
+            is_consistent: whether every write that was confirmed before must be seen; at twice
+                the price.
 
         Raises:
             BreakerTableError: the table is missing, refuses, is throttled or does not answer.
         """
-        items = self._get([self._key(), *map(self._key, names)])
+        items = self._get([self._key(), *map(self._key, names)], is_consistent=is_consistent)
         types = _types(items.get(self._key(), {}))
         missing = [self._key(name) for name in types.difference(names)]
-        items |= self._get(missing) if missing else {}
+        items |= self._get(missing, is_consistent=is_consistent) if missing else {}
         known = {name: items.get(self._key(name), {}) for name in types.union(names)}
         return types, {name: _state(item) for name, item in known.items() if item}
 
@@ -116,8 +123,8 @@ class DynamoDbBreakers:
     def _key(self, name: str | None = None) -> str:
         return f"breaker#{self.queue}" if name is None else f"breaker#{self.queue}#{name}"
 
-    def _get(self, keys: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        wanted = {"Keys": [{_KEY: {"S": key}} for key in keys]}
+    def _get(self, keys: Sequence[str], *, is_consistent: bool) -> dict[str, Mapping[str, Any]]:
+        wanted = {"Keys": [{_KEY: {"S": key}} for key in keys], "ConsistentRead": is_consistent}
         answer = _ask(self.client.batch_get_item, RequestItems={self.table_name: wanted})
         if answer.get("UnprocessedKeys"):
             raise BreakerTableError("throttled: DynamoDB left a part of a read unprocessed")

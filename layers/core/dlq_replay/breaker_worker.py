@@ -7,7 +7,7 @@ then it does as if there were no breaker. It never raises for what the table doe
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -24,6 +24,7 @@ from dlq_replay.breaker import (
     Update,
     Window,
     closing,
+    closing_slots,
     complete_windows,
     confirmed_by_metric,
     metric_claim,
@@ -37,6 +38,7 @@ from dlq_replay.breaker import (
     return_time_counter,
     stale_names,
     tripping_windows,
+    were_probes_deleted,
 )
 from dlq_replay.decision import Hold, Replay
 from dlq_replay.errors import BreakerTableError
@@ -60,6 +62,9 @@ MAX_TYPES = 8
 MAX_ITEMS = 4
 """Items that one round of writes counts into."""
 
+MAX_RETURNS = 1000
+"""Ids of returned messages that a worker remembers, the newest."""
+
 READ_SECONDS = 2.0
 WRITE_SECONDS = 1.0
 PAUSE_SECONDS = 5.0
@@ -79,7 +84,9 @@ class BreakerTable(Protocol):
     Each method raises BreakerTableError where the table is missing, refuses or does not answer.
     """
 
-    def read(self, names: Iterable[str]) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
+    def read(
+        self, names: Iterable[str], *, is_consistent: bool = False
+    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
         """Read the error types that have a breaker, their breakers, and those of *names*."""
 
     def register(self, types: Sequence[str], room: int) -> frozenset[str]:
@@ -134,6 +141,7 @@ class BreakerWorker:
         self._states: dict[str, BreakerState] = {}
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._turned_away: dict[str, int] = {}
+        self._came_back: deque[str] = deque(maxlen=MAX_RETURNS)
         self._returned: dict[str, int] = {}
         self._read_at = self._wrote_at = self._claimed_at = self._paused_until = -math.inf
         self._writes_fail_since: float | None = None
@@ -147,7 +155,13 @@ class BreakerWorker:
 
         None where nothing is known: then all is as without a breaker.
         """
-        self._refresh()
+        came_back = [
+            one.message_id
+            for one in messages
+            if (one.history.replay_count or 0) > 0 and self._is_first_look(one)
+        ]
+        self._came_back.extend(came_back)
+        self._refresh(has_returns=bool(came_back))
         if self._is_blind():
             return None
         types = {one.message_id: _error_type(one, failures) for one in messages}
@@ -191,6 +205,7 @@ class BreakerWorker:
         if view is None:
             return BreakerReport(is_open=False, held=0, fault=fault)
         self._count_steps(steps, results, view)
+        self._find_returned_probes()
         for name, sent_at in list(self._returned.items()):
             if self._update(name, probe_returned(self._state(name), sent_at)) is not None:
                 del self._returned[name]
@@ -199,16 +214,23 @@ class BreakerWorker:
             written = self._write_counts(view.now_seconds)
             for name in sorted({*view.names.values(), *written}):
                 events.extend(self._change_phase(name, view.now_seconds))
-        is_open = any(state.phase is Phase.OPEN for state in self._states.values())
         held = sum(step.passage is Passage.HELD for step in steps)
-        return BreakerReport(is_open, held, tuple(events), fault)
+        return BreakerReport(self._is_any_open(), held, tuple(events), fault)
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, has_returns: bool) -> None:
+        """Read the breakers, but not twice in two seconds.
+
+        A returned message may be a probe that another worker sent a moment ago. So while a breaker
+        is open, the table is read for each batch with such a message, consistently.
+        """
         clock = self._clock_seconds()
-        if clock < max(self._read_at + READ_SECONDS, self._paused_until):
+        may_be_probe = has_returns and self._is_any_open()
+        read_from = self._read_at + (0 if may_be_probe else READ_SECONDS)
+        if clock < max(read_from, self._paused_until):
             return
+        names = {UNKNOWN_ERROR, OTHER_ERRORS, *self._types}
         try:
-            self._types, read = self._table.read({UNKNOWN_ERROR, OTHER_ERRORS, *self._types})
+            self._types, read = self._table.read(names, is_consistent=has_returns)
         except BreakerTableError as error:
             self._note_failure(error)
         else:
@@ -239,10 +261,6 @@ class BreakerWorker:
     def _count_look(self, message: Message, view: BreakerView) -> None:
         if not self._is_first_look(message):
             return
-        for name, state in view.states.items():
-            for sent_at, probe_id in state.probes.items():
-                if probe_id == message.message_id:
-                    self._returned[name] = max(sent_at, self._returned.get(name, 0))
         count, context = message.history.replay_count, message.history.context
         replayed_at = context.first_replay_seconds
         this_slot = self._rules.slot(view.now_seconds)
@@ -254,6 +272,17 @@ class BreakerWorker:
                 counts = self._counts[self._name(context.error_type or UNKNOWN_ERROR)]
                 counts[f"{RETURNED}{slot}"] += 1
                 counts[return_time_counter(view.now_seconds - replayed_at, self._rules)] += 1
+
+    def _find_returned_probes(self) -> None:
+        """Find the probes among the messages that came back, now or in an earlier batch.
+
+        A consumer that fails at once returns a probe before its sender has stored the id. So the
+        ids of messages that came back are compared again with what later reads show.
+        """
+        for name, state in self._states.items():
+            for sent_at, probe_id in state.probes.items():
+                if probe_id in self._came_back:
+                    self._returned[name] = max(sent_at, self._returned.get(name, 0))
 
     def _is_first_look(self, message: Message) -> bool:
         """Whether the message is new in the DLQ: a held copy is not, and was counted before."""
@@ -316,7 +345,7 @@ class BreakerWorker:
     def _change_phase(self, name: str, now_seconds: int) -> Iterable[str]:
         state = self._state(name)
         close = closing(state, now_seconds, self._rules)
-        if close and self._update(name, close):
+        if close and self._may_close(name, now_seconds) and self._update(name, close):
             good = self._rules.good_probes
             yield f"circuit breaker closed for {name}: {good} probes in a row did not return"
         step = ramp_step(state, now_seconds, self._rules)
@@ -329,6 +358,21 @@ class BreakerWorker:
                 f"{window.sent} first replays returned"
             )
 
+    def _may_close(self, name: str, now_seconds: int) -> bool:
+        """Ask the metric on FIFO; False also where another worker has asked in this minute."""
+        if self._max_receive_count is None:
+            return True
+        state = self._state(name)
+        slots = closing_slots(state, now_seconds, self._rules)
+        claim = metric_claim(state, now_seconds, self._rules)
+        if not (slots and claim and self._update(name, claim)):
+            return False
+        return were_probes_deleted(slots, self._read_slots(slots), self._rules)
+
+    def _read_slots(self, slots: range) -> Mapping[int, int]:
+        seconds = self._rules.slot_seconds
+        return self._read_deletions(seconds * slots.start, seconds * slots.stop)
+
     def _tripping_window(self, name: str, now_seconds: int) -> Window | None:
         state = self._state(name)
         windows = list(tripping_windows(state, now_seconds, self._rules))
@@ -339,11 +383,13 @@ class BreakerWorker:
         if not (windows and claim and self._update(name, claim)):
             return None
         slots = [metric_slots(window, self._rules) for window in windows]
-        deleted = self._read_deletions(
-            self._rules.slot_seconds * min(one.start for one in slots),
-            self._rules.slot_seconds * max(one.stop for one in slots),
+        deleted = self._read_slots(
+            range(min(one.start for one in slots), max(one.stop for one in slots))
         )
         return confirmed_by_metric(windows, deleted, self._rules)
+
+    def _is_any_open(self) -> bool:
+        return any(state.phase is Phase.OPEN for state in self._states.values())
 
     def _state(self, name: str) -> BreakerState:
         return self._states.get(name, BreakerState())

@@ -57,8 +57,7 @@ def _parked_groups(steps: Sequence[Step], results: Mapping[str, SendResult]) -> 
     return {
         step.group
         for step in steps
-        if isinstance(step.fate, Park)
-        and isinstance(results.get(step.record.message_id), Confirmed)
+        if isinstance(step.fate, Park) and isinstance(results.get(step.message_id), Confirmed)
     }
 
 
@@ -68,7 +67,7 @@ def _heads(
     broken = {
         step.group
         for step in steps
-        if not isinstance(results.get(step.record.message_id, Confirmed("")), Confirmed)
+        if not isinstance(results.get(step.message_id, Confirmed("")), Confirmed)
     }
     return {
         step.group: (step.record, step.fate.wait_seconds)

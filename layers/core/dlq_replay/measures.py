@@ -4,13 +4,12 @@ The template's alarms and dashboard read these names; a test holds them together
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.events import UnreadableRecord
 from dlq_replay.gameday import gameday_of
 from dlq_replay.message import Message
 from dlq_replay.plan import Wait
@@ -72,9 +71,7 @@ class Measurement:
 
 
 def measure_batch(
-    records: Sequence[Message | UnreadableRecord],
-    outcome: BatchOutcome,
-    breakers: BreakerReport | None = None,
+    outcome: BatchOutcome, breakers: BreakerReport | None = None
 ) -> Iterator[Measurement]:
     """Yield what a batch tells of one main queue: how often each fate, and each message's values.
 
@@ -82,8 +79,7 @@ def measure_batch(
     they have none. HeldByBreaker is there only with breakers.
 
     Args:
-        records: of that queue.
-        outcome: of the same records.
+        outcome: of the messages of that queue.
         breakers: of that queue; None where it has none.
     """
     fates = [one.fate for one in outcome.outcomes]
@@ -94,12 +90,11 @@ def measure_batch(
     yield _of(Metric.PARKED, reasons.total())
     yield _of(Metric.HELD, held)
     yield _of(Metric.FAILED, len(outcome.failed))
-    yield _of(Metric.ARRIVED, _arrived(records, outcome))
+    yield _of(Metric.ARRIVED, _arrived(outcome))
     for reason, count in reasons.items():
         yield Measurement(parked_metric(reason), Unit.COUNT, (count,))
-    messages = [record for record in records if isinstance(record, Message)]
     per_message = (
-        _of(Metric.REPLAY_COUNT, *_arrivals(messages, outcome)),
+        _of(Metric.REPLAY_COUNT, *_arrivals(outcome)),
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
     )
     if breakers:
@@ -108,63 +103,57 @@ def measure_batch(
 
 
 def measure_dlq(
-    records: Sequence[Message | UnreadableRecord],
-    outcome: BatchOutcome,
-    now_seconds: int,
-    dlq_retention_seconds: int,
+    outcome: BatchOutcome, now_seconds: int, dlq_retention_seconds: int
 ) -> Iterator[Measurement]:
     """Yield what a batch tells of the DLQ, whichever main queues its messages are of.
 
     Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
     is how long the message that SQS would delete first had left when it was received.
     """
-    yield _of(Metric.ARRIVED_TOTAL, _arrived(records, outcome))
+    yield _of(Metric.ARRIVED_TOTAL, _arrived(outcome))
     yield _of(Metric.FAILED_TOTAL, len(outcome.failed))
     if outcome.breakers:
         are_open = sum(report.is_open for report in outcome.breakers.values())
         yield _of(Metric.CIRCUIT_BREAKERS_OPEN, are_open)
-    messages = [record for record in records if isinstance(record, Message)]
-    sent = [int(m.sent_seconds) for m in messages if m.sent_seconds is not None]
+    records = (one.record for one in outcome.outcomes)
+    times = (record.sent_seconds for record in records if isinstance(record, Message))
+    sent = [int(seconds) for seconds in times if seconds is not None]
     if sent:
         left = max(0, min(sent) + dlq_retention_seconds - now_seconds)
         yield _of(Metric.NEAREST_EXPIRY_SECONDS, left)
 
 
-def _arrived(records: Sequence[Message | UnreadableRecord], outcome: BatchOutcome) -> int:
-    """Count new dead letters: moved by SQS, and never replayed, held or redriven before.
-
-    One that stays in the DLQ is counted when it leaves. Test messages of ``dlq gameday`` are no
-    dead letters.
-    """
-    left = {one.message_id for one in outcome.outcomes if one.is_left}
-    new = {
-        one.message_id
-        for one in records
-        if isinstance(one, Message)
-        and one.source_arn is not None
+def _arrived(outcome: BatchOutcome) -> int:
+    """Count new dead letters: moved by SQS, and never replayed, held or redriven before."""
+    return sum(
+        one.source_arn is not None
         and one.history.replay_count == 0
         and one.history.context.due_seconds is None
         and one.history.context.plan_id is None
-        and gameday_of(one) is None
-    }
-    return len(new - left)
+        for one in _leaving(outcome)
+    )
+
+
+def _arrivals(outcome: BatchOutcome) -> Iterator[int]:
+    """Yield the replay count of each dead letter once for each time it died.
+
+    One that comes back from a hold (it carries ``due``) was counted before.
+    """
+    for message in _leaving(outcome):
+        count = message.history.true_replay_count
+        if count is not None and message.history.context.due_seconds is None:
+            yield count
+
+
+def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
+    """Yield the messages to count: one that stays in the DLQ is counted when it leaves.
+
+    Test messages of ``dlq gameday`` are no dead letters.
+    """
+    for one in outcome.outcomes:
+        if isinstance(one.record, Message) and not one.is_left and gameday_of(one.record) is None:
+            yield one.record
 
 
 def _of(metric: Metric, *values: int) -> Measurement:
     return Measurement(metric.value, metric.unit, values)
-
-
-def _arrivals(messages: Sequence[Message], outcome: BatchOutcome) -> Iterator[int]:
-    """Yield the replay count of each dead letter once for each time it died.
-
-    One that comes back from a hold (it carries ``due``) was counted before; one that stays in the
-    DLQ is counted when it leaves. Test messages of ``dlq gameday`` do not count.
-    """
-    left = {one.message_id for one in outcome.outcomes if one.is_left}
-    distinct = {message.message_id: message for message in messages}
-    for message_id, message in distinct.items():
-        count = message.history.true_replay_count
-        is_back_from_hold = message.history.context.due_seconds is not None
-        is_counted = message_id not in left and not is_back_from_hold
-        if is_counted and count is not None and gameday_of(message) is None:
-            yield count

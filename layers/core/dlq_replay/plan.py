@@ -68,7 +68,7 @@ class Destination(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One record and what is meant to happen to it.
+    """One record and what is meant to happen to it; once acted on, what became of it.
 
     Attributes:
         group: what must keep its order: the FIFO group, else the message alone; None where a group
@@ -87,6 +87,16 @@ class Step:
     entry: SendEntry | None = None
     fault: str | None = None
     passage: Passage = Passage.UNTOUCHED
+
+    @property
+    def message_id(self) -> str:
+        """The id of the received copy."""
+        return self.record.message_id
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait."""
+        return self.entry is None or isinstance(self.fate, Failed)
 
 
 def plan_batch(

@@ -21,7 +21,7 @@ from dlq_replay.failures import Failure
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
-from dlq_replay.plan import Destination, Failed, Fate, Passage, Step, plan_batch
+from dlq_replay.plan import Destination, Failed, Passage, Step, plan_batch
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.sending import (
     Confirmed,
@@ -35,38 +35,20 @@ from dlq_replay.sending import (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one message.
-
-    Attributes:
-        fate: Replay, Park and Hold mean that SQS confirmed it.
-        is_left: whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait.
-        main_queue: its source queue; the policy's main queue where its source is not configured.
-        fault: why its context was ignored; None where nothing was wrong with it.
-    """
-
-    message_id: str
-    fate: Fate
-    is_left: bool
-    main_queue: QueueAddress
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """What became of a batch: exactly one outcome per message id.
 
     Attributes:
-        outcomes: one for each message.
+        outcomes: one for each message; Replay, Park and Hold mean that SQS confirmed it.
         breakers: what the circuit breakers of each main queue had to do with it; empty where
             there are none.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Step, ...]
     breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failed(self) -> tuple[Step, ...]:
         """The outcomes of messages that could not be handled and stay in the DLQ."""
         return tuple(one for one in self.outcomes if isinstance(one.fate, Failed))
 
@@ -169,7 +151,7 @@ class Replayer:
         candidates: defaultdict[QueueAddress, Counter[str]] = defaultdict(Counter)
         for step in plan({**views, **everyone}):
             if step.passage is Passage.GRANTED:
-                name = views[step.main_queue].names[step.record.message_id]
+                name = views[step.main_queue].names[step.message_id]
                 candidates[step.main_queue][name] += 1
         claimed = {
             queue: self.breakers[queue].claim(view, candidates[queue])
@@ -198,7 +180,7 @@ class Replayer:
         for step in steps:
             if step.destination is not None and step.entry is not None:
                 queue = self._queue(step.destination, step.main_queue)
-                shipment = Shipment(step.record.message_id, queue, step.entry)
+                shipment = Shipment(step.message_id, queue, step.entry)
                 groups.setdefault(step.group, []).append(shipment)
         return list(groups.values())
 
@@ -214,17 +196,14 @@ class Replayer:
                 return self.other_main_queues[main_queue]
 
 
-def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Outcome:
-    message_id, fate = step.record.message_id, step.fate
-    if step.entry is None:
-        if isinstance(fate, Hold) and message_id not in held:
-            fate = Failed("not_reached", "its hold was not confirmed")
-        return Outcome(message_id, fate, is_left=True, main_queue=step.main_queue, fault=step.fault)
-    result = results[message_id]
-    if not isinstance(result, Confirmed):
-        fate = _failed(result)
-    is_left = isinstance(fate, Failed)
-    return Outcome(message_id, fate, is_left, main_queue=step.main_queue, fault=step.fault)
+def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
+    fate = step.fate
+    if step.entry is not None:
+        result = results[step.message_id]
+        fate = fate if isinstance(result, Confirmed) else _failed(result)
+    elif isinstance(fate, Hold) and step.message_id not in held:
+        fate = Failed("not_reached", "its hold was not confirmed")
+    return step if fate is step.fate else replace(step, fate=fate)
 
 
 def _failed(result: SendResult) -> Failed:

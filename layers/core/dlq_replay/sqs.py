@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -206,21 +207,7 @@ class SqsQueue:
             Those that SQS did not confirm as deleted; a lost answer counts as not confirmed. A
             message that was not deleted is received again.
         """
-        left: list[_Received] = []
-        for start in range(0, len(messages), MAX_RECEIVE):
-            left.extend(self._delete_batch(messages[start : start + MAX_RECEIVE]))
-        return left
-
-    def _delete_batch(self, messages: Sequence[_Received]) -> list[_Received]:
-        entries: list[Any] = [
-            {"Id": str(index), "ReceiptHandle": message.receipt_handle}
-            for index, message in enumerate(messages)
-        ]
-        try:
-            answer = _ask(self.client.delete_message_batch, QueueUrl=self.url, Entries=entries)
-        except (ClientError, BotoCoreError):
-            return list(messages)
-        return _not_named(answer, messages)
+        return self._unconfirmed(self.client.delete_message_batch, [(one, {}) for one in messages])
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
         """Change the visibility timeout of received messages, any number of them.
@@ -232,28 +219,30 @@ class SqsQueue:
         Returns:
             Those that SQS did not confirm. They are visible again when their earlier timeout ends.
         """
-        left: list[Message] = []
-        for start in range(0, len(changes), MAX_RECEIVE):
-            left.extend(self._change_visibility_batch(changes[start : start + MAX_RECEIVE]))
-        return left
+        entries = [(message, {"VisibilityTimeout": seconds}) for message, seconds in changes]
+        return self._unconfirmed(self.client.change_message_visibility_batch, entries)
 
-    def _change_visibility_batch(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        entries: list[Any] = [
-            {
-                "Id": str(index),
-                "ReceiptHandle": message.receipt_handle,
-                "VisibilityTimeout": seconds,
-            }
-            for index, (message, seconds) in enumerate(changes)
-        ]
-        messages = [message for message, _ in changes]
-        try:
-            answer = _ask(
-                self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries
-            )
-        except (ClientError, BotoCoreError):
-            return messages
-        return _not_named(answer, messages)
+    def _unconfirmed(
+        self, call: Callable[..., Any], entries: Sequence[tuple[_Received, dict[str, int]]]
+    ) -> list[_Received]:
+        """Make one *call* for each ten *entries*: a message, and fields beside its handle.
+
+        Returns the messages whose entry SQS did not confirm.
+        """
+        left: list[_Received] = []
+        for start in range(0, len(entries), MAX_RECEIVE):
+            some = entries[start : start + MAX_RECEIVE]
+            request = [
+                {"Id": str(index), "ReceiptHandle": message.receipt_handle, **more}
+                for index, (message, more) in enumerate(some)
+            ]
+            confirmed: set[str] = set()
+            # A lost answer confirms nothing.
+            with suppress(ClientError, BotoCoreError):
+                answer = _ask(call, QueueUrl=self.url, Entries=request)
+                confirmed = {entry["Id"] for entry in answer.get("Successful", [])}
+            left += [one for index, (one, _) in enumerate(some) if str(index) not in confirmed]
+        return left
 
     def describe(self) -> Mapping[str, str]:
         """Return the queue's attributes by name, message counts included.
@@ -327,11 +316,6 @@ def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
         named[entry["Id"]] = Confirmed(entry["MessageId"])
     unnamed = InDoubt("the answer does not name the entry")
     return [named.get(str(index), unnamed) for index in range(count)]
-
-
-def _not_named(answer: Mapping[str, Any], messages: Sequence[_Received]) -> list[_Received]:
-    done = {entry["Id"] for entry in answer.get("Successful", [])}
-    return [message for index, message in enumerate(messages) if str(index) not in done]
 
 
 def _read(received: Mapping[str, Any]) -> Message | MalformedMessageError:

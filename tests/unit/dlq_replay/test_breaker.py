@@ -162,12 +162,20 @@ def test_holds_are_drawn_up_to_the_time_since_the_opening(
     assert (shortest, longest) == (hold(0), hold(1))
 
 
-@pytest.mark.parametrize(("is_fifo", "shortest"), [(False, 225), (True, 300)])
-def test_holds_are_short_during_the_ramp(shortest: int, *, is_fifo: bool) -> None:
+@pytest.mark.parametrize(("is_fifo", "shortest", "longest"), [(False, 225, 450), (True, 60, 120)])
+def test_holds_are_short_during_the_ramp(shortest: int, longest: int, *, is_fifo: bool) -> None:
     state = closed(ramp=60, ramp_at=NOW, closed_at=NOW)
 
     assert shortest == hold_seconds(state, NOW, RULES, lambda _: 0, is_fifo=is_fifo)
-    assert hold_seconds(state, NOW, RULES, lambda top: top, is_fifo=is_fifo) == 450
+    assert hold_seconds(state, NOW, RULES, lambda top: top, is_fifo=is_fifo) == longest
+
+
+def test_fifo_head_is_not_received_so_often_that_sqs_moves_it() -> None:
+    """The DLQ's redrive policy moves what is received 1,000 times."""
+    state = closed(ramp=60, ramp_at=NOW, closed_at=NOW)
+    shortest = hold_seconds(state, NOW, RULES, lambda _: 0, is_fifo=True)
+
+    assert RULES.hold_limit_seconds // shortest < 800
 
 
 def test_one_probe_a_minute() -> None:
@@ -207,6 +215,14 @@ def test_a_probe_that_returns_ends_the_row() -> None:
     assert closing(done(returned, probe_sent(returned, "m", NOW - 240)), NOW, RULES) is not None
 
 
+def test_probes_that_become_visible_in_the_same_second_are_both_kept() -> None:
+    state = probed()
+    first = done(state, probe_sent(state, "a", NOW))
+    second = done(first, probe_sent(first, "b", NOW))
+
+    assert second.probes == {NOW: "a", NOW + 1: "b"}
+
+
 def test_an_older_probe_that_returns_late_does_not_shorten_the_row_before() -> None:
     state = probed(300, 360)
     later = done(state, probe_returned(state, NOW - 300))
@@ -240,6 +256,13 @@ def test_closing_forgets_the_outage_and_begins_a_ramp() -> None:
 
     assert ramp.phase is Phase.RAMP
     assert ramp == closed(closed_at=NOW, ramp=1200, ramp_max=1800, ramp_at=NOW)
+
+
+def test_good_probes_are_forgotten_but_for_those_that_close() -> None:
+    state = probed(100, 210, 270, 330, 390, 450)
+
+    assert stale_names(state, NOW, RULES) == {f"p{NOW - 390}", f"p{NOW - 450}"}
+    assert closing(done(state, Update(remove=stale_names(state, NOW, RULES))), NOW, RULES)
 
 
 def test_a_ramp_allows_at_least_sixty_a_minute() -> None:

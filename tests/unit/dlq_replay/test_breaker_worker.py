@@ -393,6 +393,78 @@ def test_a_probe_that_returns_is_recognised_whatever_it_failed_with() -> None:
     assert state.numbers["returned_at"] == NOW + 4
 
 
+def two_workers(main: FakeQueue | None = None) -> tuple[Worker, Worker]:
+    """Both know an open breaker whose next probe is due now."""
+    table, clock, main = opened(probe_at=NOW - 59), Clock(), main or FakeQueue()
+    sender, other = (Worker(table, clock, main=main) for _ in range(2))
+    for worker in (sender, other):
+        worker.replay(message("before"))
+    clock.seconds += 1
+    return sender, other
+
+
+def test_a_probe_is_recognised_by_a_worker_that_read_the_table_before_it_was_sent() -> None:
+    sender, other = two_workers()
+    sender.replay(message())
+    other.later(0.5).replay(returned(sender.main.sent[0], "copy-1"))
+
+    state = other.table.states["unknown"]
+    assert (state.probes, state.numbers["returned_at"]) == ({}, NOW + 5)
+
+
+def test_a_probe_is_recognised_while_reads_of_the_table_lag_behind() -> None:
+    sender, other = two_workers()
+    other.table.lagging = dict(other.table.states)
+    sender.replay(message())
+    other.later(10).replay(returned(sender.main.sent[0], "copy-1"))
+
+    state = other.table.states["unknown"]
+    assert (state.probes, state.numbers["returned_at"]) == ({}, NOW + 5)
+
+
+@pytest.mark.parametrize("seconds", [2, 100], ids=["soon", "late"])
+def test_a_probe_is_recognised_that_returns_before_its_id_is_stored(seconds: int) -> None:
+    class SlowQueue(FakeQueue):
+        def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+            results = super().send(entries)
+            if len(self.sent) == 1:
+                other.replay(returned(entries[0], "copy-1"))
+            return results
+
+    sender, other = two_workers(SlowQueue())
+    sender.replay(message())
+    assert other.table.states["unknown"].probes == {NOW + 5: "copy-1"}
+    other.later(seconds).replay(message("next"))
+
+    state = other.table.states["unknown"]
+    assert "copy-1" not in state.probes.values()
+    assert state.numbers["returned_at"] == NOW + 5
+
+
+def test_probes_that_come_back_at_once_never_close_it() -> None:
+    """Two workers in turns, each of which gets the probes of the other half a second later."""
+    sender, other = two_workers()
+    for minute in range(10):
+        sender.replay(message(f"m-{minute}"))
+        other.later(0.5).replay(returned(sender.main.sent[-1], f"copy-{minute + 1}"))
+        sender, other = other, sender
+        other.later(59).replay(message(f"between-{minute}"))
+        sender.later(0.5)
+
+    assert len(sender.main.sent) == 10
+    assert sender.table.states["unknown"].phase is Phase.OPEN
+
+
+def test_a_message_costs_one_read_in_two_seconds_while_no_breaker_is_open() -> None:
+    calls: list[str] = []
+    worker = Worker(FakeBreakers(faults=calls.append))
+    back = counter("1")
+    for index in range(20):
+        worker.later(0.1).replay(message(f"m-{index}", attributes=back))
+
+    assert calls.count("read") == 1
+
+
 @pytest.mark.parametrize("result", [Refused("Throttled"), InDoubt("lost")])
 def test_a_probe_that_is_not_confirmed_counts_as_nothing(result: SendResult) -> None:
     worker = Worker(opened())
@@ -439,6 +511,44 @@ def test_closes_when_three_probes_stay_away_and_says_so() -> None:
 
     assert events == ["circuit breaker closed for unknown: 3 probes in a row did not return"]
     assert worker.table.states["unknown"].phase is Phase.RAMP
+
+
+def fifo_worker_with_good_probes(*deleted: int) -> Worker:
+    """Three probes have stayed away; the main queue deleted so many messages in each minute."""
+    probes = {NOW - 540: "p-1", NOW - 480: "p-2", NOW - 420: "p-3"}
+    state = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 1}, probes)
+    worker = fifo_worker(FakeBreakers(states={"unknown": state}))
+    worker.deleted = {MINUTE - 9 + index: count for index, count in enumerate(deleted)}
+    return worker
+
+
+@pytest.mark.parametrize(
+    ("deleted", "phase"),
+    [
+        ((0, 0, 0, 0, 0, 0), Phase.OPEN),
+        ((0, 1, 0, 1, 0, 0, 9, 9, 9), Phase.OPEN),
+        ((0, 1, 0, 1, 0, 1), Phase.RAMP),
+        ((0, 0, 0), Phase.RAMP),
+        ((), Phase.RAMP),
+    ],
+    ids=["none", "too few that are known for sure", "as many", "half is missing", "not known"],
+)
+def test_fifo_breaker_closes_once_the_main_queue_deleted_as_many_messages(
+    deleted: Sequence[int], phase: Phase
+) -> None:
+    worker = fifo_worker_with_good_probes(*deleted)
+    worker.replay(fifo("a", "a", NOW))
+
+    assert worker.table.states["unknown"].phase is phase
+
+
+def test_fifo_breaker_that_could_close_asks_the_metric_once_a_minute() -> None:
+    worker = fifo_worker_with_good_probes(*[0] * 20)
+    for _ in range(12):
+        worker.replay(fifo("a", "a", NOW))
+        worker.later(10)
+
+    assert worker.metric_reads == 2
 
 
 def ramp_of(limit: int) -> FakeBreakers:

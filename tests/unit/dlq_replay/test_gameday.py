@@ -9,10 +9,11 @@ from dlq_replay.decision import Park, ParkReason, decide
 from dlq_replay.gameday import GAMEDAY_ATTRIBUTE, gameday_entry, gameday_of, new_run_id
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.measures import Metric, measure_batch, measure_dlq
-from dlq_replay.message import Message
+from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import parked_entry, redriven_entry
+from dlq_replay.plan import Step
 from dlq_replay.policy import ReplayPolicy
-from dlq_replay.replay import BatchOutcome, Outcome
+from dlq_replay.replay import BatchOutcome
 from tests.builders import NOW, context, policy, queue_arn, text
 
 RUN = new_run_id(datetime(2026, 11, 22, 20, 30, tzinfo=UTC), "0123abcd")
@@ -113,12 +114,9 @@ def test_it_counts_as_parked_but_not_as_a_dead_letter_that_arrived() -> None:
     without_counter = without(dead, REPLAY_COUNT_ATTRIBUTE)
     for message in (dead, without_counter):
         park = Park(ParkReason.ATTEMPTS_EXHAUSTED)
-        one = Outcome(message.message_id, park, is_left=False, main_queue=policy().main_queue)
-        outcome = BatchOutcome((one,))
-        measured = [
-            *measure_batch([message], outcome),
-            *measure_dlq([message], outcome, NOW, 60),
-        ]
+        main, copy = policy().main_queue, SendEntry(message.body)
+        outcome = BatchOutcome((Step(message, message.message_id, main, park, entry=copy),))
+        measured = [*measure_batch(outcome), *measure_dlq(outcome, NOW, 60)]
         values = {measurement.name: measurement.values for measurement in measured}
 
         assert values[Metric.PARKED] == (1,)

@@ -6,26 +6,27 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.measures import Metric, Unit, measure_batch, measure_dlq, parked_metric
-from dlq_replay.message import Message
-from dlq_replay.plan import Failed, Fate, Wait
-from dlq_replay.replay import BatchOutcome, Outcome
+from dlq_replay.message import Message, SendEntry
+from dlq_replay.plan import Failed, Fate, Step, Wait
+from dlq_replay.replay import BatchOutcome
 from tests.builders import NOW, context, counter, message, policy, queue_arn
 
 DAY = 86_400
 
 
+def became(letter: Message, fate: Fate, main: QueueAddress | None = None) -> Step:
+    entry = None if isinstance(fate, Failed | Wait) else SendEntry(letter.body)
+    return Step(letter, letter.message_id, main or policy().main_queue, fate, entry=entry)
+
+
 def measured(*pairs: tuple[Message, Fate]) -> dict[str, tuple[int, ...]]:
-    main = policy().main_queue
-    outcomes = tuple(
-        Outcome(letter.message_id, fate, isinstance(fate, Failed | Wait), main)
-        for letter, fate in pairs
-    )
-    measurements = measure_batch([letter for letter, _ in pairs], BatchOutcome(outcomes))
+    measurements = measure_batch(BatchOutcome(tuple(became(*pair) for pair in pairs)))
     return {one.name: one.values for one in measurements}
 
 
 def nearest_expiry(*letters: Message) -> list[tuple[str, tuple[int, ...]]]:
-    measured = measure_dlq(letters, BatchOutcome(()), NOW, 14 * DAY)
+    outcomes = tuple(became(letter, Failed("refused")) for letter in letters)
+    measured = measure_dlq(BatchOutcome(outcomes), NOW, 14 * DAY)
     return [(one.name, one.values) for one in measured if one.name == "NearestExpirySeconds"]
 
 
@@ -144,18 +145,18 @@ def test_a_new_dead_letter_is_counted_once_when_it_leaves_the_dlq() -> None:
 
 def test_totals_are_of_all_main_queues() -> None:
     main, invoices = policy().main_queue, QueueAddress.from_arn(queue_arn("invoices"))
-    letters = [message("a", **MOVED), message("b", DeadLetterQueueSourceArn=queue_arn("invoices"))]
+    of_invoices: dict[str, Any] = {"DeadLetterQueueSourceArn": queue_arn("invoices")}
     outcomes = (
-        Outcome("a", Replay(1, 0), is_left=False, main_queue=main),
-        Outcome("b", Replay(1, 0), is_left=False, main_queue=invoices),
-        Outcome("c", Failed("refused"), is_left=True, main_queue=invoices),
+        became(message("a", **MOVED), Replay(1, 0)),
+        became(message("b", **of_invoices), Replay(1, 0), invoices),
+        became(message("c", **of_invoices), Failed("refused"), invoices),
     )
     reports = {
         main: BreakerReport(is_open=True, held=1),
         invoices: BreakerReport(is_open=True, held=2),
     }
 
-    found = measure_dlq(letters, BatchOutcome(outcomes, reports), NOW, DAY)
+    found = measure_dlq(BatchOutcome(outcomes, reports), NOW, DAY)
 
     values = {one.name: one.values for one in found}
     assert values == {"ArrivedTotal": (2,), "FailedTotal": (1,), "CircuitBreakersOpen": (2,)}
