@@ -8,8 +8,8 @@ Bottom up::
     clock, timers, errors, values      time, due times, errors, a message
     content, sending, settings         what SQS accepts, as AWS documents it
     delivery, states, fifo, receipts   order, states, the 5-minute deduplication memory, handles
-    queues, redrive, move_tasks        one queue; moves between two
-    model                              all queues of an account
+    queues, move_tasks                 one queue; tasks that move messages
+    model                              all queues of an account; redrive policies
     api, api_*                         the operations by their AWS names
     faults, front                      fault injection; the log of requests
     client, model_queue                in-process: for boto3 code, for ``dlq_replay`` code

@@ -1,23 +1,32 @@
 """All queues of one account and Region, with a common clock."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from local_sqs.clock import Clock, VirtualClock
-from local_sqs.errors import namespaced, no_such_queue, queue_exists
+from local_sqs.errors import (
+    invalid_parameter,
+    invalid_value,
+    namespaced,
+    no_such_queue,
+    queue_exists,
+)
 from local_sqs.identity import Identity
 from local_sqs.move_tasks import MoveTasks
-from local_sqs.naming import check_name, check_redrive
 from local_sqs.queues import MoveToDlq, Queue
-from local_sqs.redrive import make_move_to_dlq
 from local_sqs.settings import Settings
 from local_sqs.values import State, StoredMessage
 
 QUIET_MS = 60_000
 """The pause before a name can be used again, and between two purges: SQSAPI, DeleteQueue,
 PurgeQueue."""
+
+_STANDARD_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_FIFO_NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,8 @@ class Switches:
 
     Attributes:
         counts_receives_of_all_queues: whether ``maxReceiveCount`` of a dead-letter queue includes
-            the receives in the source queue. True is the worse case.
+            the receives in the source queue. They differ only for a message that was moved there.
+            True is the worse case.
         rejects_whole_batch: whether to refuse the whole SendMessageBatch for the content of one
             entry.
         normalises_numbers: whether to strip zeroes from Number attributes, as the developer guide
@@ -90,7 +100,7 @@ class SqsModel:
                 a queue of that name was deleted less than 60 s ago.
         """
         given = dict(attributes or {})
-        check_name(name, is_fifo=given.get("FifoQueue") == "true")
+        _check_name(name, is_fifo=given.get("FifoQueue") == "true")
         settings = Settings.of(given, is_fifo=name.endswith(".fifo"))
         existing = self.queues.get(name)
         if existing is not None:
@@ -101,7 +111,7 @@ class SqsModel:
         if self._deleted_ms.get(name, -QUIET_MS) + QUIET_MS > self.clock.now_ms():
             text = "You must wait 60 seconds after deleting a queue before you can create another"
             raise namespaced("QueueDeletedRecently", f"{text} with the same name.")
-        check_redrive(self.arn_of(name), settings, self.find_by_arn)
+        self._check_redrive(self.arn_of(name), settings)
         self._serial += 1
         queue = Queue(self.arn_of(name), self._serial, settings, self.clock, self.ids)
         queue.in_flight_quota = self.switches.in_flight_quota
@@ -115,8 +125,28 @@ class SqsModel:
             SqsError: an unknown name, a value that SQS refuses, or an invalid target.
         """
         if given.get("RedrivePolicy"):
-            check_redrive(queue.arn, queue.settings.changed(given), self.find_by_arn)
+            self._check_redrive(queue.arn, queue.settings.changed(given))
         queue.change(given)
+
+    def _check_redrive(self, source_arn: str, settings: Settings) -> None:
+        """Check the dead-letter queue of *settings*.
+
+        Raises:
+            SqsError: the queue does not exist, has the other type, or does not allow this source.
+        """
+        if settings.redrive is None:
+            return
+        refused = partial(invalid_value, "RedrivePolicy", settings.values["RedrivePolicy"])
+        target_arn = settings.redrive.target_arn
+        if not target_arn.startswith("arn:"):
+            raise refused("Invalid value for deadLetterTargetArn.")
+        target = self.find_by_arn(target_arn)
+        if target is None:
+            raise no_such_queue()
+        if target.settings.is_fifo != settings.is_fifo:
+            raise refused("Dead-letter queue must be same type of queue as the source.")
+        if not target.settings.allows_source(source_arn):
+            raise refused("Dead-letter queue does not allow this source queue.")
 
     def delete_queue(self, queue: Queue) -> None:
         """Delete at once; AWS takes up to 60 s."""
@@ -154,17 +184,26 @@ class SqsModel:
         return queue if queue is not None and queue.arn == arn else None
 
     def make_move_to_dlq(self, queue: Queue) -> MoveToDlq:
-        """Return the redrive policy of *queue* for a receive."""
+        """Return what applies the redrive policy of *queue* to a message.
+
+        This happens at a receive, never before (SQSAPI, CreateQueue, RedrivePolicy). If the target
+        does not exist, the message stays.
+        """
+        policy = queue.settings.redrive
+        target = self.find_by_arn(policy.target_arn) if policy else None
         is_cumulative = self.switches.counts_receives_of_all_queues
-        move_to_dlq = make_move_to_dlq(queue, self.find_by_arn, is_cumulative=is_cumulative)
 
-        def move_and_announce(message: StoredMessage) -> bool:
-            is_moved = move_to_dlq(message)
-            if is_moved:
-                self.announce()
-            return is_moved
+        def move_to_dlq(message: StoredMessage) -> bool:
+            if policy is None or target is None:
+                return False
+            count = message.receive_count if is_cumulative else message.receives_here
+            if count < policy.max_receive_count:
+                return False
+            _move(message, queue, target)
+            self.announce()
+            return True
 
-        return move_and_announce
+        return move_to_dlq
 
     def counts(self, queue: Queue) -> Mapping[State, int]:
         """Return the number of messages of each state ``counts_lag_seconds`` ago."""
@@ -196,3 +235,51 @@ class SqsModel:
         self.changed.notify_all()
         for listener in self.listeners:
             listener()
+
+
+def _check_name(name: str, *, is_fifo: bool) -> None:
+    """Check a queue name as SQS does: SQSAPI, CreateQueue, QueueName.
+
+    Raises:
+        SqsError: an invalid character or length, or a name of the other queue type.
+    """
+    if is_fifo and not _FIFO_NAME.fullmatch(name):
+        raise invalid_parameter(
+            "The name of a FIFO queue can only include alphanumeric characters, hyphens, or "
+            "underscores, must end with .fifo suffix and be 1 to 80 in length."
+        )
+    if not is_fifo and not _STANDARD_NAME.fullmatch(name):
+        raise invalid_parameter(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        )
+
+
+def _move(message: StoredMessage, source: Queue, target: Queue) -> None:
+    """Move one message as a redrive policy does.
+
+    The message keeps id, body, attributes, group id, trace header and receive count. On a standard
+    queue it keeps the time of the first send, so its retention continues. On a FIFO queue retention
+    starts at the move, and the message id becomes the deduplication id. For standard queues AWS
+    does not document that the group id is kept. See SQSDeveloperGuide, "Using dead-letter queues"
+    and "Learn how to configure a dead-letter queue redrive"; MessageId, attributes and trace header
+    as recorded from AWS in https://github.com/localstack/localstack (tests/aws/services/sqs,
+    snapshots of 2024-04-30).
+    """
+    now_ms = source.tick()
+    source.take_out(message)
+    is_fifo = target.settings.is_fifo
+    target.take_in(
+        StoredMessage(
+            message_id=message.message_id,
+            body=message.body,
+            attributes=message.attributes,
+            sent_ms=now_ms if is_fifo else message.sent_ms,
+            order=message.order,
+            group_id=message.group_id,
+            deduplication_id=message.message_id if is_fifo else message.deduplication_id,
+            trace_header=message.trace_header,
+            source_arn=source.arn,
+            receive_count=message.receive_count,
+            first_received_ms=message.first_received_ms,
+        )
+    )
