@@ -39,6 +39,7 @@ def rules(messages: Sequence[DemoMessage]) -> BreakerRules:
         window_slots=60,
         kept_slots=60,
         open_count=bugs // 2 + _MORE_THAN_A_BUG,
+        metric_lag_seconds=1,
         hold_min_seconds=2,
         hold_max_seconds=4,
         fifo_hold_min_seconds=1,
@@ -79,7 +80,8 @@ def with_demo_breakers(
     worker = BreakerWorker(
         NotifyingBreakers(table, notify, on_opened, on_probe_returned),
         rules(messages),
-        # There is no CloudWatch here, so the breaker `unknown` stays closed: its rule says so.
+        # There is no CloudWatch here, so the breaker `unknown` stays closed, and on FIFO the
+        # probes alone close the others: the rules say so.
         read_deletions=lambda _start, _end: {},
         max_receive_count=MAIN_MAX_RECEIVE_COUNT if main_queue.is_fifo else None,
         # Where a slot is a second, once a second would be seldom.
@@ -104,9 +106,11 @@ class NotifyingBreakers:
     on_opened: Callable[[], object]
     on_probe_returned: Callable[[str], object]
 
-    def read(self, names: Iterable[str]) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
+    def read(
+        self, names: Iterable[str], *, is_consistent: bool = False
+    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
         """Read, as the table does."""
-        return self.table.read(names)
+        return self.table.read(names, is_consistent=is_consistent)
 
     def register(self, types: Sequence[str], room: int) -> frozenset[str]:
         """Register, as the table does."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from demo.audit import Journal
 from demo.business import Business
-from demo.environment import Depth, Queues, depth
+from demo.environment import Queues, depth
 from demo.event_source import Poller
 from demo.order import OrderBook
 from demo.screen import Progress
 from demo.spark import Spark
 from demo.workload import DemoMessage
+from spark_reprocess.clients import QueueCounts
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -86,6 +87,6 @@ class RunContext:
             poller.join(_STOP_SECONDS)
 
 
-def _backing_off_in_flight(dlq: Depth) -> Depth:
+def _backing_off_in_flight(dlq: QueueCounts) -> QueueCounts:
     """Count in-flight messages of a FIFO DLQ as delayed: nearly all of them are held."""
-    return Depth(waiting=dlq.waiting, delayed=dlq.in_flight + dlq.delayed)
+    return QueueCounts(dlq.visible, delayed=dlq.in_flight + dlq.delayed)

@@ -11,6 +11,7 @@ import boto3
 from botocore.config import Config
 
 from demo import ROOT
+from spark_reprocess.clients import QueueCounts
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -53,20 +54,6 @@ class Queues:
     main: Queue
     dlq: Queue
     parked: Queue
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """The number of messages in a queue, by state."""
-
-    waiting: int = 0
-    in_flight: int = 0
-    delayed: int = 0
-
-    @property
-    def total(self) -> int:
-        """The number of all messages."""
-        return self.waiting + self.in_flight + self.delayed
 
 
 @contextmanager
@@ -150,15 +137,11 @@ def create_tables() -> None:
         )
 
 
-def depth(client: "SQSClient", queue: Queue) -> Depth:
+def depth(client: "SQSClient", queue: Queue) -> QueueCounts:
     """Return the counts of *queue*."""
     answer = client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
     counts: Mapping[Any, str] = answer["Attributes"]
-    return Depth(
-        int(counts["ApproximateNumberOfMessages"]),
-        int(counts["ApproximateNumberOfMessagesNotVisible"]),
-        int(counts["ApproximateNumberOfMessagesDelayed"]),
-    )
+    return QueueCounts.of(counts)
 
 
 def _redrive(target: Queue, max_receive_count: int) -> dict[str, str]:

@@ -6,11 +6,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from demo import DemoError, InputError
-from demo.arguments import parse_options, work_folder
+from demo.arguments import Options, parse_options, work_folder
 from demo.audit import PROCESSED, Account, FinalState, Journal
 from demo.business import Business, OwnMessages, Payments, Shop
 from demo.console import console_command, open_console
@@ -27,11 +26,11 @@ from demo.event_source import Handler, Poller
 from demo.functions import WrapHandler, dlq_source, load_consumer, load_replay, main_source
 from demo.local_aws import LocalAws
 from demo.order import OrderBook
-from demo.scenario import Viewer, play
+from demo.scenario import play
 from demo.screen import Screen, account_table, names
 from demo.spark import Spark
 from demo.terminal import ignore_interrupts, viewer_only
-from demo.workload import DemoMessage, load
+from demo.workload import DemoMessage, Loaded, load
 
 FUNCTION_LOG = "functions.log"
 SPARK_LOG = "spark.log"
@@ -43,92 +42,88 @@ EXIT_NOT_ALL_WELL = 1
 EXIT_BAD_INPUT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a run."""
-
-    account: Account
-    sent: Mapping[str, DemoMessage]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunConfig:
-    """The configuration of a run.
-
-    Attributes:
-        is_invented: whether the demo generated the messages.
-        remarks: shown to the user before the run.
-        wrap_replay_handler: takes the real handler, returns the one to use; None: the real one.
-        viewer: see ``scenario.play``.
-    """
-
-    messages: Sequence[DemoMessage]
-    is_invented: bool
-    remarks: Sequence[str]
-    work: Path
-    wrap_replay_handler: WrapHandler | None
-    with_spark: bool
-    is_fifo: bool
-    viewer: Viewer | None = None
+def play_command(
+    argv: Sequence[str] | None, wrap_replay_handler: WrapHandler | None, *, with_spark: bool
+) -> int:
+    """Run the demo with the options of *argv*; see ``demo.__main__.main``."""
+    options = parse_options(argv)
+    try:
+        loaded = load(options)
+        with work_folder(options.folder) as work:
+            return _run(options, loaded, work, wrap_replay_handler, with_spark=with_spark)
+    except InputError as error:
+        return _fail(str(error), EXIT_BAD_INPUT)
+    except DemoError as error:
+        return _fail(str(error), EXIT_NOT_ALL_WELL)
 
 
-def run(config: RunConfig) -> Result:
-    """Run the demo. It always ends all its processes and threads.
-
-    Raises:
-        DemoError: the local environment could not be set up.
-    """
+def _run(
+    options: Options,
+    loaded: Loaded,
+    work: Path,
+    wrap_replay_handler: WrapHandler | None,
+    *,
+    with_spark: bool,
+) -> int:
+    """Run the demo. It always ends all its processes and threads."""
     started_seconds = time.monotonic()
     with ExitStack() as stack:
-        out = stack.enter_context(viewer_only(config.work / SPARK_LOG, config.work / FUNCTION_LOG))
+        out = stack.enter_context(viewer_only(work / SPARK_LOG, work / FUNCTION_LOG))
         screen = Screen(out, lambda: time.monotonic() - started_seconds)
         screen.note("Starting an SQS server on this machine ...")
-        aws = LocalAws(config.work / FUNCTION_LOG)
+        aws = LocalAws(work / FUNCTION_LOG)
         stack.callback(aws.stop)
         stack.enter_context(local_environment(aws.start()))
-        context = _build_context(config, screen)
-        if context.spark:
-            stack.callback(context.spark.stop)
+        spark = Spark() if with_spark else None
+        if spark:
+            stack.callback(spark.stop)
+        context = _build_context(options, loaded.messages, work, wrap_replay_handler, spark, screen)
         stack.callback(context.stop_pollers)
         stack.enter_context(screen.watching(context.progress))
         stack.callback(ignore_interrupts)
-        for remark in config.remarks:
+        for remark in loaded.remarks:
             screen.say(remark, "yellow")
-        account = play(context, screen, config.viewer)
+        account = play(context, screen, open_console if options.has_console else None)
         screen.close()
         _close(context, screen, account)
-        return Result(account, context.sent, time.monotonic() - started_seconds)
+        seconds = time.monotonic() - started_seconds
+    return _conclude(account, context.sent, seconds, is_viewers=options.has_console)
 
 
-def _build_context(config: RunConfig, screen: Screen) -> RunContext:
+def _build_context(
+    options: Options,
+    messages: Sequence[DemoMessage],
+    work: Path,
+    wrap_replay_handler: WrapHandler | None,
+    spark: Spark | None,
+    screen: Screen,
+) -> RunContext:
     client = make_client()
-    queues = create_queues(client, is_fifo=config.is_fifo)
+    queues = create_queues(client, is_fifo=options.is_fifo)
     create_tables()
     os.environ.update({**replay_environment(queues), **consumer_environment(queues)})
-    journal = Journal({m.identity: m.content.fingerprint for m in config.messages})
+    journal = Journal({m.identity: m.content.fingerprint for m in messages})
     payments = Payments(screen.notify_once)
-    business: Business = Shop(payments) if config.is_invented else OwnMessages(payments)
+    business: Business = Shop(payments) if options.input_path is None else OwnMessages(payments)
     consumers: list[Handler] = [
-        load_consumer(config.messages, business, journal, screen.notify_once)
-        for _ in range(1 if config.is_fifo else _CONSUMERS)
+        load_consumer(messages, business, journal, screen.notify_once)
+        for _ in range(1 if options.is_fifo else _CONSUMERS)
     ]
-    spark = Spark() if config.with_spark else None
     replay = load_replay(
-        config.messages,
+        messages,
         screen.notify_once,
-        config.wrap_replay_handler,
+        wrap_replay_handler,
         # While the breaker is open the functions have little to do: their cores are free.
         spark.warm_up if spark else lambda: None,
         payments.note_probe_return,
-        is_fifo=config.is_fifo,
+        is_fifo=options.is_fifo,
     )
-    order = OrderBook() if config.is_fifo else None
+    order = OrderBook() if options.is_fifo else None
     if order:
         consumers, replay = [*map(order.watch_main, consumers)], order.watch_dlq(replay)
     return RunContext(
-        messages=config.messages,
-        work=config.work,
+        messages=messages,
+        work=work,
         client=client,
         queues=queues,
         journal=journal,
@@ -156,47 +151,23 @@ def _close(context: RunContext, screen: Screen, account: Account) -> None:
     screen.note(f"Logs and metrics of the functions: {context.work / FUNCTION_LOG}")
 
 
-def play_command(
-    argv: Sequence[str] | None, wrap_replay_handler: WrapHandler | None, *, with_spark: bool
+def _conclude(
+    account: Account, sent: Mapping[str, DemoMessage], seconds: float, *, is_viewers: bool
 ) -> int:
-    """Run the demo with the options of *argv*; see ``demo.__main__.main``."""
-    options = parse_options(argv)
-    try:
-        loaded = load(options)
-        with work_folder(options.folder) as work:
-            config = RunConfig(
-                messages=loaded.messages,
-                is_invented=options.input_path is None,
-                remarks=loaded.remarks,
-                work=work,
-                wrap_replay_handler=wrap_replay_handler,
-                with_spark=with_spark,
-                is_fifo=options.is_fifo,
-                viewer=open_console if options.has_console else None,
-            )
-            return _conclude(run(config), is_viewers=options.has_console)
-    except InputError as error:
-        return _fail(str(error), EXIT_BAD_INPUT)
-    except DemoError as error:
-        return _fail(str(error), EXIT_NOT_ALL_WELL)
-
-
-def _conclude(result: Result, *, is_viewers: bool) -> int:
     """Print the numbers; return the exit code.
 
     What the viewer leaves in the archive, or edits, is no fault: then only a loss is one.
     """
-    account = result.account
     faults = [FinalState.LOST] if is_viewers else FinalState
     for state in faults:
         if state not in PROCESSED and account.in_state(state):
-            _fail(f"{state.value}: {names(account, result.sent, state)}.", EXIT_NOT_ALL_WELL)
+            _fail(f"{state.value}: {names(account, sent, state)}.", EXIT_NOT_ALL_WELL)
     if account.altered and not is_viewers:
         _fail(f"altered on the way: {', '.join(sorted(account.altered))}.", EXIT_NOT_ALL_WELL)
     if account.out_of_order:
         groups = ", ".join(sorted(account.out_of_order))
         _fail(f"dead letters came back out of order in: {groups}.", EXIT_NOT_ALL_WELL)
-    summary = {**account.summary(), "seconds": round(result.seconds, 1)}
+    summary = {**account.summary(), "seconds": round(seconds, 1)}
     sys.stdout.write(json.dumps(summary) + "\n")
     sys.stdout.flush()
     is_well = account.is_all_well or (is_viewers and not account.in_state(FinalState.LOST))

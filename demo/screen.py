@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.audit import PROCESSED, Account, FinalState
-from demo.environment import Depth
 from demo.workload import DemoMessage, Trait
+from spark_reprocess.clients import QueueCounts
 
 _PLAIN_WIDTH = 100
 _PLAIN_EVERY_SECONDS = 2.0
@@ -47,9 +47,9 @@ class Progress:
     replayed: int = 0
     archived: int = 0
     redriven: int = 0
-    main: Depth = field(default_factory=Depth)
-    dlq: Depth = field(default_factory=Depth)
-    parked: Depth = field(default_factory=Depth)
+    main: QueueCounts = field(default_factory=QueueCounts)
+    dlq: QueueCounts = field(default_factory=QueueCounts)
+    parked: QueueCounts = field(default_factory=QueueCounts)
 
     @property
     def backing_off(self) -> int:
@@ -183,7 +183,7 @@ def _live_view(progress: Progress, width: int) -> RenderableType:
         ("dead letters", progress.dlq),
         ("parked", progress.parked),
     ):
-        queues.add_row(name, *(_number(n) for n in (depth.waiting, depth.in_flight, depth.delayed)))
+        queues.add_row(name, *(_number(n) for n in (depth.visible, depth.in_flight, depth.delayed)))
     return Panel(
         Group(queues, Text(), _numbers(progress), _bar(progress)),
         title=Text(progress.phase, style="bold yellow"),

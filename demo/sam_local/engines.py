@@ -133,7 +133,7 @@ class Emulator:
 
     def invoke(self, event: Path, variables: Mapping[str, str]) -> Answer:
         """See ``Engine``."""
-        port, api_port = _free_port(), _free_port()
+        port, api_port = two_free_ports()
         with TemporaryDirectory() as folder, Path(folder, "log").open("w+") as log:
             process = subprocess.Popen(
                 [
@@ -240,7 +240,10 @@ def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.Compl
         raise DemoError(f"{command[0]}: {error}") from error
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def two_free_ports() -> tuple[int, int]:
+    """Return two ports of the loopback address at which nobody listens."""
+    # Both are held until both are known: one that is released may be chosen again.
+    with socket.socket() as one, socket.socket() as other:
+        one.bind((_LOOPBACK, 0))
+        other.bind((_LOOPBACK, 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])

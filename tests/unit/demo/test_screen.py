@@ -6,11 +6,11 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.audit import Evidence, Sighting, account
-from demo.environment import Depth
 from demo.identity import Content
 from demo.screen import Progress, Screen, account_table, names
 from demo.terminal import lines_to
 from demo.workload import DemoMessage, Trait
+from spark_reprocess.clients import QueueCounts
 
 SENT = {m.identity: m for m in (DemoMessage.of(n, Content(f"b{n}")) for n in range(1, 31))}
 
@@ -24,7 +24,7 @@ def test_pipe_gets_a_line_when_something_changed() -> None:
     out, clock = io.StringIO(), iter(float(n) for n in range(0, 1000, 3))
     screen = Screen(out, lambda: next(clock))
 
-    with screen.watching(lambda: Progress(main=Depth(1, 2, 3), processed=4, total=9)):
+    with screen.watching(lambda: Progress(main=QueueCounts(1, 2, 3), processed=4, total=9)):
         time.sleep(1.5)
 
     lines = out.getvalue().splitlines()
@@ -34,7 +34,10 @@ def test_pipe_gets_a_line_when_something_changed() -> None:
 
 
 def test_what_is_hidden_in_the_dlq_backs_off_too() -> None:
-    assert "backing off    5" in Progress(main=Depth(1, 2, 3), dlq=Depth(delayed=2)).to_line()
+    assert (
+        "backing off    5"
+        in Progress(main=QueueCounts(1, 2, 3), dlq=QueueCounts(delayed=2)).to_line()
+    )
 
 
 def test_terminal_gets_a_live_view_and_keeps_the_events() -> None:
@@ -70,9 +73,9 @@ def test_text_that_looks_like_markup_is_shown_as_it_is() -> None:
 
 
 def test_settled_means_main_and_dlq_are_empty() -> None:
-    assert Progress(parked=Depth(5)).is_settled
-    assert not Progress(main=Depth(delayed=1)).is_settled
-    assert not Progress(dlq=Depth(in_flight=1)).is_settled
+    assert Progress(parked=QueueCounts(5)).is_settled
+    assert not Progress(main=QueueCounts(delayed=1)).is_settled
+    assert not Progress(dlq=QueueCounts(in_flight=1)).is_settled
 
 
 def test_account_table_shows_each_fate_that_occurred() -> None:
