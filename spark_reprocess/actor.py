@@ -1,4 +1,7 @@
-"""Who runs the job, for the ledger: user and machine, and the AWS identity of the credentials."""
+"""Who runs the job and why, for the ledger.
+
+Who is user and machine, and the AWS identity of the credentials.
+"""
 
 import getpass
 import os
@@ -9,6 +12,7 @@ import boto3
 from botocore.config import Config
 
 from dlq_replay.sqs import describe
+from spark_reprocess.errors import InputError
 
 JOB_RUN_ID = "JOB_RUN_ID"
 """Glue's argument, and the environment variable in which ``glue_job`` passes it on."""
@@ -47,6 +51,12 @@ def actor() -> str:
     except (KeyError, OSError):
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
+
+
+def require_reason(reason: str, *, execute: bool) -> None:
+    """Raise InputError if a run executes something and gives no reason."""
+    if execute and not reason.strip():
+        raise InputError("--execute needs --reason: one sentence on why, for the ledger")
 
 
 def caller(application_id: str | None, region: str | None = None) -> Caller:

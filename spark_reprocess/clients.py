@@ -145,9 +145,9 @@ class QueueCounts:
         delayed: not yet visible for the first time.
     """
 
-    visible: int
-    in_flight: int
-    delayed: int
+    visible: int = 0
+    in_flight: int = 0
+    delayed: int = 0
 
     @classmethod
     def of(cls, attributes: Mapping[str, str]) -> Self:

@@ -8,9 +8,13 @@ the whole command line of this job is one argument::
 It is split as a shell splits it. Glue's other arguments are ignored. After a word ``--`` come the
 options of the stack's parameter SparkJobOptions: they are added to the command line, and must not
 override what other parameters set.
+
+In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
+follows the run writes ``stop`` to end it early.
 """
 
 import io
+import json
 import os
 import shlex
 import signal
@@ -18,23 +22,22 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TextIO
 
 from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.job_runs import (
-    MOST_CHARACTERS,
-    RunResult,
-    is_stop_requested,
-    write_result,
-)
+from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.errors import ArchiveError, InputError
 
 OPTION = "--command-line"
 _CHECK_SECONDS = 5.0
 """How often a run looks for a request to stop."""
+
+MOST_CHARACTERS = 1_000_000
+"""Of a text that is kept. The log of the run has all of it."""
 
 FURTHER = "--"
 DECIDED_BY_THE_STACK = (
@@ -90,6 +93,8 @@ def run(
 ) -> None:
     """Run the verb with *main*; leave its answer and exit code in the archive for ``dlq``.
 
+    After the verb has ended this process ignores SIGINT: a request to stop comes too late.
+
     Args:
         arguments: Glue's.
         main: runs a command line; returns the exit code.
@@ -117,6 +122,59 @@ def run(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        verb: what it ran.
+        exit_code: as the verb's on a command line.
+        answer: what it printed to standard output, up to ``MOST_CHARACTERS``.
+        errors: the same of standard error.
+    """
+
+    verb: str
+    exit_code: int
+    answer: str
+    errors: str
+
+
+def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
+    """Write the result of a run durably. Raises ArchiveError."""
+    content = json.dumps({"version": 1, **asdict(result)}, indent=1)
+    archive.write(f"runs/{job_run_id}/result.json", content.encode())
+
+
+def read_result(archive: Archive, job_run_id: str) -> RunResult | None:
+    """Return the result of a run, None where it left none that can be understood.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    content = archive.read(f"runs/{job_run_id}/result.json")
+    try:
+        value = json.loads(content or b"")
+        return RunResult(
+            str(value["verb"]), int(value["exit_code"]), str(value["answer"]), str(value["errors"])
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def request_stop(archive: Archive, job_run_id: str) -> None:
+    """Ask a run to stop after its open calls, as Ctrl-C does. Raises ArchiveError."""
+    archive.write(_stop(job_run_id), b"")
+
+
+def is_stop_requested(archive: Archive, job_run_id: str) -> bool:
+    """Whether somebody asked a run to stop. Raises ArchiveError."""
+    return archive.read(_stop(job_run_id)) is not None
+
+
+def _stop(job_run_id: str) -> str:
+    return f"runs/{job_run_id}/stop"
+
+
 def _followed(
     command: Sequence[str],
     place: str,
@@ -133,18 +191,29 @@ def _followed(
     has_ended = threading.Event()
     watch = partial(_watch, archive, job_run_id, has_ended, interrupt)
     threading.Thread(target=watch, name="stop-request", daemon=True).start()
+    exit_code = INTERRUPTED
     try:
-        with redirect_stdout(answer), redirect_stderr(errors):
+        # Before the verb began it catches no interrupt.
+        with suppress(KeyboardInterrupt), redirect_stdout(answer), redirect_stderr(errors):
             exit_code = main(command)
     finally:
         has_ended.set()
-    result = RunResult(command[0], exit_code, answer.text, errors.text)
+    # What a stop that came too late interrupts is done again.
+    for _ in range(3):
+        with suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            result = RunResult(command[0], exit_code, answer.text, errors.text)
+            _write(archive, job_run_id, result)
+            break
+    return exit_code
+
+
+def _write(archive: Archive, job_run_id: str, result: RunResult) -> None:
     try:
         write_result(archive, job_run_id, result)
     except ArchiveError as error:
         # What the verb did is in the ledger. Only a follower misses this file.
         sys.stderr.write(f"the result of this run was not written: {error}\n")
-    return exit_code
 
 
 def _watch(

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
+from spark_reprocess.actor import require_reason
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import Archive, new_id, open_archive
@@ -91,8 +92,7 @@ class RunOptions:
             raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
             raise InputError("--execute needs --policy: the rules of what to do")
-        if self.execute and not self.reason.strip():
-            raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+        require_reason(self.reason, execute=self.execute)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 ``tests/integration/test_message_table.py`` compares the two.
 """
 
-import itertools
 import time
 from binascii import crc32
 from collections import Counter, defaultdict
@@ -27,8 +26,6 @@ _TABLE = (
     *("message_id", "group_id", "unit", "position", "file"),
     *("first_id", "sent_at", "receive_count", "body_bytes"),
 )
-
-_numbers = itertools.count()
 
 
 def planned(
@@ -55,8 +52,7 @@ def planned(
         PlannedGroup(one.group_id, short_title(one.text), counts[one], Action.LEAVE)
         for one in sorted(counts, key=lambda one: (-counts[one], one.group_id))
     ]
-    # Of two plans of the same second the later one has the greater id.
-    plan_id = f"{new_id(time.time())[:-6]}{next(_numbers):06x}"
+    plan_id = new_id(time.time())
     folder = f"reports/{plan_id}"
     snapshot = Snapshot(
         tuple(drain_ids(archive)),

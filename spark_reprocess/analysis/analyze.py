@@ -50,14 +50,14 @@ from spark_reprocess.archive.group_events import read_memory, with_notes, write_
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
-from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.policy import Policy, Rule
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
-from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.spark.allowed_sql import matching
+from spark_reprocess.spark.failures import explained
 from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
@@ -116,11 +116,8 @@ def analyze(
         ArchiveError: the archive cannot be read or written, or the report cannot be written.
     """
     archive = open_archive(options.archive)
-    try:
-        masks = compile_masks(options.masks, shows_values=options.has_samples)
-    except ValueError as error:
-        raise InputError(f"--mask {error}") from error
-    plan_id = new_id(time.time())
+    masks = compile_masks(options.masks, shows_values=options.has_samples)
+    plan_id = new_id(time.time(), archive.list(REPORTS))
     reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
@@ -133,8 +130,7 @@ def analyze(
         rules: Mapping[str, Rule] = {}
         if options.policy:
             rules = rules_by_group(spark, options.policy, groups_table(findings))
-        if trouble := lock.trouble():
-            raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
+        lock.require()
         _write(reports, findings, snapshot, rules)
         # Last: if the process dies before, the next analysis repeats what this one would have said.
         write_seen(archive, plan_id, findings.analyzed_at, memory)

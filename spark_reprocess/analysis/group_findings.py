@@ -212,13 +212,17 @@ _REPORTS_READ = 3
 
 
 def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> datetime | None:
-    """Return when the first message of a group is deleted; None if nothing deletes it.
+    """Return when the first message of a group is deleted, at the earliest; None if nothing does.
 
     Args:
         first_drained_at: when the first message was written into the archive, None if unknown.
-        lifetime: of a file of the archive, None for ever.
+        lifetime: of a file of the archive, as ``Archive.lifetime`` returns it.
     """
-    return first_drained_at + lifetime if first_drained_at and lifetime else None
+    if first_drained_at is None or lifetime is None:
+        return None
+    kept_until = (first_drained_at + lifetime).astimezone(UTC)
+    midnight = kept_until.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight if midnight == kept_until else midnight + timedelta(days=1)
 
 
 def failed_on(tallies: Iterable[Row]) -> Mapping[str, tuple[FailedOn, ...]]:

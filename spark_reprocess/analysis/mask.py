@@ -18,6 +18,7 @@ from typing import Any
 
 from dlq_replay.masks import MASKED, mask_start, mask_text
 from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_container, parse_json
+from spark_reprocess.errors import InputError
 from spark_reprocess.figures import cut
 
 __all__ = ["MASKED", "Masks", "compile_masks", "is_secret_key", "shorten"]
@@ -89,7 +90,7 @@ def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
     anything else is a regular expression.
 
     Raises:
-        ValueError: one is no regular expression; the message names it.
+        InputError: one is no regular expression; the message names it.
     """
     fields = tuple(one.replace("[]", "") for one in masks if _is_path(one))
     patterns = tuple(_compile(one) for one in masks if not _is_path(one))
@@ -104,7 +105,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{pattern!r}: is no regular expression: {error}") from error
+        raise InputError(f"--mask {pattern!r}: is no regular expression: {error}") from error
 
 
 @lru_cache(maxsize=4096)

@@ -40,8 +40,8 @@ from spark_reprocess.archive.message_store import require_drains
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.spark.allowed_sql import Place, matching
+from spark_reprocess.spark.failures import explained
 
 NUMBERING_COLUMNS = (
     "message_id",

@@ -8,8 +8,7 @@ from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.located_yaml import faults_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import condition, matching
+from spark_reprocess.spark.allowed_sql import Place, condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 
 

@@ -35,43 +35,51 @@ class Kind(Enum):
 class Disposition(StrEnum):
     """What a run does with a message, what it did, or why it did nothing."""
 
-    SEND = "send"
-    DISCARD = "discard"
-    SENT = "sent"
-    DISCARDED = "discarded"
-    RESTORED = "restored"
-    SENT_BEFORE = "sent_before"
-    DISCARDED_BEFORE = "discarded_before"
-    RESTORED_BEFORE = "restored_before"
-    LEAVE = "leave"
-    NOT_SELECTED = "not_selected"
-    OVER_LIMIT = "over_limit"
-    OTHER_PARKED_QUEUE = "other_parked_queue"
-    FOREIGN = "foreign_source"
-    UNKNOWN_SOURCE = "unknown_source"
-    NO_ROOM = "no_room"
-    NO_GROUP = "no_group"
-    SPLIT_GROUP = "split_group"
-    EDIT_FAILED = "edit_failed"
-    NOT_REHEARSED = "not_rehearsed"
-    WOULD_FAIL = "would_fail"
-    REHEARSAL_UNKNOWN = "rehearsal_unknown"
-    IN_DOUBT = "in_doubt"
-    BUSY = "busy"
-    WAITS = "waits"
-    FAILED = "failed"
-    NOT_REACHED = "not_reached"
-    STOPPED = "stopped_by_canary"
+    kind: Kind
+    """What it means for the run."""
+
+    def __new__(cls, value: str, *kind: Kind) -> Self:
+        """Make a member with exactly one kind.
+
+        A tuple, so that mypy takes ``Disposition(value)``, the member of a stored value.
+        """
+        member = str.__new__(cls, value)
+        member._value_ = value
+        (member.kind,) = kind
+        return member
+
+    SEND = "send", Kind.WORK
+    DISCARD = "discard", Kind.WORK
+    SENT = "sent", Kind.DONE
+    DISCARDED = "discarded", Kind.DONE
+    RESTORED = "restored", Kind.DONE
+    SENT_BEFORE = "sent_before", Kind.BEFORE
+    DISCARDED_BEFORE = "discarded_before", Kind.BEFORE
+    RESTORED_BEFORE = "restored_before", Kind.BEFORE
+    LEAVE = "leave", Kind.LEFT
+    NOT_SELECTED = "not_selected", Kind.LEFT
+    OVER_LIMIT = "over_limit", Kind.LEFT
+    OTHER_PARKED_QUEUE = "other_parked_queue", Kind.REFUSED
+    FOREIGN = "foreign_source", Kind.REFUSED
+    UNKNOWN_SOURCE = "unknown_source", Kind.REFUSED
+    NO_ROOM = "no_room", Kind.REFUSED
+    NO_GROUP = "no_group", Kind.REFUSED
+    SPLIT_GROUP = "split_group", Kind.REFUSED
+    EDIT_FAILED = "edit_failed", Kind.REFUSED
+    NOT_REHEARSED = "not_rehearsed", Kind.REFUSED
+    WOULD_FAIL = "would_fail", Kind.REFUSED
+    REHEARSAL_UNKNOWN = "rehearsal_unknown", Kind.REFUSED
+    IN_DOUBT = "in_doubt", Kind.UNFINISHED
+    BUSY = "busy", Kind.UNFINISHED
+    WAITS = "waits", Kind.UNFINISHED
+    FAILED = "failed", Kind.UNFINISHED
+    NOT_REACHED = "not_reached", Kind.UNFINISHED
+    STOPPED = "stopped_by_canary", Kind.STOPPED
 
     @classmethod
     def of(cls, *kinds: Kind) -> tuple[Self, ...]:
         """Return the members of these kinds, in their order here."""
         return tuple(one for one in cls if one.kind in kinds)
-
-    @property
-    def kind(self) -> Kind:
-        """What it means for the run."""
-        return _KINDS[self]
 
     @property
     def is_problem(self) -> bool:
@@ -88,36 +96,6 @@ class Disposition(StrEnum):
         """Whether later messages of the same FIFO message group wait behind it."""
         return self.kind not in (Kind.WORK, Kind.DONE, Kind.BEFORE)
 
-
-_KINDS = {
-    Disposition.SEND: Kind.WORK,
-    Disposition.DISCARD: Kind.WORK,
-    Disposition.SENT: Kind.DONE,
-    Disposition.DISCARDED: Kind.DONE,
-    Disposition.RESTORED: Kind.DONE,
-    Disposition.SENT_BEFORE: Kind.BEFORE,
-    Disposition.DISCARDED_BEFORE: Kind.BEFORE,
-    Disposition.RESTORED_BEFORE: Kind.BEFORE,
-    Disposition.LEAVE: Kind.LEFT,
-    Disposition.NOT_SELECTED: Kind.LEFT,
-    Disposition.OVER_LIMIT: Kind.LEFT,
-    Disposition.OTHER_PARKED_QUEUE: Kind.REFUSED,
-    Disposition.FOREIGN: Kind.REFUSED,
-    Disposition.UNKNOWN_SOURCE: Kind.REFUSED,
-    Disposition.NO_ROOM: Kind.REFUSED,
-    Disposition.NO_GROUP: Kind.REFUSED,
-    Disposition.SPLIT_GROUP: Kind.REFUSED,
-    Disposition.EDIT_FAILED: Kind.REFUSED,
-    Disposition.NOT_REHEARSED: Kind.REFUSED,
-    Disposition.WOULD_FAIL: Kind.REFUSED,
-    Disposition.REHEARSAL_UNKNOWN: Kind.REFUSED,
-    Disposition.IN_DOUBT: Kind.UNFINISHED,
-    Disposition.BUSY: Kind.UNFINISHED,
-    Disposition.WAITS: Kind.UNFINISHED,
-    Disposition.FAILED: Kind.UNFINISHED,
-    Disposition.NOT_REACHED: Kind.UNFINISHED,
-    Disposition.STOPPED: Kind.STOPPED,
-}
 
 WORK = Disposition.of(Kind.WORK)
 DECIDED = Disposition.of(Kind.DONE)

@@ -6,12 +6,13 @@ what it froze is what the archive holds and what was erased.
 """
 
 import json
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive, damage_named, read_json
+from spark_reprocess.archive.files import Archive, damage_named, new_id, read_json
 from spark_reprocess.archive.ledger import LEDGER
 
 _FOLDER = f"{LEDGER}/erasures"
@@ -60,8 +61,12 @@ class ErasedOfPlan(NamedTuple):
     message_ids: tuple[str, ...]
 
 
-def record_erasure(archive: Archive, erasure: Erasure) -> None:
-    """Write down what is about to be erased, durably."""
+def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
+    """Write down what is about to be erased, durably.
+
+    Returns:
+        What was written; with another id if a record had this one already.
+    """
     content = {
         "version": 1,
         "who": erasure.who,
@@ -76,8 +81,10 @@ def record_erasure(archive: Archive, erasure: Erasure) -> None:
         "expired_days": erasure.expired_days,
         "first_ids": dict(erasure.first_ids),
     }
-    path = f"{_FOLDER}/{erasure.erase_id}.json"
-    archive.write(path, json.dumps(content, indent=1).encode())
+    written = json.dumps(content, indent=1).encode()
+    while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", written):
+        erasure = replace(erasure, erase_id=new_id(time.time()))
+    return erasure
 
 
 def mark_done(archive: Archive, erase_id: str) -> None:

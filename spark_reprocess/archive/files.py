@@ -7,8 +7,8 @@ of the machine. And of several callers of ``create`` exactly one wins.
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,10 +23,31 @@ RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
+# Older versions wrote the microseconds of an event before the Z, and six random digits behind it.
+_ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})(?:[0-9]{6})?Z-([0-9a-f]{5})")
 
-def new_id(now_seconds: float) -> str:
-    """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path."""
-    return f"{datetime.fromtimestamp(now_seconds, UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
+    """Make an id for a drain, a report or a run: sorts by time, unique, safe in a path.
+
+    Behind the second are five hex digits of its microseconds, then six random ones.
+
+    Args:
+        now_seconds: the time by this machine's clock.
+        after: paths. The id sorts after every id in them: the clock of the machine that made one
+            may be ahead of this one's.
+    """
+    time = max([datetime.fromtimestamp(now_seconds, UTC), *_times_after(after)])
+    return f"{time:%Y%m%dT%H%M%SZ}-{time.microsecond:05x}{secrets.token_hex(3)}"
+
+
+def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
+    """Yield the first moment after each id in these paths."""
+    for second, microseconds in _ID_TIME.findall("\n".join(paths)):
+        # Digits that are no time are no id.
+        with suppress(ValueError):
+            time = datetime.strptime(f"{second}+0000", "%Y%m%dT%H%M%S%z")
+            yield time + timedelta(microseconds=int(microseconds, 16) + 1)
 
 
 class Archive(Protocol):
@@ -76,9 +97,10 @@ class Archive(Protocol):
         """
 
     def lifetime(self, path: str) -> timedelta | None:
-        """Return after how long the storage itself deletes a file, by a rule of its owner.
+        """Return after how many days the storage itself deletes a file, by a rule of its owner.
 
-        None if it keeps the file, or does not say. Never raises.
+        It does so at the midnight in UTC that follows; at the earliest. None if it keeps the file,
+        or does not say. Never raises.
         """
 
     def remove(self, path: str) -> None:

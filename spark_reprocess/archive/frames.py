@@ -45,7 +45,7 @@ from spark_reprocess.archive.table_parts import (
     write_parts,
 )
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.spark.conditions import explained
+from spark_reprocess.spark.failures import explained
 
 SPARK_SCHEMA = ", ".join(
     f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA

@@ -14,7 +14,6 @@ An analysis that is killed leaves no file here: the next one repeats what it wou
 """
 
 import json
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, read_json
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, new_id, read_json
 from spark_reprocess.triage.events import EventKind, GroupEvent
 from spark_reprocess.triage.status import (
     REMEMBERED_REPORTS,
@@ -45,12 +44,16 @@ _Record = TypeVar("_Record")
 def add_event(archive: Archive, event: GroupEvent) -> GroupEvent:
     """Write *event* down durably; return it with the id that it has got.
 
+    It comes after all that was said about the group before, whatever the clocks of those who said
+    it.
+
     Raises:
         ArchiveError: it cannot be written, or S3 does not say whether it was. To say it again is
             harmless.
     """
     while True:
-        named = replace(event, event_id=f"{event.time:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}")
+        others = archive.list(f"{GROUPS}/{event.group_id}")
+        named = replace(event, event_id=new_id(event.time.timestamp(), others))
         content = json.dumps({"version": _VERSION, **_event_fields(named)}, indent=1)
         if archive.create(_event_path(named), content.encode()):
             return named

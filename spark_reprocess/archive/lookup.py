@@ -9,15 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of
+from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
 from spark_reprocess.archive.ledgers import ledger_files, read_attempts
-from spark_reprocess.archive.message_store import drain_of, message_damage_named, message_files
+from spark_reprocess.archive.message_store import drain_of, message_files, rows_of_file
 
 _CONCURRENT_READS = 8
 
@@ -45,9 +41,13 @@ def find_rows(
         ArchiveError: a file cannot be read.
     """
     paths = message_files(archive) if files is None else files
+
+    def find(path: str) -> list[FoundRow]:
+        rows = rows_of_file(archive, path, ids, keys=("message_id", "first_id"))
+        return [FoundRow(drain_of(path), path, row) for row in (rows.to_pylist() if rows else ())]
+
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
-        found = executor.map(lambda path: _rows_in(archive, path, ids), paths)
-        return [row for rows in found for row in rows]
+        return list(chain.from_iterable(executor.map(find, paths)))
 
 
 def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attempt]:
@@ -91,43 +91,3 @@ def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
     found = find_attempts(archive, wanted)
     results = (result for one in found for result in one.results or ())
     return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
-
-
-def rows_of_file(archive: Archive, path: str, message_ids: Collection[str]) -> list[Row] | None:
-    """Return the rows of these messages in one file of messages; None where there is no such file.
-
-    Raises:
-        ArchiveError: the file cannot be read.
-    """
-    content = archive.read(path)
-    if content is None:
-        return None
-    with message_damage_named(archive, path):
-        found = pq.read_table(pa.BufferReader(content))
-        wanted = pa.array(message_ids, pa.string())
-        return _rows(found.filter(pc.is_in(found["message_id"], value_set=wanted)))
-
-
-def _rows_in(archive: Archive, path: str, ids: Collection[str]) -> list[FoundRow]:
-    content = archive.read(path)
-    if content is None:
-        return []
-    with message_damage_named(archive, path):
-        file = pq.ParquetFile(pa.BufferReader(content))
-        keys = file.read(columns=["message_id", "first_id"])
-        wanted = pa.array(ids, pa.string())
-        matches = [
-            pc.is_in(column_of(keys, name), value_set=wanted) for name in ("message_id", "first_id")
-        ]
-        is_match = pc.or_(*matches)
-        if not pc.any(is_match).as_py():
-            return []
-        found = file.read().filter(is_match)
-        rows = _rows(found)
-    return [FoundRow(drain_of(path), path, row) for row in rows]
-
-
-def _rows(found: pa.Table) -> list[Row]:
-    columns = [column_of(found, name) for name in ARROW_SCHEMA.names]
-    rows: list[Row] = pa.Table.from_arrays(columns, names=ARROW_SCHEMA.names).to_pylist()
-    return rows

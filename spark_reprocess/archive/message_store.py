@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import reduce
 from hashlib import sha256
 
 import pyarrow as pa
@@ -72,6 +73,45 @@ def require_drains(archive: Archive, wanted: Sequence[str] | None) -> Sequence[s
     return wanted or existing
 
 
+def rows_of_file(
+    archive: Archive,
+    path: str,
+    ids: Collection[str] | None = None,
+    columns: Sequence[str] = ARROW_SCHEMA.names,
+    keys: Sequence[str] = ("message_id",),
+) -> pa.Table | None:
+    """Read rows of one file of messages; null in columns that an older version did not write.
+
+    Args:
+        archive: which has the file.
+        path: of the file.
+        ids: of the rows; None for all.
+        columns: what to read of each.
+        keys: the columns with *ids*. Without a match no other column is decoded.
+
+    Returns:
+        The rows; None if there is no such file.
+
+    Raises:
+        ArchiveError: the file cannot be read, or is damaged.
+    """
+    content = archive.read(path)
+    if content is None:
+        return None
+    with message_damage_named(archive, path):
+        file = pq.ParquetFile(pa.BufferReader(content))
+        is_wanted = None
+        if ids is not None:
+            found, wanted = file.read(columns=[*keys]), pa.array(ids, pa.string())
+            matches = (pc.is_in(column_of(found, name), value_set=wanted) for name in keys)
+            is_wanted = reduce(pc.or_, matches)
+            if not pc.any(is_wanted).as_py():
+                return pa.schema([ARROW_SCHEMA.field(name) for name in columns]).empty_table()
+        rows = file.read(columns=[name for name in columns if name in file.schema_arrow.names])
+        rows = rows if is_wanted is None else rows.filter(is_wanted)
+        return pa.table({name: column_of(rows, name) for name in columns})
+
+
 def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
     """Read *columns* of all messages, and ``drain_id``, without Spark; several rows of a message.
 
@@ -80,16 +120,11 @@ def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
     """
 
     def read(path: str) -> pa.Table:
-        content = archive.read(path)
-        if content is None:
+        rows = rows_of_file(archive, path, columns=columns)
+        if rows is None:
             raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
-        with message_damage_named(archive, path):
-            file = pq.ParquetFile(pa.BufferReader(content))
-            known = [name for name in columns if name in file.schema_arrow.names]
-            rows = file.read(columns=known)
-            values = [column_of(rows, name) for name in columns]
         drain = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
-        return pa.Table.from_arrays([*values, drain], schema=schema)
+        return pa.Table.from_arrays([*rows.columns, drain], schema=schema)
 
     fields = [ARROW_SCHEMA.field(name) for name in columns]
     schema = pa.schema([*fields, pa.field("drain_id", pa.string())])

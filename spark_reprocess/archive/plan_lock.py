@@ -130,6 +130,13 @@ class PlanLock:
             "this machine slept), so another run may have begun"
         )
 
+    def require(self) -> None:
+        """Raise ArchiveError if the run must stop. Reads nothing."""
+        if trouble := self.trouble():
+            raise ArchiveError(
+                f"archive {self._archive.root}: {trouble}: run the same command again"
+            )
+
     def renew(self) -> None:
         """Extend the lock's life from now, unless it is over or another run has taken the lock.
 

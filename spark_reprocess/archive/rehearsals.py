@@ -21,6 +21,7 @@ from spark_reprocess.archive.files import (
     Archive,
     damage_named,
     known_values,
+    new_id,
     read_json,
 )
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
@@ -83,6 +84,11 @@ class Rehearsal:
     is_isolated: bool = True
     python: str = ""
     sha256: str = ""
+
+
+def new_rehearsal_id(archive: Archive, plan_id: str, group_id: str, now_seconds: float) -> str:
+    """Make the id of a rehearsal that is newer than all others of the group in the plan."""
+    return new_id(now_seconds, archive.list(_folder(plan_id, group_id)))
 
 
 def write_rehearsal(
@@ -188,7 +194,7 @@ def _stem(one: Rehearsal) -> str:
 
 
 def _heads(archive: Archive, folder: str) -> Iterator[str]:
-    """Yield the heads of finished rehearsals, the newest first: ids begin with their time."""
+    """Yield the heads of finished rehearsals, the newest first: its id is the greatest."""
     yield from sorted((p for p in archive.list(folder) if p.endswith(".json")), reverse=True)
 
 

@@ -8,6 +8,7 @@ the mark to find out whether it won.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
 
+import math
 import re
 import secrets
 import threading
@@ -47,6 +48,7 @@ _EXPIRY = re.compile(r'expiry-date="([^"]+)"')
 _WRITER = "writer"
 """Metadata of an object that ``create`` made: a mark that no other call has."""
 
+_DAY = timedelta(days=1)
 _PROBE = ".writable"
 _CONCURRENT_CALLS = 16
 _CREATE = Retry(max_attempts=5)
@@ -168,11 +170,19 @@ class S3Archive:
             return _READ.call(lambda: self._get(path), _is_broken_off)
 
     def lifetime(self, path: str) -> timedelta | None:
-        """S3 names the end with each object that a lifecycle rule of the bucket expires."""
+        """S3 names the end with each object that a lifecycle rule of the bucket expires.
+
+        The end is the time of creation and the days of the rule, rounded up to midnight in UTC. For
+        an object made exactly at midnight this may be a day too few, never one too many.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
+        """
         try:
             head = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))
             ends_at = _EXPIRY.search(head.get("Expiration", ""))
-            return parsedate_to_datetime(ends_at[1]) - head["LastModified"] if ends_at else None
+            if ends_at is None:
+                return None
+            kept = parsedate_to_datetime(ends_at[1]) - head["LastModified"]
+            return timedelta(days=math.ceil(kept / _DAY) - 1)
         except (ClientError, BotoCoreError, ValueError, TypeError):
             return None
 

@@ -33,25 +33,20 @@ _MANY_MESSAGES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedQueues:
-    """URLs; *dead_letters* is None where the main queue's DLQ is the parked queue itself."""
-
-    main: str
-    dead_letters: str | None
-    parked: str
-
-
-@dataclass(frozen=True, slots=True)
 class Preflight:
     """The queues of a canary that can show a failure: they passed the check.
 
     Attributes:
         redelivery: of the destination.
-        queues: to watch.
+        main: the URL of the destination.
+        dead_letters: that of its DLQ, None if this is the parked queue itself.
+        parked: that of the parked queue.
     """
 
     redelivery: Redelivery
-    queues: WatchedQueues
+    main: str
+    dead_letters: str | None
+    parked: str
 
     @classmethod
     def check(
@@ -84,7 +79,7 @@ class Preflight:
         if dead_letters is not None:
             # If its counts cannot be read, canaries that were not parked would count as good.
             require_queue("--canary, the destination's DLQ", dead_letters, make_client)
-        return cls(redelivery, WatchedQueues(destination, dead_letters, parked))
+        return cls(redelivery, destination, dead_letters, parked)
 
 
 @dataclass(slots=True)
@@ -98,7 +93,7 @@ class QueueProbe:
 
     spark: SparkSession
     archive: Archive
-    queues: WatchedQueues
+    queues: Preflight
     plan_id: str
     planned_drains: Collection[str]
     make_client: ClientFactory

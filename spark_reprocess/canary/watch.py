@@ -217,21 +217,6 @@ class Probe(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """Result of the wait.
-
-    Attributes:
-        failures: the canaries that came back, by group id and first id: the type of the error.
-        unknown: why the others may have failed, too; empty if they did not.
-        main_queue: its counts at the last reading, None if SQS did not answer.
-    """
-
-    failures: Mapping[str, Mapping[str, str]]
-    unknown: str
-    main_queue: QueueCounts | None = None
-
-
 @dataclass(slots=True)
 class Watch:
     """Waits for one canary.
@@ -242,6 +227,9 @@ class Watch:
         now_seconds: a monotonic clock: setting the time of day must not shorten the wait.
         pause: sleeps so many seconds, or less.
         stopped: why the wait must end now, empty if it need not.
+        unknown: after the wait, why canaries that did not come back may have failed, too; empty if
+            they did not.
+        main_queue: its counts at the last reading, None if SQS did not answer.
     """
 
     canaries: Mapping[str, str]
@@ -254,18 +242,26 @@ class Watch:
     stopped: Callable[[], str]
     poll_seconds: float = 5.0
     grace_seconds: float = GRACE_SECONDS
+    unknown: str = ""
+    main_queue: QueueCounts | None = None
     _returned: dict[str, str] = field(default_factory=dict)
-    _main: QueueCounts | None = None
     _trouble: str = ""
 
-    def run(self) -> Observation:
+    def run(self) -> None:
         """Wait until every group has failed, the wait is over, or it must end."""
-        unknown = self._wait() or self._settle()
-        return Observation(self._failures(), unknown, self._main)
+        self.unknown = self._wait() or self._settle()
+
+    @property
+    def failures(self) -> Mapping[str, Mapping[str, str]]:
+        """The canaries that came back, by group id and first id: the type of the error."""
+        failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
+        for first_id, error in sorted(self._returned.items()):
+            failures[self.canaries[first_id]][first_id] = error
+        return failures
 
     def status(self) -> str:
         """Return the progress line."""
-        counts = self._main
+        counts = self.main_queue
         backlog = (
             f"main queue: {counts.visible:,} waiting, {counts.in_flight:,} in flight"
             if counts
@@ -282,9 +278,9 @@ class Watch:
 
     def _wait(self) -> str:
         while not (why := self.stopped()):
-            self._main = self._read_main_queue()
+            self.main_queue = self._read_main_queue()
             now = self.now_seconds()
-            self.window.record(now, self._main)
+            self.window.record(now, self.main_queue)
             self._fetch()
             if self._is_decided() or self.window.is_over(now):
                 return ""
@@ -332,18 +328,12 @@ class Watch:
         found = self.probe.returned()
         self._returned |= {one: found[one] for one in found.keys() & self.canaries.keys()}
 
-    def _failures(self) -> dict[str, dict[str, str]]:
-        failures: dict[str, dict[str, str]] = {group_id: {} for group_id in self.sent}
-        for first_id, error in sorted(self._returned.items()):
-            failures[self.canaries[first_id]][first_id] = error
-        return failures
-
     def _is_decided(self) -> bool:
-        verdicts = judge(self.sent, self._failures(), self.max_return)
+        verdicts = judge(self.sent, self.failures, self.max_return)
         return all(one.verdict is Verdict.FAILED for one in verdicts)
 
     def _backlog_sentence(self) -> str:
-        if self._main is None:
+        if self.main_queue is None:
             return "the main queue could not be asked for its backlog"
         restarts = self.window.restarts
         what = (
@@ -353,7 +343,8 @@ class Watch:
         )
         return (
             f"the main queue's backlog {what}: "
-            f"{self._main.visible:,} messages wait and {self._main.in_flight:,} are in flight"
+            f"{self.main_queue.visible:,} messages wait and "
+            f"{self.main_queue.in_flight:,} are in flight"
         )
 
     def _unsettled_sentence(self, parked: QueueCounts | None) -> str:

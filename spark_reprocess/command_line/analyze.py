@@ -3,8 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.mask import shorten
@@ -25,6 +23,7 @@ from spark_reprocess.findings import (
     format_statuses,
 )
 from spark_reprocess.plan.plan_file import REPORTS
+from spark_reprocess.plan.policy import Policy
 
 _ABOUT = """\
 Groups the archive's undecided messages by failure, and finds what sets each group apart (its
@@ -33,15 +32,6 @@ and plan.yaml, in which each group's action is "leave" unless a rule of a policy
 Uses no queue. Titles and leads are printed on a terminal only: elsewhere, as in the log of a
 scheduled job, it prints group ids, counts and the report's address. docs/analysis.md explains
 groups and leads."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The options, and the policy, which can only be read once Spark runs."""
-
-    options: AnalyzeOptions
-    policy: str | None
-    policy_sha256: str | None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,26 +62,27 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make_options(
-    *,
-    masks: list[str],
-    policy: str | None,
-    policy_sha256: str | None,
-    **values: Any,  # noqa: ANN401 - argparse's
-) -> _Request:
-    if policy_sha256 and not policy:
+def _run(values: argparse.Namespace) -> int:
+    if values.policy_sha256 and not values.policy:
         raise InputError("--policy-sha256 needs --policy: the file that has this hash")
-    return _Request(AnalyzeOptions(masks=tuple(masks), **values), policy, policy_sha256)
-
-
-def _run(request: _Request) -> int:
-    spark, options = start_spark(), request.options
-    if request.policy:
-        policy = load_policy(spark, request.policy, request.policy_sha256)
-        options = replace(options, policy=policy)
-    findings = analyze(spark, options, progress=progress_here())
+    spark = start_spark()
+    policy = load_policy(spark, values.policy, values.policy_sha256) if values.policy else None
+    findings = analyze(spark, options_of(values, policy), progress=progress_here())
     print_answer(analysis_fields(findings), lambda: print_analysis(findings))
     return DONE
+
+
+def options_of(values: argparse.Namespace, policy: Policy | None) -> AnalyzeOptions:
+    """Return the options of an analysis. Its policy can only be read once Spark runs."""
+    return AnalyzeOptions(
+        archive=values.archive,
+        out=values.out,
+        where=values.where,
+        since=values.since,
+        masks=tuple(values.masks),
+        has_samples=values.has_samples,
+        policy=policy,
+    )
 
 
 _COLUMNS = ("group", "count", "share", "trend")
@@ -204,4 +195,4 @@ def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> 
     return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)

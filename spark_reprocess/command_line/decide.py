@@ -1,7 +1,6 @@
 """``decide``: sets the action of a group in the plan."""
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 from spark_reprocess.archive.files import open_archive
@@ -26,23 +25,6 @@ of you succeeds. The archive remembers the decision with the group. Sends nothin
 out the plan. Needs no Spark."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecideOptions:
-    """The decision, and in which plan; see ``plan_file.find_plan``.
-
-    Attributes:
-        note: why; None keeps the group's note.
-        edit: a JSON Patch, or a file that holds one; None keeps the group's edit.
-    """
-
-    archive: str
-    group_id: str
-    action: Action
-    note: str | None = None
-    plan: str | None = None
-    edit: str | None = None
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_group(parser)
@@ -64,11 +46,11 @@ def _action(text: str) -> Action:
         raise argparse.ArgumentTypeError(f"{text!r}: must be {', '.join(Action)}") from error
 
 
-def _run(options: DecideOptions) -> int:
+def _run(options: argparse.Namespace) -> int:
     archive = open_archive(options.archive)
     file = find_plan(archive, options.plan)
     text = file.read()
-    changed = decide(text, options.group_id, options.action, options.note)
+    changed = decide(text, [options.group_id], options.action, options.note)
     if options.edit is not None:
         changed = with_patch(changed, options.group_id, read_patch(options.edit))
     if not file.replace(text, changed):
@@ -129,4 +111,4 @@ def read_patch(place: str) -> Patch | None:
     return Patch.of(operations)
 
 
-VERB = Verb(_ABOUT, _add_arguments, DecideOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)

@@ -66,8 +66,6 @@ def print_erase(summary: EraseSummary) -> None:
         print_line(f"{messages} that reports may quote")
     for folder in summary.reports:
         print_line(f"  {folder}: its plan.yaml stays, without the titles of their groups")
-    for folder in summary.kept_conditions:
-        print_line(f"  {folder}: its plan keeps its condition; remove it if it identifies a person")
     if summary.deleted_files:
         files = counted(len(summary.deleted_files), "deleted file")
         print_line(f"{files} of which the bucket keeps a version with such a message")

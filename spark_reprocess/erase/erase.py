@@ -5,23 +5,20 @@ expired the quotes in reports. Who, when, why and which ids is recorded before t
 changed, so that after a crash the next run completes what was begun.
 
 A plan's condition may identify a person, so it is removed from each plan about these drains. The
-plan's table names its messages. A version-1 plan has no table: there the ids of the remaining
-messages replace the condition.
+plan's table names its messages; that of a version-1 plan is saved first.
 """
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.actor import actor, caller
+from spark_reprocess.actor import actor, caller, require_reason
 from spark_reprocess.analysis.groups import with_groups
-from spark_reprocess.analysis.lead_format import quoted
 from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.erasures import (
     Erasure,
@@ -47,16 +44,12 @@ from spark_reprocess.archive.rehearsals import REHEARSALS, remove_verdicts
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.plan import Snapshot
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import explained, matching
-
-_MOST_NAMED = 10_000
-"""So many ids a version-1 plan can name in place of its condition."""
+from spark_reprocess.spark.allowed_sql import matching
+from spark_reprocess.spark.failures import explained
 
 _ANY_MESSAGE = "message_id IS NOT NULL"
-"""In place of the condition of a plan with a table: it quotes nothing."""
+"""In place of a plan's condition: it quotes nothing. The plan's table names its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +77,7 @@ class EraseOptions:
         """Raise InputError if the options contradict each other."""
         if bool(self.ids) == (self.where is not None):
             raise InputError("erase needs --id or --where, and not both: what is to go")
-        if self.execute and not self.reason.strip():
-            raise InputError("--execute needs --reason: one sentence on why, for the ledger")
+        require_reason(self.reason, execute=self.execute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,7 @@ class EraseSummary:
         deleted_files: deleted files of which a versioned bucket keeps a version with one of the
             messages.
         failures: items of the failure table; None without a table.
-        kept_conditions: version-1 plans that keep their condition: it chose too many messages to
-            name.
+        kept_conditions: empty; older versions named plans that kept their condition.
         expired: copies that have expired, and may be quoted in reports.
     """
 
@@ -152,18 +143,20 @@ def erase(
         found = _find(spark, archive, options, progress)
         if found.summary.is_empty:
             return found.summary
+        # Before the first change: afterwards a table would lack messages that the plan froze.
+        with progress("reading the plans", str):
+            tables = _tables(spark, archive, found.reports)
         begun, is_new = list(found.begun), found.summary.is_new
         if is_new:
-            begun.append(_erasure(archive, erase_id, options, found))
-            record_erasure(archive, begun[-1])
+            begun.append(record_erasure(archive, _erasure(erase_id, options, found, tables)))
         with progress("erasing", lambda: f"{len(found.summary.drains)} drains"):
-            rows = _rewrite(archive, begun, found, lock)
+            rows = _rewrite(archive, begun, found, tables, lock)
             for one in begun:
                 if one.failure_table:
                     delete_recorded(one.failure_table, one.ids)
         for one in begun:
             mark_done(archive, one.erase_id)
-    return replace(found.summary, erase_id=erase_id if is_new else "", rows=rows)
+    return replace(found.summary, erase_id=begun[-1].erase_id if is_new else "", rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +168,6 @@ class _Found:
         drains_by_id: by the id of each message to erase, its drains; of expired ones, too.
         other_ids: see ``Erasure``.
         begun: erasures that an earlier run did not complete.
-        conditions: by a report's folder, the new condition of its plan; None if the whole report is
-            removed, because its condition cannot be evaluated any more.
     """
 
     rows: DataFrame
@@ -184,7 +175,6 @@ class _Found:
     other_ids: tuple[str, ...]
     begun: tuple[Erasure, ...]
     reports: tuple[Report, ...]
-    conditions: dict[str, str | None]
     summary: EraseSummary
 
 
@@ -217,7 +207,6 @@ def _find(
     drains_of_rows = chain(*drains_by_id.values(), *(d for e in begun for d in e.drains.values()))
     touched = tuple(sorted({*drains_of_rows, *map(drain_of, deleted_files)}))
     reports = tuple(one for one in reports_of(archive) if touched and one.may_quote(touched))
-    conditions, kept_conditions = _conditions(rows, reports, gone)
     summary = EraseSummary(
         erase_id="",
         messages=messages,
@@ -228,45 +217,10 @@ def _find(
         unknown_ids=_unknown(rows, options, expired),
         deleted_files=deleted_files,
         failures=failures,
-        kept_conditions=kept_conditions,
         expired=len(expired),
     )
     others = tuple(sorted(other_ids - drains_by_id.keys()))
-    return _Found(rows, drains_by_id, others, begun, reports, conditions, summary)
-
-
-def _conditions(
-    rows: DataFrame, reports: Iterable[Report], gone: Collection[str]
-) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    """Say what takes the place of each plan's condition, and which plans keep theirs."""
-    conditions: dict[str, str | None] = {}
-    kept: list[str] = []
-    for report in reports:
-        if report.plan is None or report.plan.snapshot.where is None:
-            continue
-        snapshot = report.plan.snapshot
-        if snapshot.table_sha256 is not None:
-            conditions[report.folder] = _ANY_MESSAGE
-            continue
-        try:
-            with explained(snapshot.where):
-                left = _chosen(rows, snapshot).join(_ids(rows, gone), "message_id", "left_anti")
-                ids = column_texts(left.limit(_MOST_NAMED + 1))
-        except InputError:
-            # No redrive can carry it out either.
-            conditions[report.folder] = None
-            continue
-        if len(ids) > _MOST_NAMED:
-            kept.append(report.folder)
-        else:
-            conditions[report.folder] = _naming(ids)
-    return conditions, tuple(kept)
-
-
-def _naming(message_ids: Iterable[str]) -> str:
-    """Format the condition that chooses these messages and no others."""
-    named = ", ".join(map(quoted, sorted(message_ids)))
-    return f"message_id IN ({named})" if named else "message_id IS NULL"
+    return _Found(rows, drains_by_id, others, begun, reports, summary)
 
 
 def _to_erase(rows: DataFrame, options: EraseOptions) -> tuple[dict[str, list[str]], set[str]]:
@@ -299,16 +253,49 @@ def _unknown(
     return tuple(one for one in options.ids if one not in known)
 
 
-def _erasure(archive: Archive, erase_id: str, options: EraseOptions, found: _Found) -> Erasure:
-    gone = found.rows.join(_ids(found.rows, found.drains_by_id), on="message_id", how="left_semi")
-    plans = {
-        report.plan.plan_id: sorted(column_texts(_chosen(gone, report.plan.snapshot)))
-        for report in found.reports
-        if report.plan
-        and report.plan.snapshot.where is not None
-        and report.plan.snapshot.table_sha256 is None
-        and found.conditions.get(report.folder, "") is not None
-    }
+def _tables(
+    spark: SparkSession, archive: Archive, reports: Iterable[Report]
+) -> dict[str, DataFrame]:
+    """Return the tables of plans by the folders of their reports, and save those of version 1.
+
+    Without its table a plan cannot be redriven, and may quote the messages all the same. It has
+    none here if it lost it, or if the condition of a version-1 plan cannot be evaluated any more.
+
+    Raises:
+        ArchiveError: the table of a version-1 plan cannot be saved.
+    """
+    tables: dict[str, DataFrame] = {}
+    for report in reports:
+        if (plan := report.plan) is None:
+            continue
+        try:
+            with explained(plan.snapshot.where):
+                tables[report.folder] = message_table(spark, archive, plan, saves=True)
+        except InputError:
+            continue
+        except ArchiveError:
+            if report.is_version_1:
+                raise
+    return tables
+
+
+def _erasure(
+    erase_id: str, options: EraseOptions, found: _Found, tables: Mapping[str, DataFrame]
+) -> Erasure:
+    ids = _ids(found.rows, found.drains_by_id)
+    plans: dict[str, list[str]] = {}
+    groups: set[str] = set()
+    for report in found.reports:
+        if report.plan is None or report.folder not in tables:
+            continue
+        of_plan = tables[report.folder].join(ids, "message_id", "left_semi")
+        gone = of_plan.select("message_id", "group_id").toArrow().to_pydict()
+        groups.update(gone["group_id"])
+        if report.is_version_1 and report.plan.snapshot.where is not None:
+            plans[report.plan.plan_id] = sorted(gone["message_id"])
+    if len(tables) < len(found.reports):
+        rows = found.rows.join(ids, "message_id", "left_semi")
+        groups.update(column_texts(with_groups(rows, ()).select("group_id").distinct()))
     return Erasure(
         erase_id=erase_id,
         who=actor(),
@@ -316,46 +303,11 @@ def _erasure(archive: Archive, erase_id: str, options: EraseOptions, found: _Fou
         time=timestamp(time.time()),
         drains=found.drains_by_id,
         plans=plans,
-        groups=sorted(_groups(archive, gone, found.drains_by_id, found.reports)),
-        caller=caller(gone.sparkSession.sparkContext.applicationId),
+        groups=sorted(groups),
+        caller=caller(found.rows.sparkSession.sparkContext.applicationId),
         other_ids=found.other_ids,
         failure_table=options.failure_table,
     )
-
-
-def _groups(
-    archive: Archive, gone: DataFrame, message_ids: Collection[str], reports: Sequence[Report]
-) -> set[str]:
-    """Into which groups the plans of these reports put the messages that go."""
-    ids = _ids(gone, message_ids)
-    found: set[str] = set()
-    has_all_tables = True
-    for report in reports:
-        table = _table(archive, gone.sparkSession, report)
-        if table is None:
-            has_all_tables = False
-        else:
-            groups = table.join(ids, "message_id", "left_semi").select("group_id").distinct()
-            found.update(column_texts(groups))
-    if not has_all_tables:
-        found.update(column_texts(with_groups(gone, ()).select("group_id").distinct()))
-    return found
-
-
-def _table(archive: Archive, spark: SparkSession, report: Report) -> DataFrame | None:
-    if report.plan is None or report.plan.snapshot.table_sha256 is None:
-        return None
-    try:
-        return message_table(spark, archive, report.plan, saves=False)
-    except (InputError, ArchiveError):
-        # The plan cannot be redriven without its table, and may quote the messages all the same.
-        return None
-
-
-def _chosen(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Return the ids of those *rows* that a plan froze."""
-    drained = rows.where(F.col("drain_id").isin(*snapshot.drain_ids))
-    return matching(drained, snapshot.where, Place.PLAN_WHERE).select("message_id").distinct()
 
 
 def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
@@ -363,22 +315,27 @@ def _ids(rows: DataFrame, message_ids: Collection[str]) -> DataFrame:
     return F.broadcast(rows.sparkSession.createDataFrame(table))
 
 
-def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: PlanLock) -> int:
+def _rewrite(
+    archive: Archive,
+    begun: Iterable[Erasure],
+    found: _Found,
+    tables: Collection[str],
+    lock: PlanLock,
+) -> int:
     """Remove the messages of these erasures from every file; return the number of rows."""
     message_ids = {one for erasure in begun for one in erasure.drains}
     groups = {group_id for erasure in begun for group_id in erasure.groups}
-    require_lock = partial(_require_lock, archive, lock)
     count = 0
     for drain_id in found.summary.drains:
-        count += remove_messages(archive, drain_id, message_ids, require_lock)
+        count += remove_messages(archive, drain_id, message_ids, lock.require)
     for report in found.reports:
-        _require_lock(archive, lock)
-        where = found.conditions.get(report.folder, "")
-        if where is None:
+        lock.require()
+        has_condition = report.plan is not None and report.plan.snapshot.where is not None
+        if has_condition and report.is_version_1 and report.folder not in tables:
             remove_report(archive, report)
         else:
-            strip_report(archive, report, groups, where or None)
-    _require_lock(archive, lock)
+            strip_report(archive, report, groups, _ANY_MESSAGE if has_condition else None)
+    lock.require()
     remove_verdicts(archive, message_ids)
     # Last: by these files a repeat after a crash finds the reports to strip.
     for path in found.summary.deleted_files:
@@ -386,8 +343,3 @@ def _rewrite(archive: Archive, begun: Iterable[Erasure], found: _Found, lock: Pl
     for folder in (MESSAGES, REPORTS, REHEARSALS):
         archive.sweep(folder)
     return count
-
-
-def _require_lock(archive: Archive, lock: PlanLock) -> None:
-    if trouble := lock.trouble():
-        raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")

@@ -26,7 +26,7 @@ from spark_reprocess.archive.ledger import STRENGTH, timestamp
 from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_store import read_columns, remove_messages
 from spark_reprocess.archive.plan_lock import erase_holder, plan_lock
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import InputError
 from spark_reprocess.progress import Progress, silent
 
 _DAY_SECONDS = 86_400
@@ -97,17 +97,12 @@ def expire(
             return _find(archive, now, options.older_than_days).summary
     run_id = new_id(now)
     with plan_lock(archive, erase_holder(run_id, actor(), "an expiry")) as lock:
-
-        def require_lock() -> None:
-            if trouble := lock.trouble():
-                raise ArchiveError(f"archive {archive.root}: {trouble}: run the same command again")
-
         with progress("finding what has expired", str):
             found = _find(archive, now, options.older_than_days)
         begun = unfinished(archive, expiries=True)
         with progress("removing it", lambda: f"{len(found.summary.drains)} drains"):
             done = [
-                _expire(archive, one, now_seconds(), options.older_than_days, require_lock)
+                _expire(archive, one, now_seconds(), options.older_than_days, lock.require)
                 for one in _parts(found.drains_by_id)
             ]
         # All that is left of these was found again, or must stay.
@@ -210,7 +205,7 @@ def _expire(
         first_ids={i: one.first_id for i, one in messages.items() if one.first_id not in (i, None)},
     )
     require_lock()
-    record_erasure(archive, expiry)
+    expiry = record_erasure(archive, expiry)
     rows = 0
     for drain_id in sorted({drain for one in messages.values() for drain in one.drains}):
         rows += remove_messages(archive, drain_id, messages.keys(), require_lock)

@@ -39,6 +39,11 @@ class Report:
     plan: Plan | None
     has_outdated_plan: bool = False
 
+    @property
+    def is_version_1(self) -> bool:
+        """Whether its plan has no table of its own."""
+        return self.plan is not None and self.plan.snapshot.table_sha256 is None
+
     def may_quote(self, drain_ids: Collection[str]) -> bool:
         """Whether it may quote a message of one of these drains."""
         return self.plan is None or not set(drain_ids).isdisjoint(self.plan.snapshot.drain_ids)

@@ -29,7 +29,7 @@ from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.spark.conditions import explained
+from spark_reprocess.spark.failures import explained
 
 STANDARD_OUTPUT = "-"
 _FILE_MODE = 0o600

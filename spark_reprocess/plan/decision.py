@@ -12,26 +12,19 @@ from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, patch_lines
 from spark_reprocess.plan.reading import read_plan
 
 
-def decide(text: str, group_id: str, action: Action, note: str | None = None) -> str:
-    """Return the plan's *text* with another action for one group; every other character stays.
+def decide(text: str, group_ids: Collection[str], action: Action, note: str | None = None) -> str:
+    """Return the plan's *text* with one action for these groups; every other character stays.
 
     Args:
         text: of plan.yaml.
-        group_id: of a group in it.
-        action: the group's new action.
+        group_ids: of groups in it.
+        action: the new action of each.
         note: why, in place of an earlier note; None keeps it, an empty text removes its words.
 
     Raises:
         InputError: the plan has faults, or no such group, or it is written in a way that only a
             person can change.
     """
-    return decide_all(text, [group_id], action, note)
-
-
-def decide_all(
-    text: str, group_ids: Collection[str], action: Action, note: str | None = None
-) -> str:
-    """Return the plan's *text* with one action for several groups; otherwise as ``decide``."""
     plan = read_plan(text)
     root = read_yaml(text).root
     changes: list[tuple[yaml.Node, str]] = []

@@ -77,7 +77,7 @@ def find_plan(archive: Archive, plan: str | None) -> PlanFile:
             raise NoReportError(
                 f"archive {archive.root}: has no report; make one with analyze, or give --plan FILE"
             )
-        # A report's id begins with the time of its analysis.
+        # The id of the last analysis is the greatest.
         newest = max(names)
         return _at(f"{archive.root}/{newest}")
     if "/" not in plan and ID.fullmatch(plan):

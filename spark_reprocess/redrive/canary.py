@@ -24,7 +24,7 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.canary.options import CanaryOptions, CanarySample, Redelivery, allocate
 from spark_reprocess.canary.probe import Preflight, QueueProbe
-from spark_reprocess.canary.watch import CanaryReport, Observation, ObservationWindow, Watch, judge
+from spark_reprocess.canary.watch import CanaryReport, ObservationWindow, Watch, judge
 from spark_reprocess.redrive.dispositions import has_room, with_waiting
 from spark_reprocess.redrive.execution import TaskRunner
 from spark_reprocess.redrive.redrive_values import Sent, Tally
@@ -211,7 +211,7 @@ class Canary:
         Returns:
             The result, and the ids of the messages that this run has settled.
         """
-        probe, options = self.make_probe(self.preflight), self.options
+        probe = self.make_probe(self.preflight)
         probe.take_baseline()
         planned = [Tally(one, Disposition.SEND, count) for one, count in sample.counts.items()]
         context = replace(self.context, is_canary=True)
@@ -221,28 +221,7 @@ class Canary:
         for row, outcome in settled.items():
             sent[row["group_id"]] += outcome is Disposition.SENT
         sent_at = time.monotonic()
-        if executed.stopped_by:
-            seen = Observation({}, executed.stopped_by)
-        else:
-            window = ObservationWindow(sent_at, sample.stale_seconds, sample.wait_seconds)
-            seen = self._watched(settled, sent, window, probe)
-        missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.without]
-        groups = judge(sent, seen.failures, options.max_return, seen.unknown, missing)
-        waited_seconds = time.monotonic() - sent_at
-        report = CanaryReport(groups, waited_seconds, probe.archived, seen.main_queue)
-        self._record(report)
-        stopped_by = executed.stopped_by or (INTERRUPTED if seen.unknown == INTERRUPTED else "")
-        outcomes = tuple(tally for tally in executed.tallies if tally.word in OUTCOMES)
-        return Sent(outcomes, stopped_by, report), tuple(row["message_id"] for row in settled)
-
-    def _watched(
-        self,
-        settled: Mapping[Row, Disposition],
-        sent: Mapping[str, int],
-        window: ObservationWindow,
-        probe: QueueProbe,
-    ) -> Observation:
-        reasons: list[str] = []
+        reasons = [executed.stopped_by] if executed.stopped_by else []
         is_stopping = threading.Event()
 
         def stop(why: str) -> None:
@@ -255,16 +234,24 @@ class Canary:
             },
             sent=sent,
             max_return=self.options.max_return,
-            window=window,
+            window=ObservationWindow(sent_at, sample.stale_seconds, sample.wait_seconds),
             probe=probe,
             now_seconds=time.monotonic,
             pause=is_stopping.wait,
             stopped=lambda: reasons[0] if reasons else "",
-            poll_seconds=self.options.reading_interval_seconds(window.wait_seconds),
+            poll_seconds=self.options.reading_interval_seconds(sample.wait_seconds),
             grace_seconds=self.options.grace_seconds,
         )
         with asking_to_stop(stop), self.runner.progress("canary", watch.status):
-            return watch.run()
+            watch.run()
+        missing = [(one, _NOTHING_TO_SEND_AHEAD) for one in sample.without]
+        groups = judge(sent, watch.failures, watch.max_return, watch.unknown, missing)
+        waited_seconds = time.monotonic() - sent_at
+        report = CanaryReport(groups, waited_seconds, probe.archived, watch.main_queue)
+        self._record(report)
+        stopped_by = executed.stopped_by or (INTERRUPTED if watch.unknown == INTERRUPTED else "")
+        outcomes = tuple(tally for tally in executed.tallies if tally.word in OUTCOMES)
+        return Sent(outcomes, stopped_by, report), tuple(row["message_id"] for row in settled)
 
     def _settled(self, rows: Sequence[Row]) -> dict[Row, Disposition]:
         """Read in the ledger what this run did with its canaries."""

@@ -1,6 +1,6 @@
 """A plan's edits on the messages of its groups, in Spark: SQL and JSON Patch; see ``editor``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import SPARK_SCHEMA
 from spark_reprocess.editing.edit import AttributeChange, Edit
 from spark_reprocess.errors import InputError
+from spark_reprocess.plan.reading import SqlFaults
 from spark_reprocess.redrive.editor import (
     ANY_SIZE,
     CHANGES,
@@ -32,8 +33,8 @@ from spark_reprocess.redrive.editor import (
     attribute_change,
     edit_sample,
 )
-from spark_reprocess.spark.allowed_sql import Place, attribute_value
-from spark_reprocess.spark.conditions import explained, matching
+from spark_reprocess.spark.allowed_sql import Place, attribute_value, matching
+from spark_reprocess.spark.failures import explained
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 _FAULT_SCHEMA = "message_id string, edit_fault string"
@@ -41,12 +42,9 @@ _FAULT_SCHEMA = "message_id string, edit_fault string"
 _PREVIEW_SAMPLES = 3
 """Messages shown of each group."""
 
-SqlCheck = Callable[[str], str | None]
-"""Returns what is wrong with an SQL text, None if nothing is."""
 
-
-def sql_checks(spark: SparkSession) -> tuple[SqlCheck, SqlCheck]:
-    """Return the checks of a plan's SQL: of its ``where``, and of ``set_attributes``."""
+def sql_faults(spark: SparkSession) -> SqlFaults:
+    """Return the checks of a plan's SQL."""
 
     @cache
     def nothing() -> DataFrame:
@@ -69,7 +67,7 @@ def sql_checks(spark: SparkSession) -> tuple[SqlCheck, SqlCheck]:
             return f"gives {kind.simpleString()}; cast it to string, binary or a number"
         return None
 
-    return in_condition, in_expression
+    return SqlFaults(in_condition, in_expression)
 
 
 def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:

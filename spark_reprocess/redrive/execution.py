@@ -27,13 +27,16 @@ from spark_reprocess.archive.ledger import (
     run_folder,
     timestamp,
 )
+from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
-from spark_reprocess.redrive.redrive_values import Sent, Tally
+from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
+from spark_reprocess.redrive.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import (
     SETTLED,
@@ -223,18 +226,66 @@ def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally
     ]
 
 
-def with_run_record(
-    archive: Archive,
-    context: RunContext,
+def dry_summary(plan: Plan, resolved: ResolvedPlan) -> RedriveSummary:
+    """Say what would be done."""
+    counts = {
+        url: sum(tally.count for tally in of if tally.word == Disposition.SEND)
+        for url, of in resolved.work.items()
+    }
+    return summarize(plan, "", counts, resolved.planned, resolved.hindered)
+
+
+def carry_out(
     verb: str,
-    spark: SparkSession,
-    destinations: Sequence[str],
-) -> RunContext:
-    """Write the record of a run; return its context with what proves to tasks that they see it.
+    plan: Plan,
+    resolved: ResolvedPlan,
+    context: RunContext,
+    runner: TaskRunner,
+    send: Callable[[RunContext, DataFrame], Mapping[str, Sent]],
+) -> RedriveSummary:
+    """Record the run, its edits and its dispositions, then send, summarize and compact the ledger.
+
+    Args:
+        verb: for the record.
+        plan: what is carried out, as the summary names it.
+        resolved: the plan's messages, and by destination what makes work.
+        context: the run's, with its lock.
+        runner: runs the sends.
+        send: settles the messages of these dispositions; returns the results by destination.
 
     Raises:
-        ArchiveError: it cannot be written; nothing may be claimed then.
+        ArchiveError: something cannot be recorded; then nothing was claimed.
     """
+    archive = runner.archive
+    context = _with_run_record(archive, context, verb, resolved)
+    record_edits(archive, context, time.time())
+    sent = send(context, write_dispositions(archive, resolved.dispositions, context))
+    hindered = [tally for tally in resolved.planned if tally.word not in WORK]
+    outcomes = [tally for one in sent.values() for tally in one.tallies]
+    stopped_by = next((one.stopped_by for one in sent.values() if one.stopped_by), "")
+    counts = {
+        url: sum(tally.count for tally in one.tallies if tally.word == context.confirmed)
+        for url, one in sent.items()
+    }
+    summary = summarize(
+        plan,
+        context.run_id,
+        counts or {context.destination: 0},
+        [*hindered, *outcomes],
+        [*resolved.hindered, *outcomes],
+        stopped_by,
+    )
+    with runner.progress("compacting the ledger", str):
+        notes = () if stopped_by else compact_ledger(archive)
+    canaries = [one.canary for one in sent.values() if one.canary]
+    return replace(summary, notes=notes, canary=joined(canaries))
+
+
+def _with_run_record(
+    archive: Archive, context: RunContext, verb: str, resolved: ResolvedPlan
+) -> RunContext:
+    """Write the record of a run; return its context with what proves to tasks that they see it."""
+    spark = resolved.messages.sparkSession
     region = region_of(context.destination, "us-east-1")
     record = RunRecord(
         run_id=context.run_id,
@@ -245,7 +296,7 @@ def with_run_record(
         reason=context.reason,
         time=timestamp(time.time()),
         destination=context.destination,
-        destinations=destinations,
+        destinations=[*resolved.work],
         policy_sha256=context.policy_sha256,
     )
     return replace(context, probe=record_run(archive, record))

@@ -15,10 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
 from spark_reprocess.actor import actor
-from spark_reprocess.analysis.mask import Masks, compile_masks
+from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK
 from spark_reprocess.archive.files import Archive, new_id, open_archive
-from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.canary.options import (
     CanaryOptions,
@@ -28,7 +27,6 @@ from spark_reprocess.canary.options import (
     recommended,
 )
 from spark_reprocess.canary.probe import Preflight, QueueProbe
-from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import (
     ClientFactory,
     breaker_tables,
@@ -40,7 +38,7 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import SqlFaults, read_plan
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary import (
     PLANNED,
@@ -50,14 +48,8 @@ from spark_reprocess.redrive.canary import (
     to_send_by_group,
 )
 from spark_reprocess.redrive.dispositions import DESTINATION
-from spark_reprocess.redrive.edits import edit_samples, sql_checks
-from spark_reprocess.redrive.execution import (
-    TaskRunner,
-    other_edits,
-    record_edits,
-    with_run_record,
-    write_dispositions,
-)
+from spark_reprocess.redrive.edits import edit_samples, sql_faults
+from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary, other_edits
 from spark_reprocess.redrive.pace import PaceWatch, pace_path
 from spark_reprocess.redrive.queues import Attributes, Queues, find_queues
 from spark_reprocess.redrive.redrive_values import (
@@ -65,7 +57,6 @@ from spark_reprocess.redrive.redrive_values import (
     RedriveSummary,
     Sent,
     Tally,
-    summarize,
 )
 from spark_reprocess.redrive.resolve import ResolvedPlan, resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
@@ -88,10 +79,10 @@ def redrive(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     options.check()
-    masks = _masks(options)
+    masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
     text = find_plan(archive, options.plan).read()
-    plan = read_plan(text, SqlFaults(*sql_checks(spark)))
+    plan = read_plan(text, sql_faults(spark))
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)
@@ -121,9 +112,10 @@ def redrive(
         )
         notes = (*resolved.notes, *other_edits(archive, plan, resolved.planned))
         # The operator's destination is the first.
-        planned = {url: resolved.work[url] for url in destinations if url in resolved.work}
-        check_canaries(planned)
-        watch = _pace_watch(archive, options, planned, context)
+        work = {url: resolved.work[url] for url in destinations if url in resolved.work}
+        resolved = replace(resolved, work=work)
+        check_canaries(work)
+        watch = _pace_watch(archive, options, work, context)
         if lock is None:
             notes += _notes_of(watch)
             samples = (
@@ -131,41 +123,34 @@ def redrive(
                 if options.has_samples
                 else ()
             )
-            drawn = _drawn(resolved, planned, context, options, destinations, queues)
-            counts = {url: sum(to_send_by_group(of).values()) for url, of in planned.items()}
-            summary = summarize(plan, "", counts, resolved.planned, resolved.hindered)
+            drawn = _drawn(resolved, context, options, destinations, queues)
             return replace(
-                summary,
+                dry_summary(plan, resolved),
                 samples=samples,
                 notes=notes,
                 drawn=drawn,
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        context = replace(
-            with_run_record(archive, context, "redrive", spark, [*planned]),
-            lock=lock.view,
-            pace=watch.path if watch else None,
-        )
-        record_edits(archive, context, time.time())
-        dispositions = write_dispositions(archive, resolved.dispositions, context)
+        context = replace(context, lock=lock.view, pace=watch.path if watch else None)
         holding_up = watch.sentences if watch else tuple
         runner = TaskRunner(
             archive, resolved.messages, make_sender, progress, options.tasks, holding_up
         )
 
         def make_probe(preflight: Preflight) -> QueueProbe:
-            drains, queues = plan.snapshot.drain_ids, preflight.queues
-            return QueueProbe(spark, archive, queues, plan.plan_id, drains, make_client)
+            drains = plan.snapshot.drain_ids
+            return QueueProbe(spark, archive, preflight, plan.plan_id, drains, make_client)
 
-        contexts = {url: _to(context, url, queues) for url in planned}
-        with watch.running() if watch else nullcontext():
-            sent = _send_all(
-                runner, options, dispositions, contexts, planned, preflights, make_probe
-            )
-        summary = _summary(plan, context, resolved, sent)
-        with progress("compacting the ledger", str):
-            notes += () if summary.stopped_by else compact_ledger(archive)
+        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
+            contexts = {url: _to(context, url, queues) for url in work}
+            with watch.running() if watch else nullcontext():
+                return _send_all(
+                    runner, options, dispositions, contexts, work, preflights, make_probe
+                )
+
+        summary = carry_out("redrive", plan, resolved, context, runner, send)
+    notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
 
 
@@ -217,27 +202,6 @@ def _send_all(
     return sent
 
 
-def _summary(
-    plan: Plan, context: RunContext, resolved: ResolvedPlan, sent: Mapping[str, Sent]
-) -> RedriveSummary:
-    hindered = [tally for tally in resolved.planned if tally.word not in WORK]
-    outcomes = [tally for one in sent.values() for tally in one.tallies]
-    stopped_by = next((one.stopped_by for one in sent.values() if one.stopped_by), "")
-    counts = {
-        url: sum(tally.count for tally in one.tallies if tally.word == context.confirmed)
-        for url, one in sent.items()
-    }
-    summary = summarize(
-        plan,
-        context.run_id,
-        counts or {context.destination: 0},
-        [*hindered, *outcomes],
-        [*resolved.hindered, *outcomes],
-        stopped_by,
-    )
-    return replace(summary, canary=joined([one.canary for one in sent.values() if one.canary]))
-
-
 def _preflight(
     canary: CanaryOptions,
     url: str,
@@ -264,7 +228,6 @@ def _preflight(
 
 def _drawn(
     resolved: ResolvedPlan,
-    planned: Mapping[str, Sequence[Tally]],
     context: RunContext,
     options: RedriveOptions,
     destinations: Mapping[str, Attributes],
@@ -272,7 +235,7 @@ def _drawn(
 ) -> CanarySample | None:
     """Return the canary that would go ahead, or is recommended, over all destinations."""
     found: list[CanarySample] = []
-    for url, tallies in planned.items():
+    for url, tallies in resolved.work.items():
         redelivery, to_send = Redelivery.of(destinations[url]), to_send_by_group(tallies)
         if options.canary is None:
             found += filter(None, [recommended(to_send, redelivery)])
@@ -290,13 +253,6 @@ def _drawn(
         ) as (sample, _):
             found.append(sample)
     return combined(found)
-
-
-def _masks(options: RedriveOptions) -> Masks:
-    try:
-        return compile_masks(options.masks)
-    except ValueError as error:
-        raise InputError(f"--mask {error}") from error
 
 
 def _to(context: RunContext, url: str, queues: Queues) -> RunContext:

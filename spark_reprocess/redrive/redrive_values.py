@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
+from spark_reprocess.actor import require_reason
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.canary.options import CanaryOptions, CanarySample
@@ -18,11 +19,47 @@ _UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 
 
 @dataclass(frozen=True, slots=True)
-class RedriveOptions:
+class ResendOptions:
+    """What a redrive and a restore have in common.
+
+    Attributes:
+        archive: a folder or S3 prefix.
+        where: a Spark SQL condition over the archive's columns; what it does not match stays open.
+        limit: messages to act on in this run, at least 1; None for all.
+        max_rate: messages a second, above 0; None for as fast as it goes.
+        send_in_doubt: send again what may have been sent before.
+        claim_ttl_seconds: how long a claim without a result counts as busy.
+        reason: why, for the ledger; required with *execute*.
+        execute: without it nothing is sent or written.
+    """
+
+    archive: str
+    _: KW_ONLY
+    where: str | None = None
+    limit: int | None = None
+    max_rate: float | None = None
+    send_in_doubt: bool = False
+    claim_ttl_seconds: float = 900
+    reason: str = ""
+    execute: bool = False
+
+    def check(self) -> None:
+        """Raise InputError where the options contradict each other."""
+        require_reason(self.reason, execute=self.execute)
+        if self.max_rate and not most_tasks(self.max_rate, CHUNK_MESSAGES, self.claim_ttl_seconds):
+            seconds = CHUNK_MESSAGES / self.max_rate
+            raise InputError(
+                f"--max-rate {self.max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes "
+                f"{seconds:.0f} s, which must be at most half of --claim-ttl "
+                f"{self.claim_ttl_seconds:g}; give --claim-ttl {2 * seconds:.0f} or more"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveOptions(ResendOptions):
     """Which plan, where to, and how.
 
     Attributes:
-        archive: the folder that the plan was made of.
         plan: the plan's file, or the id of its report; None for that of the newest report.
         group: the one group to redrive, whatever the plan does with it; None for the plan's
             actions.
@@ -31,20 +68,13 @@ class RedriveOptions:
         main_queue_url: the source queue of messages that do not name theirs.
         parked_queue_url: whose messages the run acts on; None where the plan has messages of one
             parked queue alone.
-        where: a Spark SQL condition over the archive's columns; what it does not match stays open.
-        limit: messages to act on in this run, at least 1; the first of the plan's order.
-        max_rate: messages a second, above 0; None for as fast as it goes.
-        send_in_doubt: send again what may have been sent before.
         include_foreign: act also on messages that came from another queue, or may have.
         allow_reordering: send messages although an earlier one of their message group stays.
         requires_room: leave messages that have no room for the plan's id.
         rehearsed: leave messages that did not pass the newest rehearsal of their group.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
         keep_counter: keep the replay count instead of starting afresh.
-        reason: why, for the ledger; required with *execute*.
         masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
-        execute: without it nothing is sent or written.
         canary: what goes ahead and decides about the rest; None for nothing.
         tasks: how many chunks are sent side by side, None for Spark's default parallelism.
         failure_table: the table with the circuit breakers of the destinations; None: they are not
@@ -52,25 +82,17 @@ class RedriveOptions:
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
     """
 
-    archive: str
     plan: str | None = None
     to_queue_url: str | None = None
     main_queue_url: str | None = None
     parked_queue_url: str | None = None
-    where: str | None = None
-    limit: int | None = None
-    max_rate: float | None = None
-    send_in_doubt: bool = False
     include_foreign: bool = False
     allow_reordering: bool = False
     requires_room: bool = False
     rehearsed: bool = False
-    claim_ttl_seconds: float = 900
     keep_counter: bool = False
-    reason: str = ""
     masks: tuple[str, ...] = ()
     has_samples: bool = True
-    execute: bool = False
     tasks: int | None = None
     canary: CanaryOptions | None = None
     group: str | None = None
@@ -86,9 +108,8 @@ class RedriveOptions:
             )
         if self.include_foreign and not self.to_queue_url:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
-        if self.execute and not self.reason.strip():
-            raise InputError("--execute needs --reason: one sentence on why, for the ledger")
-        require_possible_rate(self.max_rate, self.claim_ttl_seconds)
+        # Not super(): a dataclass with slots is another class than the one that it stands in.
+        ResendOptions.check(self)
 
     def check_decisions(self, plan: Plan) -> None:
         """Raise InputError where the plan is not, or no longer, the one that is meant."""
@@ -107,17 +128,6 @@ class RedriveOptions:
     def destination_option(self) -> str:
         """Which option named it."""
         return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
-
-
-def require_possible_rate(max_rate: float | None, claim_ttl_seconds: float) -> None:
-    """Raise InputError where not even one task sends a chunk in half the life of its claim."""
-    if max_rate and not most_tasks(max_rate, CHUNK_MESSAGES, claim_ttl_seconds):
-        seconds = CHUNK_MESSAGES / max_rate
-        raise InputError(
-            f"--max-rate {max_rate:g}: a chunk of {CHUNK_MESSAGES} messages takes {seconds:.0f} s, "
-            f"which must be at most half of --claim-ttl {claim_ttl_seconds:g}; give --claim-ttl "
-            f"{2 * seconds:.0f} or more"
-        )
 
 
 @dataclass(frozen=True, slots=True)

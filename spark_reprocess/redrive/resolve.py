@@ -47,8 +47,8 @@ from spark_reprocess.redrive.editor import FAULT, LIMIT, Editor
 from spark_reprocess.redrive.edits import with_edit_faults
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import condition, explained
+from spark_reprocess.spark.allowed_sql import Place, condition
+from spark_reprocess.spark.failures import explained
 
 _VERDICT = "_verdict"
 _TYPES: dict[str, pa.DataType] = {"message_id": pa.string(), _VERDICT: pa.string()}

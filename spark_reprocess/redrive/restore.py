@@ -6,6 +6,7 @@ decided: it is in the parked queue again, and comes back with the next drain und
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -15,10 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
-from spark_reprocess.archive.disposition import WORK, Disposition
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
-from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import MESSAGES, digest
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.clients import (
@@ -28,7 +28,7 @@ from spark_reprocess.clients import (
     sqs_client,
     sqs_sender,
 )
-from spark_reprocess.errors import BusyError, InputError
+from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.dispositions import (
@@ -40,52 +40,30 @@ from spark_reprocess.redrive.dispositions import (
     with_waiting,
 )
 from spark_reprocess.redrive.editor import FAULT
-from spark_reprocess.redrive.execution import TaskRunner, with_run_record, write_dispositions
+from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
 from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
-from spark_reprocess.redrive.redrive_values import (
-    RedriveSummary,
-    Sent,
-    Tally,
-    require_possible_rate,
-    summarize,
-)
-from spark_reprocess.redrive.resolve import hindered
+from spark_reprocess.redrive.redrive_values import RedriveSummary, ResendOptions, Sent, Tally
+from spark_reprocess.redrive.resolve import ResolvedPlan, hindered
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.allowed_sql import Place
-from spark_reprocess.spark.conditions import condition, explained
+from spark_reprocess.spark.allowed_sql import Place, condition
+from spark_reprocess.spark.failures import explained
 
 _IN_ORDER_UNITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreOptions:
+class RestoreOptions(ResendOptions):
     """What goes back, and where to.
 
     Attributes:
-        archive: a folder or S3 prefix.
         parked_queue_url: the destination.
-        where: a Spark SQL condition over the archive's columns, None for all messages.
-        limit: messages to restore in this run, at least 1; None for all.
         include_foreign: also messages that were drained from another parked queue.
         include_discarded: also what was discarded, which is how a discard is undone.
-        send_in_doubt: also what may have been sent before.
-        claim_ttl_seconds: how long a claim without a result counts as busy.
-        max_rate: messages a second, above 0; None for as fast as it goes.
-        reason: why, for the ledger; required with *execute*.
-        execute: without it nothing is sent or written.
     """
 
-    archive: str
     parked_queue_url: str
-    where: str | None = None
-    limit: int | None = None
     include_foreign: bool = False
     include_discarded: bool = False
-    send_in_doubt: bool = False
-    claim_ttl_seconds: float = 900
-    max_rate: float | None = None
-    reason: str = ""
-    execute: bool = False
 
 
 def restore(
@@ -106,9 +84,7 @@ def restore(
         BusyError: a redrive, another restore or a drain is going on. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
-    if options.execute and not options.reason.strip():
-        raise InputError("--execute needs --reason: one sentence on why, for the ledger")
-    require_possible_rate(options.max_rate, options.claim_ttl_seconds)
+    options.check()
     archive = open_archive(options.archive)
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, make_client)
@@ -120,8 +96,8 @@ def restore(
             archive.check_writable()
             holding = plan_lock(archive, context.lock_holder, context.lock_seconds)
             lock = stack.enter_context(holding)
-        messages, known = read_archive_set(spark, archive)
-        messages = messages.drop(FILE)
+        rows, known = read_archive_set(spark, archive)
+        messages = rows.drop(FILE)
         if options.execute and _files(archive) != context.cut_from:
             raise BusyError(
                 f"archive {archive.root}: messages were drained into it at this moment, and chunks "
@@ -133,34 +109,20 @@ def restore(
             if options.limit is not None:
                 fewer = limited(held.frame, options.limit, to_fifo=context.to_fifo)
                 held = Held.of(fewer, known.messages, stack)
-            rows = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
-        planned = [Tally(row["group_id"], row["disposition"], row["count"]) for row in rows]
-        problems = hindered(held.frame, planned)
-        executed, notes = Sent(()), tuple[str, ...]()
-        if lock is not None:
-            context = replace(
-                with_run_record(archive, context, "restore", spark, [url]), lock=lock.view
-            )
-            fixed = write_dispositions(archive, held, context)
-            runner = TaskRunner(archive, messages, make_sender, progress)
-            executed = runner.execute(fixed, planned, context, context.run_id)
-            with progress("compacting the ledger", str):
-                notes = () if executed.stopped_by else compact_ledger(archive)
-    counted = (
-        [one for one in executed.tallies if one.word == context.confirmed]
-        if options.execute
-        else [one for one in planned if one.word == Disposition.SEND]
-    )
-    kept = [tally for tally in planned if not options.execute or tally.word not in WORK]
-    summary = summarize(
-        _plan(archive, context, planned),
-        context.run_id if options.execute else "",
-        {url: sum(one.count for one in counted)},
-        [*kept, *executed.tallies],
-        [*problems, *executed.tallies],
-        executed.stopped_by,
-    )
-    return replace(summary, notes=notes)
+            counts = sorted(held.counts("group_id", "disposition"), key=lambda row: row["group_id"])
+        planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
+        problems = tuple(hindered(held.frame, planned))
+        resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
+        plan = _plan(archive, context, planned)
+        if lock is None:
+            return dry_summary(plan, resolved)
+        runner = TaskRunner(archive, messages, make_sender, progress)
+
+        def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
+            return {url: runner.execute(dispositions, planned, context, context.run_id)}
+
+        context = replace(context, lock=lock.view)
+        return carry_out("restore", plan, resolved, context, runner, send)
 
 
 def _context(options: RestoreOptions, files: str, max_message_bytes: int) -> RunContext:
@@ -227,7 +189,7 @@ def _dispositions(
     return dispositions
 
 
-def _plan(archive: Archive, context: RunContext, planned: list[Tally]) -> Plan:
+def _plan(archive: Archive, context: RunContext, planned: Sequence[Tally]) -> Plan:
     """The summary's groups: each drain, as if a plan said to send all of it."""
     sizes: dict[str, int] = {}
     for tally in planned:

@@ -7,21 +7,19 @@ parsed tree, before Spark analyses anything. Then the analysed tree, because a n
 the tree that was checked; the text is not parsed again.
 """
 
-import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.spark.failures import SPARK_FAILURES, sentence_of
+from spark_reprocess.spark.failures import SPARK_FAILURES, sentence_of, silence_query_log
 
 _Node = Any
 """A plan or an expression of Spark, in the JVM."""
@@ -190,34 +188,45 @@ _SETTINGS = {
 
 
 def condition(rows: DataFrame, sql: str, place: Place) -> Column:
-    """Return *sql* as a condition over the columns of *rows*.
+    """Return *sql*, which comes from *place*, as a condition over the columns of *rows*.
 
     Raises:
         InputError: *sql* is not a condition over these columns, or has something that is not
-            allowed. The text names neither *sql* nor *place*. Nothing was read, loaded or called.
+            allowed. The text names *place* and *sql*. Nothing was read, loaded or called.
     """
-    with _strict(rows.sparkSession):
-        column = _parsed(rows.sparkSession, sql, place)
-        _check_analysed(_without_rows(rows).where(column), place)
+    try:
+        with _strict(rows.sparkSession):
+            column = _parsed(rows.sparkSession, sql, place)
+            _check_analysed(_without_rows(rows).where(column), place)
+    except InputError as error:
+        raise InputError(f"{place} {sql!r}: {error}") from error
     return column
+
+
+def matching(
+    rows: DataFrame, where: str | None, place: Place = Place.WHERE, hidden: Sequence[str] = ()
+) -> DataFrame:
+    """Keep the rows for which *where*, which comes from *place*, is true.
+
+    The columns *hidden* stay in the result, and *where* cannot name them.
+
+    Raises:
+        InputError: as for ``condition``.
+    """
+    return rows if where is None else rows.where(condition(rows.drop(*hidden), where, place))
 
 
 def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
     """Return an expression of ``set_attributes`` as a column over *rows*, and its type.
 
     Raises:
-        InputError: as for ``condition``.
+        InputError: as for ``condition``, but the text names neither the place nor *sql*.
     """
     with _strict(rows.sparkSession):
         column = _parsed(rows.sparkSession, sql, Place.SET_ATTRIBUTES)
         frame = _without_rows(rows).select(column.alias("value"))
         _check_analysed(frame, Place.SET_ATTRIBUTES)
     return column, frame.schema["value"].dataType
-
-
-def silence_query_log() -> None:
-    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager

@@ -1,16 +1,21 @@
-"""Reads Spark's exceptions: some are pyspark's, others are the JVM's own."""
+"""Reads Spark's exceptions, some pyspark's, others the JVM's own, and converts them to ours."""
 
+import logging
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
+from pyspark.logger import PySparkLogger
 
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.spark.interrupts import CANCELLED
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
-
+_UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 _RAISED_IN_A_TASK = re.compile(
     r"^spark_reprocess\.errors\.ArchiveError: (?P<text>.+)$", re.MULTILINE
 )
@@ -33,6 +38,43 @@ def condition_of(error: BaseException) -> str:
 def sentence_of(error: BaseException) -> str:
     """Return the first line of Spark's text. It may quote a message if a condition fails."""
     return _find(error)[1]
+
+
+@contextmanager
+def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
+    """Convert errors while Spark evaluates *where*, such as a bad cast, to ours.
+
+    *expressions* name other SQL expressions of operators that are evaluated here.
+
+    Raises:
+        InputError: one of them fails on a message. The text does not quote the message.
+        ArchiveError: a file of the archive is broken.
+    """
+    silence_query_log()
+    try:
+        yield
+    except PythonException as error:
+        fault = archive_fault_of(error)
+        if fault is None:
+            raise
+        raise fault from error
+    except SPARK_FAILURES as error:
+        condition = condition_of(error)
+        if condition.startswith(_UNREADABLE_FILE):
+            named = sentence_of(error)
+            raise ArchiveError(f"the archive has a file that Spark cannot read: {named}") from error
+        sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
+        if not sources or condition in ("", CANCELLED):
+            raise
+        raise InputError(
+            f"{' or '.join(sources)}: fails on a message: {condition}; "
+            "use forms that give null instead, e.g. try_cast"
+        ) from error
+
+
+def silence_query_log() -> None:
+    """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def _find(error: BaseException) -> tuple[str, str]:

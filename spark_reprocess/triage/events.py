@@ -34,8 +34,7 @@ class GroupEvent:
     Attributes:
         time: when, in UTC, by the clock of the one who said it.
         who: ``user@host``; see ``actor``.
-        event_id: begins with the time, in microseconds, and sorts by it; empty before it is
-            written.
+        event_id: sorts by the order in which events were written; empty before it is written.
         action: decided: the group's new action in the plan *plan_id*.
         text: the note, in the user's own words; empty takes an earlier one away; None says nothing
             of it, or was not loaded: *has_text* tells.

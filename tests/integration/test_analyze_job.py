@@ -15,8 +15,9 @@ from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.findings import format_predicate
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.allowed_sql import matching
 from tests.builders import context, message, text
 from tests.integration.spark_world import (
     analyzed,
@@ -90,6 +91,17 @@ def test_groups_keep_their_ids_and_samples_from_run_to_run(
     for group in first.groups:
         assert again[group.group_id].title == group.title
         assert again[group.group_id].samples == group.samples
+
+
+def test_last_plan_is_the_newest_also_where_another_machine_s_clock_is_ahead(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    archive = archive_of(tmp_path, [parked(1)])
+    archive.write("reports/20991231T000000Z-00000abcdef/plan.yaml", b"")
+
+    found = analyzed(spark, archive)
+
+    assert find_plan(archive, None).path == found.plan_path
 
 
 def test_nothing_of_a_body_is_shown_without_samples(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_reprocess import glue_job
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import (
@@ -14,6 +13,7 @@ from spark_reprocess.archive.ledger import (
 )
 from spark_reprocess.command_line.cli import main
 from tests.approved_plan import planned
+from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, executed, parked, uncompact
 
@@ -52,11 +52,10 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
     queue = make_queue("main")
     plan = planned(archive)
     monkeypatch.setenv("LOGNAME", "somebody-else")
-    monkeypatch.setenv("JOB_RUN_ID", "")
     place = f"--archive {archive.root} --plan {plan} --to-queue-url {queue.url}"
     command = f"redrive {place} --execute --reason 'it is fixed'"
 
-    glue_job.run(["--JOB_RUN_ID", "jr_17", "--command-line", command], main)
+    run_on_glue(["--JOB_RUN_ID", "jr_17", "--command-line", command], main)
 
     (record,) = records(archive)
     actor = record.pop("actor")

@@ -68,11 +68,13 @@ def archive_answering(answer: Any) -> S3Archive:
     return archive
 
 
-def test_the_lifetime_of_a_file_is_what_s3_says_of_its_lifecycle_rule() -> None:
+@pytest.mark.parametrize("age", [timedelta(0), timedelta(seconds=1), timedelta(hours=23.9)])
+def test_the_lifetime_of_a_file_is_what_s3_says_of_its_lifecycle_rule(age: timedelta) -> None:
+    """S3 adds the days of the rule to the time of creation and rounds up to the next midnight."""
     expiration = 'expiry-date="Wed, 02 Dec 2026 00:00:00 GMT", rule-id="thirty%20days"'
-    archive = archive_answering({"LastModified": START, "Expiration": expiration})
+    archive = archive_answering({"LastModified": START + age, "Expiration": expiration})
 
-    assert archive.lifetime("messages/x.parquet") == timedelta(days=31)
+    assert archive.lifetime("messages/x.parquet") == timedelta(days=30)
 
 
 @pytest.mark.parametrize(

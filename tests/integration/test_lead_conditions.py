@@ -14,9 +14,8 @@ from spark_reprocess.analysis.lead_format import condition
 from spark_reprocess.analysis.predicates import Kind, Predicates, feature_table
 from spark_reprocess.archive.frames import read_archive
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.spark.allowed_sql import Place
+from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.allowed_sql import condition as condition_of
-from spark_reprocess.spark.conditions import matching
 from tests.builders import message, text
 from tests.integration.spark_world import archive_of
 

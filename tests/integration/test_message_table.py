@@ -15,15 +15,17 @@ from spark_reprocess.analysis.message_table import (
     message_table,
     numbered,
 )
+from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE
 from spark_reprocess.archive.ledger import (
     attempt_names,
 )
 from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.message_store import drain_of
+from spark_reprocess.archive.message_store import drain_of, remove_messages
 from spark_reprocess.archive.table_parts import parts_of, table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.erase.reports import with_condition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
@@ -243,3 +245,49 @@ def sent_without(desk: Desk, erased: str) -> set[str]:
     arrived = set(desk.arrived())
     assert erased not in arrived
     return arrived
+
+
+@pytest.mark.parametrize("older", [(), ("m-000",)])
+@pytest.mark.parametrize("where", ["message_id < 'm-006'", None])
+def test_a_version_1_plan_goes_on_about_the_same_messages(
+    make_desk: MakeDesk, where: str | None, older: tuple[str, ...]
+) -> None:
+    """Also after an erase by the version that named the rest of the messages in its condition."""
+    desk = make_desk(standard(4 if where else 3))
+    ids = ("m-000", "m-002", "m-004")
+    path = planned(desk.archive, where=where, chosen=ids)
+    plan = as_version_1(path)
+    remove_table(desk.archive, plan)
+    for message_id in older:
+        drains = {message_id: plan.snapshot.drain_ids}
+        plans = {plan.plan_id: [message_id]} if where else {}
+        erasure = Erasure("e-0", "me", "why", "2026", drains, plans, [])
+        record_erasure(desk.archive, erasure)
+        remove_messages(desk.archive, plan.snapshot.drain_ids[0], {message_id}, lambda: None)
+        mark_done(desk.archive, erasure.erase_id)
+        text = with_condition(Path(path).read_text(), "message_id IN ('m-002', 'm-004')")
+        Path(path).write_text(text)
+
+    for message_id in ("m-002", "m-006"):
+        erase(
+            desk.spark, EraseOptions(desk.archive.root, (message_id,), reason="why", execute=True)
+        )
+
+    assert read(path).snapshot.where == ("message_id IS NOT NULL" if where else None)
+    summary = desk.redrive(path)
+    assert len([note for note in summary.notes if "erased since" in note]) == 1 + len(older)
+    assert set(desk.arrived()) == {"m-000", "m-004"}.difference(older)
+
+
+@pytest.mark.parametrize("where", ["no_such_column = 1", "cast(body AS int) > 0"])
+def test_a_version_1_plan_whose_condition_cannot_be_evaluated_goes_with_an_erase(
+    make_desk: MakeDesk, where: str
+) -> None:
+    desk = make_desk(standard(2))
+    path = planned(desk.archive, where=where, chosen=("m-000",))
+    remove_table(desk.archive, as_version_1(path))
+
+    erase(desk.spark, EraseOptions(desk.archive.root, ("m-002",), reason="why", execute=True))
+
+    assert not Path(path).exists()
+    assert sent_without(desk, "m-002") == {"m-000"}

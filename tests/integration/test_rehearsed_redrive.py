@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dlq_cli.rehearse.rehearsal import rehearsed_group
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.rehearsals import (
     MessageVerdict,
     Rehearsal,
     Verdict,
+    newest_rehearsal,
     read_verdicts,
     write_rehearsal,
 )
@@ -187,6 +187,6 @@ def test_set_attributes_are_evaluated_for_a_rehearsal(
 
     assert rehearse(archive, read.groups[0].group_id, code, "--plan", plan, *place) == 0
 
-    shown = rehearsed_group(archive, read.plan_id, read.groups[0].group_id)
-    assert shown is not None
-    assert json.loads(json.dumps(shown.rehearsal.counts)) == {"pass": 1, "fail": 0, "unknown": 0}
+    rehearsal = newest_rehearsal(archive, read.plan_id, read.groups[0].group_id)
+    assert rehearsal is not None
+    assert json.loads(json.dumps(rehearsal.counts)) == {"pass": 1, "fail": 0, "unknown": 0}

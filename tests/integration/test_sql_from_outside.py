@@ -13,7 +13,7 @@ from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.spark.conditions import matching
+from spark_reprocess.spark.allowed_sql import matching
 from tests.approved_plan import approve, planned
 from tests.builders import NOW, message
 from tests.integration.conftest import MakeQueue

@@ -12,7 +12,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import read_table, write_table
 from spark_reprocess.archive.table_parts import parts_of
 from spark_reprocess.errors import ArchiveError
-from spark_reprocess.spark.conditions import explained
+from spark_reprocess.spark.failures import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,11 +2,14 @@ import errno
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive
 from spark_reprocess.archive.frames import spark_path
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -14,6 +17,55 @@ from spark_reprocess.errors import ArchiveError, InputError
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
     return open_archive(str(tmp_path / "archive"))
+
+
+@given(
+    seconds=st.integers(1_700_000_000, 4_000_000_000),
+    microseconds=st.lists(st.integers(0, 999_999), min_size=2, max_size=5, unique=True),
+)
+def test_ids_sort_by_time_within_a_second_too(seconds: int, microseconds: list[int]) -> None:
+    times = [seconds + one / 1_000_000 for one in sorted(microseconds)]
+
+    ids = [new_id(time) for time in times]
+
+    assert ids == sorted(ids)
+
+
+MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31)).map(  # noqa: DTZ001
+    lambda time: time.replace(tzinfo=UTC).timestamp()
+)
+
+
+@given(now=MOMENTS, others=st.lists(MOMENTS, max_size=5))
+def test_ids_sort_after_those_that_faster_clocks_made(now: float, others: list[float]) -> None:
+    ids = [new_id(one) for one in others]
+
+    found = new_id(now, [f"reports/{one}/plan.yaml" for one in ids])
+
+    assert found > max(ids, default="")
+    assert found[:-6] >= new_id(now)[:-6]
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "20991231T235959Z-f423fabcdef",
+        "20991231T235959Z-ffffff",
+        "20991231T235959999999Z-abcdef",
+    ],
+)
+def test_ids_sort_after_those_of_older_versions_and_at_the_end_of_a_second(taken: str) -> None:
+    first = new_id(0, [f"groups/g-1/{taken}.json"])
+    second = new_id(0, [first])
+
+    assert taken < first < second
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.yaml", "20261399T250000Z-00000abcdef", "99991231T235959Z-f423f"]
+)
+def test_names_that_are_no_ids_do_not_change_one(name: str) -> None:
+    assert new_id(0, [name])[:-6] == "19700101T000000Z-00000"
 
 
 def test_unfinished_file_is_listed_nowhere(archive: Archive, tmp_path: Path) -> None:

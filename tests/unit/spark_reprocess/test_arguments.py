@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions
+from spark_reprocess.command_line.analyze import options_of
 from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.drain.drain import DrainOptions
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -26,7 +27,8 @@ def test_drain_takes_all_its_options() -> None:
 def test_analyze_collects_masks() -> None:
     command = parse(["analyze", "--archive", "a", "--mask", "x", "--mask", "y", "--no-samples"])
 
-    assert command.options.options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
+    options = options_of(command.options, None)
+    assert options == AnalyzeOptions("a", masks=("x", "y"), has_samples=False)
     assert command.options.policy is None
 
 
@@ -38,7 +40,7 @@ def test_analyze_takes_a_policys_file() -> None:
 
 def test_analyze_turns_an_age_into_a_fixed_time() -> None:
     earliest = datetime.now(UTC) - timedelta(days=7, seconds=1)
-    since = parse(["analyze", "--archive", "a", "--since", "7d"]).options.options.since
+    since = parse(["analyze", "--archive", "a", "--since", "7d"]).options.since
 
     assert earliest <= since <= datetime.now(UTC) - timedelta(days=7)
     assert since.microsecond == 0
@@ -53,7 +55,7 @@ def test_analyze_turns_an_age_into_a_fixed_time() -> None:
     ],
 )
 def test_since_takes_a_time(text: str, where: str) -> None:
-    options = parse(["analyze", "--archive", "a", "--since", text]).options.options
+    options = options_of(parse(["analyze", "--archive", "a", "--since", text]).options, None)
 
     assert options.condition == where
     assert replace(options, where="a = 1").condition == f"{where} AND (a = 1)"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import read_json
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.decision import decide, decide_all, with_patch
+from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
 
@@ -51,7 +51,7 @@ def test_a_decision_changes_its_group_alone(
     place = data.draw(st.integers(0, len(others)))
     plan = plan_of(*others[:place], group, *others[place:])
 
-    decided = read_plan(decide(plan_text(plan), "g-1", action, note))
+    decided = read_plan(decide(plan_text(plan), ["g-1"], action, note))
 
     expected = replace(group, action=action, note=group.note if note is None else note)
     assert decided.groups == (*others[:place], expected, *others[place:])
@@ -62,7 +62,7 @@ def test_comments_and_what_somebody_wrote_by_hand_stay() -> None:
     text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)), {"g-1": ["lead: x"]})
     by_hand = text.replace("    action: leave", "    action: leave   # ask payments first")
 
-    decided = decide(by_hand, "g-1", Action.REDRIVE)
+    decided = decide(by_hand, ["g-1"], Action.REDRIVE)
 
     assert decided == by_hand.replace("    action: leave ", "    action: redrive ")
 
@@ -72,7 +72,7 @@ def test_a_group_on_one_line_can_be_decided(note: str | None) -> None:
     text = plan_text(plan_of())
     text = text.replace("groups: []", "groups: [{id: g-1, action: leave, title: t}]")
 
-    [group] = read_plan(decide(text, "g-1", Action.DISCARD, note)).groups
+    [group] = read_plan(decide(text, ["g-1"], Action.DISCARD, note)).groups
 
     assert (group.action, group.note, group.title) == (Action.DISCARD, note or "", "t")
 
@@ -81,7 +81,7 @@ def test_a_group_that_is_not_in_the_plan_is_named() -> None:
     text = plan_text(plan_of(PlannedGroup("g-1", "t", 2, Action.LEAVE)))
 
     with pytest.raises(InputError, match=r"plan .* has no group g-9; its groups are g-1"):
-        decide(text, "g-9", Action.REDRIVE)
+        decide(text, ["g-9"], Action.REDRIVE)
 
 
 def test_actions_that_share_an_alias_are_left_to_a_person() -> None:
@@ -91,7 +91,7 @@ def test_actions_that_share_an_alias_are_left_to_a_person() -> None:
     )
 
     with pytest.raises(InputError, match=r"edit line \d+ by hand"):
-        decide(text, "g-1", Action.REDRIVE)
+        decide(text, ["g-1"], Action.REDRIVE)
 
 
 def patch(text: str) -> Patch:
@@ -106,12 +106,12 @@ def test_several_groups_are_decided_at_once() -> None:
     made = [PlannedGroup(f"g-{n}", "t", 1, Action.LEAVE, note=f"n{n}") for n in range(4)]
     text = plan_text(plan_of(*made))
 
-    changed = read_plan(decide_all(text, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
+    changed = read_plan(decide(text, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
 
     assert [one.action.value for one in changed.groups] == ["leave", "discard", "leave", "discard"]
     assert [one.note for one in changed.groups] == ["n0", "why", "n2", "why"]
     with pytest.raises(InputError, match="has no group g-9"):
-        decide_all(text, ["g-1", "g-9"], Action.LEAVE)
+        decide(text, ["g-1", "g-9"], Action.LEAVE)
 
 
 @given(

@@ -150,6 +150,22 @@ def test_erasure_is_unfinished_until_it_is_marked(tmp_path: Path) -> None:
     assert erasures(archive) == [erasure("e-1", "a"), erasure("e-2", "b")]
 
 
+def test_record_never_takes_the_place_of_another_one(tmp_path: Path) -> None:
+    archive = open_archive(str(tmp_path))
+    first = record_erasure(archive, erasure("e-1", "a"))
+    mark_done(archive, first.erase_id)
+
+    second = record_erasure(archive, erasure("e-1", "b"))
+
+    assert first == erasure("e-1", "a")
+    assert second == replace(erasure("e-1", "b"), erase_id=second.erase_id)
+    assert {one.erase_id: one for one in erasures(archive)} == {
+        first.erase_id: first,
+        second.erase_id: second,
+    }
+    assert unfinished(archive) == [second]
+
+
 def test_erased_messages_of_a_plan_are_told(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path))
     record_erasure(archive, erasure("e-1", "a", "b", p=["b"]))

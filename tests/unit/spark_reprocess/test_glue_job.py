@@ -1,8 +1,15 @@
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_reprocess.glue_job import command_of, run
+from spark_reprocess import glue_job
+from spark_reprocess.archive.files import open_archive
+from spark_reprocess.command_line.verb import INTERRUPTED
+from spark_reprocess.glue_job import RunResult, command_of, read_result, run, write_result
+from tests.glue_run import run_on_glue
 
 # What a Glue run's arguments look like: its own before and after those of the job.
 GLUE = ["--JOB_ID", "j_1", "--JOB_NAME", "job", "--TempDir", "s3://b/temporary/"]
@@ -79,3 +86,45 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
         run(["--command-line", "redrive --archive a"], main)
 
     assert [command[0] for command in ran] == ["drain", "redrive"]
+
+
+def followed(folder: Path, main: Callable[[Sequence[str]], int]) -> RunResult | None:
+    """Run a verb as somebody follows it; return the result that is left."""
+    words = ["--command-line", f"redrive --archive {folder}", *AFTER]
+    try:
+        run_on_glue(words, main)
+    except SystemExit as end:
+        assert "exit code 130" in str(end)  # noqa: PT017 - a success raises nothing
+    return read_result(open_archive(str(folder)), "jr_1")
+
+
+def interrupting() -> None:
+    """A signal that came earlier, and interrupts now."""
+    raise KeyboardInterrupt
+
+
+def stopping() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("stop", [interrupting, stopping])
+def test_a_stop_that_comes_when_the_verb_has_ended_changes_nothing(
+    stop: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = iter([stop])
+
+    def write(*of_result: Any) -> None:
+        next(stops, lambda: None)()
+        write_result(*of_result)
+
+    monkeypatch.setattr(glue_job, "write_result", write)
+
+    assert followed(tmp_path, lambda _: 0) == RunResult("redrive", 0, "", "")
+    assert next(stops, None) is None
+
+
+def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path) -> None:
+    def main(_: Sequence[str]) -> int:
+        raise KeyboardInterrupt
+
+    assert followed(tmp_path, main) == RunResult("redrive", INTERRUPTED, "", "")

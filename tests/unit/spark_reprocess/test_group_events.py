@@ -85,15 +85,41 @@ def test_two_people_at_the_same_moment_do_not_overwrite_each_other(archive: Arch
     assert {one.owner for one in read_memory(archive).events[GROUP]} == {"ada", "bob"}
 
 
+def test_what_is_said_later_counts_also_where_an_earlier_speaker_s_clock_is_ahead(
+    archive: Archive,
+) -> None:
+    add_event(archive, event(OTHER, 30, EventKind.NOTED, owner="ada"))
+    add_event(archive, event(GROUP, 3, EventKind.NOTED, owner="ada"))
+    add_event(archive, event(GROUP, 3, EventKind.SNOOZED, until=day(9)))
+    said = add_event(archive, event(GROUP, 2, EventKind.NOTED, owner="bob"))
+    add_event(archive, event(GROUP, 2, EventKind.SNOOZED))
+
+    state = read_memory(archive).state(GROUP)
+
+    assert (state.owner, state.snoozed_until) == ("bob", None)
+    assert said.time == day(2)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeTheOther(LocalArchive):
+    """An archive whose lists are older than what somebody else is writing."""
+
+    def list(self, folder: str) -> list[str]:
+        del folder
+        return []
+
+
 def test_an_event_whose_name_is_taken_gets_another_one(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
     monkeypatch.setattr("secrets.token_hex", lambda _: next(names))
+    at_once = BeforeTheOther(archive.root)
 
-    one, other = (add_event(archive, event(GROUP, 1, EventKind.SNOOZED)) for _ in range(2))
+    one, other = (add_event(at_once, event(GROUP, 1, EventKind.SNOOZED)) for _ in range(2))
 
     assert one.event_id != other.event_id
+    assert next(names, None) is None
     assert len(read_memory(archive).events[GROUP]) == 2
 
 

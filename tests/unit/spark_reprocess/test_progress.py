@@ -144,11 +144,17 @@ def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None
     with in_file(file)("counting", status):
         asked.wait(5)
 
-    first, second, third, *_ = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    # On a busy machine even a block without work may last long enough for a second line.
+    draining = [one for one in lines if one["label"] == "draining"]
+    counting = lines[len(draining) :]
 
-    assert first == {"label": "draining", "seconds": 0, "text": ""}
-    assert second["label"] == "counting"
-    assert third == {"label": "counting", "seconds": 0.0, "text": "1 of 2 messages"}
+    assert lines[: len(draining)] == draining
+    assert draining[0] == {"label": "draining", "seconds": 0, "text": ""}
+    assert counting[0] == {"label": "counting", "seconds": 0, "text": ""}
+    later = {"label": "counting", "seconds": counting[1]["seconds"], "text": "1 of 2 messages"}
+    assert counting[1] == later
+    assert later["seconds"] >= 0
 
 
 @pytest.mark.usefixtures("often")

@@ -106,8 +106,13 @@ def test_versions_are_sorted_by_count_and_messages_without_one_are_counted_too()
 
 def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:
     month = timedelta(days=30)
+    morning = datetime(2026, 11, 2, 5, 30, tzinfo=UTC)
+    end = datetime(2026, 12, 3, tzinfo=UTC)
 
-    assert found(expires_at=expiry(EARLY, month)).expires_at == EARLY + month
+    assert found(expires_at=expiry(morning, month)).expires_at == end
+    assert expiry(morning.replace(hour=23, minute=59), month) == end
+    assert expiry(datetime(2026, 11, 2, tzinfo=UTC), month) == end - timedelta(days=1)
+    assert expiry(morning, timedelta(0)) == datetime(2026, 11, 3, tzinfo=UTC)
     assert expiry(None, month) is None
     assert expiry(EARLY, None) is None
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks, is_secret_key, shorten
+from spark_reprocess.errors import InputError
 
 IBAN = "DE89 3704 0044 0532 0130 00"
 
@@ -142,7 +143,7 @@ def test_caller_adds_patterns_of_its_own() -> None:
 
 
 def test_wrong_pattern_is_named_with_its_fault() -> None:
-    with pytest.raises(ValueError, match=r"'\(': is no regular expression: missing \)"):
+    with pytest.raises(InputError, match=r"--mask '\(': is no regular expression: missing \)"):
         compile_masks(["("])
 
 

@@ -1,0 +1,24 @@
+"""A run on AWS Glue, in the process of a test."""
+
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from spark_reprocess import glue_job
+from spark_reprocess.actor import JOB_RUN_ID
+
+
+def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int], **options: Any) -> None:
+    """Run the script of the job with Glue's arguments *words*.
+
+    On Glue it has a process of its own. What it changes in this one is changed back.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(JOB_RUN_ID, "")
+        try:
+            glue_job.run(words, main, **options)
+        finally:
+            signal.signal(signal.SIGINT, handler)
