@@ -3,9 +3,10 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.catalogue import GROUPS, LINES, is_of_the_job, load
 from dlq_cli.on_glue import run_on_glue
 from dlq_cli.stack_values import STACK_OPTIONS, STACK_VARIABLE, read_stack, required
 from dlq_replay import __version__
@@ -24,6 +24,34 @@ from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
     from boto3.session import Session
+
+_OWN = {
+    "console": "a web page on this machine: see, decide, edit, put back",
+    "stacks": "installations in this account and Region",
+    "doctor": "check queues, function and trigger; say what to change",
+    "gameday": "send a test message through all of it and watch each joint",
+    "pause": "stop automatic replay; dead letters stay in the DLQ",
+    "resume": "start automatic replay again",
+    "simulate": "what a replay policy would do in an outage",
+    "rehearse": "would your code take the messages of a group now? sends nothing",
+}
+"""The verbs of this package, each in a module of ``dlq_cli.verbs``."""
+
+_NAMES = {
+    "See what is there": ("console", "status", "groups", "show", "export"),
+    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
+    "Remember": ("resolve", "note", "snooze"),
+    "Collect and analyze": ("drain", "analyze", "run"),
+    "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
+}
+
+LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
+"""The line of each verb in the help."""
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    title: {name: LINES[name] for name in names} for title, names in _NAMES.items()
+}
+"""The verbs and lines of each group, by its title."""
 
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
 """Packages that only the extra ``spark`` installs."""
@@ -88,7 +116,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     token = STACK.set(place.stack)
     try:
         with _environment(AWS_REGION=place.region, AWS_PROFILE=place.profile):
-            run = _run_of_the_job if is_of_the_job(name) else _run_own
+            run = _run_of_the_job if name in cli.VERBS else _run_own
             return run(name, rest, place.stack, make_session)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
@@ -125,6 +153,17 @@ def _run_of_the_job(
     arguments = vars(parser.parse_args(words))
     options = {one: value for one, value in arguments.items() if one not in _PLACE}
     return cli.Command.of(name, verb, options).run()
+
+
+def _load(name: str) -> Verb:
+    """Return a verb of ``LINES``; see ``cli.load``."""
+    if name in cli.VERBS:
+        return cli.load(name)
+    if name in ("pause", "resume"):
+        verb: Verb = import_module("dlq_cli.verbs.trigger").VERBS[name]
+    else:
+        verb = import_module(f"dlq_cli.verbs.{name}").VERB
+    return verb
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
@@ -177,13 +216,13 @@ def _parser_of(name: str) -> tuple[argparse.ArgumentParser, Verb]:
 
 def _fill(parser: argparse.ArgumentParser, name: str) -> Verb:
     """Add the arguments of the verb *name* and those of the installation to *parser*."""
-    verb = load(name)
-    if is_of_the_job(name):
+    verb = _load(name)
+    if name in cli.VERBS:
         cli.add_archive(parser)
     cli.fill(parser, verb)
     installation = parser.add_argument_group("installation")
     _add_place(installation)
-    if is_of_the_job(name):
+    if name in cli.VERBS:
         installation.add_argument(
             ON_GLUE,
             action="store_true",

@@ -1,28 +1,26 @@
 """Runs a verb of the Spark job as a run of a stack's AWS Glue job, and waits for its end.
 
-The run writes its answer and exit code to the archive; see ``archive.job_runs``.
+The run writes its answer and exit code to the archive; see ``glue_job``.
 """
 
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.stack_values import read_stack
-from dlq_replay.sqs import describe
+from dlq_cli.stack_values import aws_errors, read_stack
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.job_runs import read_result, request_stop
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
 from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.figures import duration
-from spark_reprocess.glue_job import OPTION, command_of
+from spark_reprocess.glue_job import OPTION, command_of, read_result, request_stop
 from spark_reprocess.plan.reading import ID
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ class GlueRun:
         Raises:
             InputError: the call of Glue failed.
         """
-        with _explained(f"run {self.job_run_id}"):
+        with aws_errors(f"run {self.job_run_id}", _FIX):
             run = self.client.get_job_run(JobName=self.job, RunId=self.job_run_id)["JobRun"]
             return run["JobRunState"], run.get("ErrorMessage", "")
 
@@ -138,12 +136,11 @@ def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
         InputError: the call of Glue failed.
     """
     arguments = {OPTION: shlex.join(words)}
-    try:
-        answer = client.start_job_run(JobName=job, Arguments=arguments)
-    except client.exceptions.ConcurrentRunsExceededException as error:
-        raise BusyError(_busy(client, job)) from error
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(f"job {job}: {describe(error)}; {_FIX}") from error
+    with aws_errors(f"job {job}", _FIX):
+        try:
+            answer = client.start_job_run(JobName=job, Arguments=arguments)
+        except client.exceptions.ConcurrentRunsExceededException as error:
+            raise BusyError(_busy(client, job)) from error
     return GlueRun(client, job, answer["JobRunId"])
 
 
@@ -194,7 +191,7 @@ def privacy_options(client: "GlueClient", job: str) -> list[str]:
     Raises:
         InputError: the job's arguments could not be read.
     """
-    with _explained(f"job {job}"):
+    with aws_errors(f"job {job}", _FIX):
         defaults = client.get_job(JobName=job)["Job"].get("DefaultArguments", {})
     words = command_of([OPTION, defaults.get(OPTION, "run")])
     masks = [word for name, value in pairwise(words) if name == "--mask" for word in (name, value)]
@@ -221,7 +218,7 @@ def _wait(
 
 
 def _busy(client: "GlueClient", job: str) -> str:
-    with _explained(f"job {job}"):
+    with aws_errors(f"job {job}", _FIX):
         runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
     open_runs = [
         f"{one['Id']} ({one['JobRunState'].lower()} since {one['StartedOn']:%H:%M} UTC)"
@@ -230,11 +227,3 @@ def _busy(client: "GlueClient", job: str) -> str:
     ]
     which = f"run {', '.join(open_runs)}" if open_runs else "a run"
     return f"job {job}: {which} is in progress; wait for its end, then run this command again"
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(f"{what}: {describe(error)}; {_FIX}") from error

@@ -1,8 +1,10 @@
 """The values that a stack's outputs give to a command's options."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -62,20 +64,41 @@ class StackValues:
     spark_job: str | None
 
 
+@contextmanager
+def aws_errors(what: str, hint: str = "") -> Iterator[None]:
+    """Raise what a call of AWS raises in the block as an InputError: *what*, why and the *hint*."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise InputError("; ".join(filter(None, [f"{what}: {describe(error)}", hint]))) from error
+
+
+def clients_of(session: "Session") -> Callable[[str], Any]:
+    """Return what makes the client of a service.
+
+    It makes one for each: a second one would connect to AWS anew.
+    """
+    make: Callable[[str], Any] = session.client  # type: ignore[assignment]
+    return cache(make)
+
+
+def stack_resources(client: Callable[[str], Any], stack: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the resources of a stack, as CloudFormation lists them."""
+    pages = client("cloudformation").get_paginator("list_stack_resources")
+    for page in pages.paginate(StackName=stack):
+        yield from page["StackResourceSummaries"]
+
+
 def read_stack(session: "Session", stack: str) -> StackValues:
     """Read the outputs of an installation.
 
     Raises:
         InputError: there is no such stack, access is denied, or it is not one of this product.
     """
-    try:
+    hint = "check name, Region and credentials; dlq stacks lists the installations"
+    with aws_errors(f"stack {stack}", hint):
         answer = session.client("cloudformation").describe_stacks(StackName=stack)
         values = _values(session, answer["Stacks"][0])
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(
-            f"stack {stack}: {describe(error)}; check name, Region and credentials; dlq stacks "
-            "lists the installations"
-        ) from error
     if values is None:
         raise InputError(
             f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
@@ -90,13 +113,11 @@ def read_stacks(session: "Session") -> Iterator[StackValues]:
     Raises:
         InputError: the stacks could not be listed.
     """
-    try:
+    with aws_errors("the stacks cannot be listed"):
         for page in session.client("cloudformation").get_paginator("describe_stacks").paginate():
             for stack in page["Stacks"]:
                 if stack["StackStatus"] not in _GONE and (values := _values(session, stack)):
                     yield values
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(f"the stacks cannot be listed: {describe(error)}") from error
 
 
 def required(stack: str | None) -> str:

@@ -109,8 +109,8 @@ class Day:
         outcome = self.stack.outcomes[-1]
         report = next(iter(outcome.breakers.values()), None)
         measured = [
-            *measure_batch(batch, outcome, report),
-            *measure_dlq(batch, outcome, now, FOURTEEN_DAYS),
+            *measure_batch(outcome, report),
+            *measure_dlq(outcome, now, FOURTEEN_DAYS),
         ]
         for one in measured:
             self._publish("DlqReplay", one.name, dimensions, *one.values)

@@ -193,6 +193,7 @@ class World:
         die_at: the call at which the operator's program is killed; None for never.
         dies_after: whether that call is carried out first.
         fail_at: the call that gets an error for an answer, and is or is not carried out.
+        ahead_seconds: how much faster the operator's clock is than AWS's.
     """
 
     def __init__(self, *, is_fifo: bool = False, **parameters: str) -> None:
@@ -248,6 +249,7 @@ class World:
         self.makes_metrics = True
         self.log: list[tuple[float, str]] = []
         self.metrics: list[tuple[float, str, str, float]] = []
+        self.ahead_seconds = 0
         self.calls = 0
         self.operations: set[str] = set()
         self.die_at: int | None = None
@@ -375,7 +377,7 @@ class World:
             for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]:
                 values = line[metric["Name"]]
                 row = (metric["Name"], line["MainQueue"], float(sum(values)))
-                self.metrics.append((self.clock.time() + METRIC_LAG_SECONDS, *row))
+                self.metrics.append((self.clock.time(), *row))
 
     def _consume(self) -> None:
         url = self.model.url_of(self.main)
@@ -484,11 +486,13 @@ class World:
     def cloudwatch_GetMetricStatistics(self, asked: Parameters) -> Mapping[str, Any]:  # noqa: N802
         dimensions = {one["Name"]: one["Value"] for one in asked["Dimensions"]}
         since = asked["StartTime"].timestamp()
+        # A datapoint has the time at which its minute begins.
         values = [
             value
             for at, name, main, value in self.metrics
             if (name, main) == (asked["MetricName"], dimensions.get("MainQueue"))
-            and since <= at <= self.clock.time()
+            and since <= at - at % 60
+            and at + METRIC_LAG_SECONDS <= self.clock.time()
         ]
         return {"Datapoints": [{"Sum": sum(values), "Timestamp": self.now}] if values else []}
 
@@ -566,7 +570,8 @@ class World:
     def game_day(self, *, through_consumer: bool = False, ring: bool = False) -> Report:
         """Run one, as the verb does."""
         session: Any = OPERATOR
-        clock = Clock(lambda: self.now, self.pass_time)
+        ahead = timedelta(seconds=self.ahead_seconds)
+        clock = Clock(lambda: self.now + ahead, self.pass_time)
         day = prepare(session, "stack", clock, through_consumer=through_consumer, ring=ring)
         self.joints: list[Joint] = []
         return day.run(self.joints.append)

@@ -14,7 +14,6 @@ from dlq_cli.console import (
     group_pages,
     message_pages,
     one_group_pages,
-    sending_pages,
     work_pages,
 )
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Sessions
@@ -26,7 +25,6 @@ PAGES = (
     *one_group_pages.ROUTES,
     *message_pages.ROUTES,
     *work_pages.ROUTES,
-    *sending_pages.ROUTES,
 )
 """The routes of all pages; each module of pages has its own."""
 

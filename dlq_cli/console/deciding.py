@@ -7,14 +7,13 @@ second one is shown what the first one decided, and confirms or not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dlq_cli.console.reading import entry_digest
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.group_events import add_event
 from spark_reprocess.editing.edit import Patch
 from spark_reprocess.errors import BusyError
-from spark_reprocess.plan.decision import decide_all, with_patch
+from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
@@ -22,19 +21,6 @@ from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
 
 _MOST_TRIES = 30
 """Lost races in a row after which something else is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A plan as it is after a change.
-
-    Attributes:
-        plan: which has the change.
-        groups: ids of the groups that were asked for.
-    """
-
-    plan: Plan
-    groups: Sequence[str]
 
 
 class MeanwhileError(Exception):
@@ -53,7 +39,7 @@ class MeanwhileError(Exception):
 
 def decide_groups(
     console: Console, plan_id: str, seen: Mapping[str, str], action: Action, note: str | None
-) -> Changed:
+) -> None:
     """Write one decision about several groups into a plan, then who decided it into the archive.
 
     Args:
@@ -70,10 +56,10 @@ def decide_groups(
         ArchiveError: the archive cannot be read or written. If it is the record of who decided
             that cannot be written, the plan has the decision; deciding again writes both.
     """
-    changed = _change(
+    plan = _change(
         find_plan(console.archive, plan_id),
         seen,
-        lambda text: decide_all(text, [*seen], action, note),
+        lambda text: decide(text, [*seen], action, note),
     )
     now = console.now()
     for group_id in filter(is_group_id, seen):
@@ -85,22 +71,21 @@ def decide_groups(
                 now,
                 console.who,
                 action=action.value,
-                plan_id=changed.plan.plan_id,
+                plan_id=plan.plan_id,
                 text=note,
             ),
         )
-    return changed
 
 
 def set_patch(
     console: Console, plan_id: str, group_id: str, seen: str, patch: Patch | None
-) -> Changed:
+) -> None:
     """Write a JSON Patch for one group into a plan; None takes it away. Raises as above."""
     file = find_plan(console.archive, plan_id)
-    return _change(file, {group_id: seen}, lambda text: with_patch(text, group_id, patch))
+    _change(file, {group_id: seen}, lambda text: with_patch(text, group_id, patch))
 
 
-def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Changed:
+def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Plan:
     for _ in range(_MOST_TRIES):
         text = file.read()
         plan = read_plan(text)
@@ -116,5 +101,5 @@ def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str
         if different:
             raise MeanwhileError(plan, different)
         if new == text or file.replace(text, new):
-            return Changed(wanted, tuple(seen))
+            return wanted
     raise BusyError(f"{file.path}: others change it all the time; try again")

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, set_patch
-from dlq_cli.console.members import group_members, read_rows
+from dlq_cli.console.members import group_members
 from dlq_cli.console.reading import entry_digest, read_plan_now
 from dlq_cli.console.site import GROUPS, Visit, page_route, see_other
 from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, INDENTED, Json, JsonTextError, read_json
 from spark_reprocess.errors import InputError
@@ -244,8 +245,8 @@ def _files(members: pa.Table) -> list[str]:
 
 
 def _rows(archive: Archive, members: pa.Table, path: str, group_id: str) -> list[dict[str, Any]]:
-    ids = _of_file(members, path)["message_id"].combine_chunks()
-    rows = read_rows(archive, path, ids, SENDING_COLUMNS)
+    ids = list(map(str, _of_file(members, path)["message_id"].to_pylist()))
+    rows = rows_of_file(archive, path, ids, SENDING_COLUMNS)
     found = [] if rows is None else rows.to_pylist()
     return [{**one, "group_id": group_id, CHANGES: None} for one in found]
 
@@ -261,7 +262,7 @@ def _editor(plan: Plan, group: PlannedGroup, patch: Patch) -> Editor:
 
 def _edit(visit: Visit) -> Response:
     group_id = visit.request.path_params["group_id"]
-    _, plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
+    plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
     group = plan.groups[plan.index(group_id)]
     rows = rows_of(group.edit.patch if group.edit else None)
     return _page(visit, plan, group, rows, visit.query.get("plan", ""))
@@ -316,7 +317,7 @@ def _preview_values(
 
 
 def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, Rows]:
-    _, plan = read_plan_now(visit.console.archive, visit.field("plan"))
+    plan = read_plan_now(visit.console.archive, visit.field("plan"))
     group = plan.groups[plan.index(visit.request.path_params["group_id"])]
     return plan, group, read_form(visit)
 

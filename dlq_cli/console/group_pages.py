@@ -122,7 +122,7 @@ def _decide(visit: Visit) -> Response:
     if not seen:
         raise InputError("choose at least one group")
     try:
-        changed = decide_groups(visit.console, plan_id, seen, action, note)
+        decide_groups(visit.console, plan_id, seen, action, note)
     except MeanwhileError as error:
         return _meanwhile(visit, error, seen)
     back = visit.field("back")
@@ -131,7 +131,7 @@ def _decide(visit: Visit) -> Response:
             f"{GROUPS}{next(iter(seen))}", plan=visit.field("shown_plan"), decided=action.value
         )
     return see_other(
-        "/", plan=visit.field("shown_plan"), decided=action.value, count=str(len(changed.groups))
+        "/", plan=visit.field("shown_plan"), decided=action.value, count=str(len(seen))
     )
 
 

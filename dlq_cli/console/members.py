@@ -10,13 +10,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark_reprocess.archive.dead_letter_schema import column_of
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_index import read_table_columns
-from spark_reprocess.archive.message_store import message_damage_named, read_columns
+from spark_reprocess.archive.message_store import read_columns, rows_of_file
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.plan.plan import Plan
@@ -253,7 +251,7 @@ def _with_text(
         of_file = members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
         looked_at += of_file.num_rows
         opened += 1
-        ids = _combined(of_file["message_id"])
+        ids = list(map(str, of_file["message_id"].to_pylist()))
         found += _found_in(archive, path, ids, wanted.text.lower(), shown_text)
         if len(found) >= MOST_FOUND:
             break
@@ -267,13 +265,9 @@ def _texts(values: Sequence[str]) -> Any:  # noqa: ANN401 - an array
 
 
 def _found_in(
-    archive: Archive,
-    path: str,
-    ids: Any,  # noqa: ANN401 - an array
-    text: str,
-    shown_text: ShownText,
+    archive: Archive, path: str, ids: Sequence[str], text: str, shown_text: ShownText
 ) -> list[str]:
-    rows = read_rows(archive, path, ids, ("message_id", "body", "error_message", "attributes"))
+    rows = rows_of_file(archive, path, ids, ("message_id", "body", "error_message", "attributes"))
     if rows is None:
         return []
     in_body = pc.match_substring(rows["body"], text, ignore_case=True)
@@ -282,27 +276,3 @@ def _found_in(
     candidates = rows.filter(pc.or_kleene(in_body, in_error)).to_pylist()
     # Only what a reader may see counts: else a search would tell what a mask hides.
     return [row["message_id"] for row in candidates if text in shown_text(row).lower()]
-
-
-def read_rows(
-    archive: Archive,
-    path: str,
-    ids: Any,  # noqa: ANN401 - an array
-    columns: Sequence[str] | None = None,
-) -> pa.Table | None:
-    """Return the rows of one file with these message ids, None where the file is gone.
-
-    Raises:
-        ArchiveError: it is damaged.
-    """
-    content = archive.read(path)
-    if content is None:
-        return None
-    with message_damage_named(archive, path):
-        file = pq.ParquetFile(pa.BufferReader(content))
-        there = file.schema_arrow.names
-        known = [name for name in columns or there if name in there]
-        rows = file.read(columns=known)
-        rows = rows.filter(pc.is_in(rows["message_id"], value_set=ids))
-        names = columns or file.schema_arrow.names
-        return pa.table({name: column_of(rows, name) for name in names})

@@ -74,7 +74,7 @@ def _messages(visit: Visit) -> Response:
     """A page of the group's messages, as a fragment or on a page of its own."""
     console, now = visit.console, visit.console.now()
     group_id = visit.request.path_params["group_id"]
-    _, plan = read_plan_now(console.archive, visit.query.get("plan"))
+    plan = read_plan_now(console.archive, visit.query.get("plan"))
     group = plan.groups[plan.index(group_id)]
     wanted = WantedMessages.of(visit.query)
     shown = Shown(console.masks, console.is_unmasked)
@@ -89,7 +89,7 @@ def _say(say: Callable[[Visit, datetime], GroupEvent], visit: Visit) -> Response
     """Write down what a person says about a group: note, owner, ticket, snooze or version."""
     console, now = visit.console, visit.console.now()
     group_id = visit.request.path_params["group_id"]
-    _, plan = read_plan_now(console.archive, visit.field("shown_plan") or None)
+    plan = read_plan_now(console.archive, visit.field("shown_plan") or None)
     plan.index(group_id)
     if not is_group_id(group_id):
         raise InputError(f"{group_id}: is no id of a group as analyses make it")

@@ -12,7 +12,7 @@ from spark_reprocess.archive.group_events import read_memory
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Plan, PlannedGroup
-from spark_reprocess.plan.plan_file import PlanFile, find_plan
+from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.status import GroupMemory
 
@@ -55,16 +55,12 @@ class Report:
     """One report as it is now.
 
     Attributes:
-        file: the plan's.
-        text: of the plan, as it was read.
         findings: of the analysis; None where the plan is not beside its report.
         memory: what people said, without the texts of notes.
         groups: in the plan's order.
         newest: id of the newest report, if this is another one; empty for the newest.
     """
 
-    file: PlanFile
-    text: str
     plan: Plan
     findings: Findings | None
     memory: GroupMemory
@@ -94,8 +90,7 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         ArchiveError: the archive cannot be read.
     """
     file = find_plan(archive, plan_id)
-    text = file.read()
-    plan = read_plan(text)
+    plan = read_plan(file.read())
     newest = plan_id and read_plan_id(archive)
     summary: Any = {"groups": []}
     findings = None
@@ -114,7 +109,7 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
     )
     is_newest = not newest or newest == plan.plan_id
-    return Report(file, text, plan, findings, memory, groups, "" if is_newest else newest or "")
+    return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
 def read_plan_id(archive: Archive) -> str:
@@ -122,7 +117,6 @@ def read_plan_id(archive: Archive) -> str:
     return find_plan(archive, None).folder.root.rsplit("/", 1)[1]
 
 
-def read_plan_now(archive: Archive, plan_id: str | None) -> tuple[PlanFile, Plan]:
+def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:
     """Read a plan alone, None for that of the newest report. Raises as ``read_report`` does."""
-    file = find_plan(archive, plan_id)
-    return file, read_plan(file.read())
+    return read_plan(find_plan(archive, plan_id).read())

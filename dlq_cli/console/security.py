@@ -17,13 +17,14 @@ The referrer policy is ``same-origin``, not ``no-referrer``: with the latter bro
 """
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import FormData, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTRY = "/open"
@@ -114,33 +115,22 @@ class Sessions:
         self._by_key[session.key] = session
         return session
 
-    def find(self, cookies: Iterable[str]) -> Session | None:
-        """Return the session that the ``Cookie`` headers name."""
-        for header in cookies:
-            try:
-                morsel = SimpleCookie(header).get(self.cookie)
-            except CookieError:
-                continue
-            if morsel is not None:
-                found = (one for key, one in self._by_key.items() if _same(key, morsel.value))
-                return next(found, None)
-        return None
+    def find(self, cookies: Mapping[str, str]) -> Session | None:
+        """Return the session that the cookies name."""
+        given = cookies.get(self.cookie, "")
+        return next((one for key, one in self._by_key.items() if _same(key, given)), None)
 
     def set_cookie(self, session: Session) -> str:
         """Return the value of ``Set-Cookie`` for a session; it ends with the browser's."""
         return f"{self.cookie}={session.key}; HttpOnly; SameSite=Strict; Path=/"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
-    """A request that is answered with nothing but why it is refused."""
-
-    status: HTTPStatus
-    why: str
-
-
 class Security:
-    """ASGI middleware: lets a request through, with its session in ``scope["session"]``, or not."""
+    """ASGI middleware: lets a request through, or answers it with nothing but why not.
+
+    What it lets through has its session in ``scope["session"]``, and its form in ``scope["form"]``:
+    the body is read here, once.
+    """
 
     def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
         self._app = app
@@ -166,94 +156,73 @@ class Security:
             await send(message)
 
         try:
-            receive = await self._checked(scope, receive)
-        except Refusal as refusal:
-            await _refuse(refusal, send_with_headers)
+            await self._check(Request(scope, _bounded(receive)))
+        except HTTPException as refusal:
+            answer = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code)
+            await answer(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 
-    async def _checked(self, scope: Scope, receive: Receive) -> Receive:
-        """Check a request; return what its body is read from. Raises Refusal."""
-        headers, sessions = Headers(scope=scope), self._sessions
-        is_safe = scope["method"] in ("GET", "HEAD")
+    async def _check(self, request: Request) -> None:
+        """Check a request; put session and form into its scope. Raises HTTPException."""
+        headers, sessions, path = request.headers, self._sessions, request.scope["path"]
+        is_safe = request.method in ("GET", "HEAD")
         if headers.getlist("host") not in [[one] for one in sessions.hosts]:
-            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
+            raise _refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
         site = headers.get("sec-fetch-site", "none")
         follows_a_link = is_safe and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not follows_a_link:
-            raise Refusal(HTTPStatus.FORBIDDEN, "Another site asked for this.")
+            raise _refusal(HTTPStatus.FORBIDDEN, "Another site asked for this.")
         if not is_safe and headers.getlist("origin") != [f"http://{headers['host']}"]:
-            raise Refusal(HTTPStatus.FORBIDDEN, "This did not come from a page of the console.")
-        session = sessions.find(headers.getlist("cookie"))
-        scope["session"] = session
-        if is_safe and (scope["path"] == ENTRY or scope["path"].startswith(ASSETS)):
-            return receive
+            raise _refusal(HTTPStatus.FORBIDDEN, "This did not come from a page of the console.")
+        session = sessions.find(request.cookies)
+        request.scope.update(session=session, form=FormData())
+        if is_safe and (path == ENTRY or path.startswith(ASSETS)):
+            return
         if session is None:
-            raise Refusal(
+            raise _refusal(
                 HTTPStatus.FORBIDDEN,
                 "No session. Open the address that `dlq console` printed. Each address works once: "
                 "if it was used, stop that console with Ctrl-C and start it again.",
             )
-        if is_safe:
-            return receive
-        return await _with_csrf_token(headers, receive, session)
+        if not is_safe:
+            request.scope["form"] = await _form_of(request, session)
 
 
-async def _with_csrf_token(headers: Headers, receive: Receive, session: Session) -> Receive:
-    if headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be {_FORM}.")
-    body = await _body(receive)
-    given = headers.get(CSRF_HEADER) or _field(body)
-    if not _same(given, session.csrf):
-        raise Refusal(
+async def _form_of(request: Request, session: Session) -> FormData:
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
+        raise _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be {_FORM}.")
+    try:
+        form = await request.form(max_fields=_MOST_FIELDS)
+    except ClientDisconnect as error:
+        raise _refusal(HTTPStatus.BAD_REQUEST, "The request ended too early.") from error
+    if not _same(request.headers.get(CSRF_HEADER) or str(form.get(CSRF_FIELD, "")), session.csrf):
+        raise _refusal(
             HTTPStatus.FORBIDDEN,
             "This form is not of this session. Open its page again, then send it.",
         )
+    return form
 
-    async def replay() -> Message:
-        nonlocal body
-        if body is None:
-            return await receive()
-        message = {"type": "http.request", "body": body, "more_body": False}
-        body = None
+
+def _bounded(receive: Receive) -> Receive:
+    """Return a *receive* that raises HTTPException once a body is too long."""
+    length = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal length
+        message = await receive()
+        length += len(message.get("body", b""))
+        if length > MOST_BODY_BYTES:
+            why = f"A form has {MOST_BODY_BYTES:,} bytes at most."
+            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         return message
 
-    return replay
-
-
-async def _body(receive: Receive) -> bytes | None:
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refusal(HTTPStatus.BAD_REQUEST, "The request ended too early.")
-        parts.append(message.get("body", b""))
-        if sum(map(len, parts)) > MOST_BODY_BYTES:
-            raise Refusal(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"A form has {MOST_BODY_BYTES:,} bytes at most.",
-            )
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
-def _field(body: bytes | None) -> str:
-    try:
-        fields = parse_qs((body or b"").decode("ascii"), max_num_fields=_MOST_FIELDS)
-    except ValueError as error:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "The form cannot be read.") from error
-    return fields.get(CSRF_FIELD, [""])[0]
+    return receive_bounded
 
 
 def _same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    content = f"{refusal.why}\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(content)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": refusal.status.value, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+def _refusal(status: HTTPStatus, why: str) -> HTTPException:
+    return HTTPException(status.value, why)

@@ -178,8 +178,8 @@ def page_route(path: str, handler: Handler, *methods: str) -> Route:
     """
 
     async def endpoint(request: Request) -> Response:
-        form = await request.form() if request.method == "POST" else FormData()
-        visit = Visit(request.app.state.console, request, request.scope["session"], form)
+        scope = request.scope
+        visit = Visit(request.app.state.console, request, scope["session"], scope["form"])
 
         def answer() -> Response:
             try:

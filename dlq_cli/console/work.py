@@ -49,7 +49,7 @@ _ERRORS_FILE = "errors"
 
 _VERSION = 1
 _AS_JSON = "--json"
-_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 _TAIL_BYTES = 64 * 1024
 """Of errors and progress that are read, from the end."""
 

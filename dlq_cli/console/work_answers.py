@@ -1,16 +1,16 @@
 """What the pages show of a work: its command, what it said, its answer in tables and sentences.
 
-An answer may be one of another version of this program, or damaged: then only its text is shown.
+An answer may be one of another version of this program, or damaged. Templates show what it says
+as it is: where that fails, the page is shown without the answer.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from dlq_cli.console.work import State, Work, value_of, without_json
+from dlq_cli.console.work import State, Work, without_json
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED_BY_CANARY
 from spark_reprocess.report.texts import quoted
@@ -23,54 +23,6 @@ _REPEATABLE = {"drain", "analyze", "redrive", "restore", "erase"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of an answer.
-
-    Attributes:
-        rows: an id, a word beside it (may be empty), and a number for each of *columns*.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, str, tuple[int, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """The answer of a redrive or a restore.
-
-    Attributes:
-        planned: how many messages a dry run would send.
-        destinations: number of messages by queue URL.
-        problems: why messages were left, a sentence each.
-        has_doubt: whether messages may have been sent.
-        canary: the verdict as answered; None without one.
-        drawn: the sample that would go first, or is recommended; None without one.
-        samples: messages before and after an edit, masked: ``group_id``, ``message_id``, ``lines``.
-    """
-
-    is_executed: bool
-    plan_id: str
-    run_id: str
-    table: Table
-    planned: int
-    done: int
-    destinations: Mapping[str, int]
-    problems: tuple[str, ...]
-    has_doubt: bool
-    notes: tuple[str, ...]
-    stopped_by: str
-    canary: Mapping[str, Any] | None
-    drawn: Mapping[str, Any] | None
-    samples: tuple[Mapping[str, Any], ...]
-    max_rate: float | None
-
-    @property
-    def drawn_messages(self) -> int:
-        """How many messages the sample has."""
-        return sum(self.drawn["counts"].values()) if self.drawn else 0
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """One work, as its page shows it.
 
@@ -79,7 +31,9 @@ class View:
         sentences: what it said for people on standard error.
         log: the rest of standard error.
         answer: as JSON; None if there is none.
-        sending: the answer of a redrive or a restore; None for other verbs.
+        sending: the answer of a redrive or a restore, with its table (``columns``, ``rows``: an id,
+            its action, and a number for each column), ``planned`` and ``done`` messages, its
+            problems as sentences, and ``has_doubt``; None for other verbs.
         is_dry_run: whether it only looked, at what ``--execute`` would do.
         goes_on: whether the same command would go on with what is left.
     """
@@ -89,22 +43,21 @@ class View:
     sentences: tuple[str, ...]
     log: str
     answer: Mapping[str, Any] | None
-    sending: Sending | None
+    sending: Mapping[str, Any] | None
     is_dry_run: bool
     goes_on: bool
-    groups: tuple[str, ...] = field(default=())
 
 
-def view_of(work: Work) -> View:
-    """Return what the page of a work shows."""
+def view_of(work: Work, *, has_answer: bool = True) -> View:
+    """Return what the page of a work shows, without its answer if it has none that can be shown.
+
+    Raises one of ``RECORD_DAMAGE`` for an answer of another shape.
+    """
     errors = work.errors()
-    answer = work.answer() if work.state is State.ENDED else None
+    answer = work.answer() if has_answer and work.state is State.ENDED else None
     sending = None
-    if answer is not None and work.verb in {"redrive", "restore"}:
-        try:
-            sending = _sending(answer, restores=work.verb == "restore")
-        except RECORD_DAMAGE:
-            answer = None
+    if answer and work.verb in {"redrive", "restore"}:
+        sending = _sending(answer, restores=work.verb == "restore")
     has_stopped = work.state is State.DIED or work.exit_code in _UNFINISHED
     is_dry_run = work.verb in {"redrive", "restore", "erase"} and "--execute" not in work.words
     return View(
@@ -120,53 +73,37 @@ def view_of(work: Work) -> View:
         sending=sending,
         is_dry_run=is_dry_run,
         goes_on=has_stopped and work.verb in _REPEATABLE,
-        groups=tuple(filter(None, [value_of(work.words, "--group")])),
     )
 
 
-def _sending(answer: Mapping[str, Any], *, restores: bool) -> Sending:
-    is_executed = bool(answer["run_id"])
+def _sending(answer: Mapping[str, Any], *, restores: bool) -> dict[str, Any]:
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
     counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
-    named = columns(counts, executed=is_executed, restores=restores)
-    rows = tuple(
-        (
-            str(group["group_id"]),
-            f"{group['action']}, edited" if group["is_edited"] else str(group["action"]),
-            tuple(sum(group["counts"].get(word, 0) for word in of) for of in named.values()),
-        )
-        for group in groups
-        # A plan of a thousand groups acts on a few.
-        if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
-    )
+    named = columns(counts, executed=bool(answer["run_id"]), restores=restores)
     problems = answer["problems"]
-    done = Disposition.RESTORED if restores else Disposition.SENT
-    return Sending(
-        is_executed=is_executed,
-        plan_id=str(answer["plan_id"]),
-        run_id=str(answer["run_id"]),
-        table=Table(tuple(named), rows),
-        planned=counts[Disposition.SEND],
-        done=counts[done],
-        destinations={str(url): int(count) for url, count in answer["destinations"].items()},
-        problems=tuple(
+    return {
+        **answer,
+        "columns": list(named),
+        "rows": [
+            (
+                group["group_id"],
+                f"{group['action']}, edited" if group["is_edited"] else group["action"],
+                [sum(group["counts"].get(word, 0) for word in of) for of in named.values()],
+            )
+            for group in groups
+            # A plan of a thousand groups acts on a few.
+            if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
+        ],
+        "planned": counts[Disposition.SEND],
+        "done": counts[Disposition.RESTORED if restores else Disposition.SENT],
+        "problems": [
             problem_sentence(
-                str(one["word"]),
-                int(one["count"]),
-                str(one["detail"]),
-                [str(example) for example in one["examples"]],
-                restores=restores,
+                one["word"], one["count"], one["detail"], one["examples"], restores=restores
             )
             for one in problems
-        ),
-        has_doubt=any(one["word"] == Disposition.IN_DOUBT for one in problems),
-        notes=tuple(str(note) for note in answer["notes"]),
-        stopped_by=str(answer["stopped_by"]),
-        canary=answer["canary"],
-        drawn=answer["drawn"],
-        samples=tuple(answer["samples"]),
-        max_rate=answer["max_rate"],
-    )
+        ],
+        "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
+    }
 
 
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED, Disposition.DISCARDED)

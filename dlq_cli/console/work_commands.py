@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Work, value_of, without_json
 from spark_reprocess.canary.options import Share
@@ -15,8 +16,6 @@ from spark_reprocess.command_line.arguments import positive_number, since, whole
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 
 Fields = Callable[[str], str]
 """Returns a field of a form by its name; empty where it is missing."""
@@ -119,7 +118,7 @@ def restore_preview(console: Console, fields: Fields) -> list[str]:
     return _here(console, "restore", words)
 
 
-def restore(dry_run: Work, fields: Fields) -> list[str]:
+def restore(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
     """Make the command that restores what a dry run has shown. Raises InputError."""
     groups = _answer_of(dry_run, "restore").get("groups", [])
     _require_typed(fields, sum(int(group["counts"].get("send", 0)) for group in groups))
@@ -135,7 +134,7 @@ def erase_preview(console: Console, fields: Fields) -> list[str]:
     return _here(console, "erase", [*words, *_text(fields, "where", "--where")])
 
 
-def erase(dry_run: Work, fields: Fields) -> list[str]:
+def erase(_console: Console, dry_run: Work, fields: Fields) -> list[str]:
     """Make the command that erases what a dry run has shown. Raises InputError."""
     _require_typed(fields, int(_answer_of(dry_run, "erase").get("messages", 0)))
     return [*without_json(dry_run.words), *_execution(fields)]
@@ -156,7 +155,7 @@ def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
 
 
 def _plan_of(console: Console, words: Sequence[str]) -> Plan:
-    plan = read_plan(find_plan(console.archive, value_of(words, "--plan")).read())
+    plan = read_plan_now(console.archive, value_of(words, "--plan"))
     group = value_of(words, "--group")
     return plan.only(group) if group else plan
 

@@ -1,24 +1,32 @@
-"""Pages about long work: what there is to do, what runs, and one work with its answer."""
+"""Pages about long work: what there is to do, what runs, and one work with its answer.
+
+What sends or erases begins with a dry run.
+"""
 
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 
+from jinja2 import UndefinedError
 from starlette.responses import Response
 
-from dlq_cli.console import work_commands
-from dlq_cli.console.site import Console, Visit, fault_page, page_route, see_other
+from dlq_cli.console import work_commands as commands
+from dlq_cli.console.reading import read_plan_now
+from dlq_cli.console.site import Console, Handler, Visit, fault_page, page_route, see_other
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of
-from dlq_cli.console.work_answers import view_of
+from dlq_cli.console.work_answers import View, view_of
+from dlq_cli.console.work_commands import WHOLE_PLAN, ChangedError, Fields
+from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.command_line.verb import SPARK_EXTRA
 from spark_reprocess.errors import JobError
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import ArchiveStatus, PlanCount, StatusOptions, status
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.plan import Action
 
 STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""
@@ -29,7 +37,7 @@ def _work(visit: Visit) -> Response:
         "work.html.jinja",
         works=visit.console.works.all(),
         start_id=visit.console.works.make_id(),
-        lacks=lacking(visit.console),
+        lacks=_lacking(visit.console),
         begins=visit.query.get("begin") == "yes",
     )
 
@@ -87,21 +95,28 @@ _NOT_FOUND = HTTPStatus.NOT_FOUND
 def _shown(
     visit: Visit, work: Work, template: str, code: int | HTTPStatus = HTTPStatus.OK
 ) -> Response:
-    view = view_of(work)
-    is_running = work.state is State.RUNNING
-    response = visit.page(
+    try:
+        response = _page_of(visit, view_of(work), template)
+    except (UndefinedError, *RECORD_DAMAGE):
+        # The answer is one of another version, or damaged.
+        response = _page_of(visit, view_of(work, has_answer=False), template)
+    response.status_code = int(code)
+    return response
+
+
+def _page_of(visit: Visit, view: View, template: str) -> Response:
+    work = view.work
+    return visit.page(
         template,
         view=view,
         work=work,
-        is_running=is_running,
+        is_running=work.state is State.RUNNING,
         titles=_titles(visit.console, value_of(work.words, "--plan")) if view.sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
         claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
         can_send=bool(visit.console.stack or visit.console.values.get("parked-queue-url")),
     )
-    response.status_code = int(code)
-    return response
 
 
 def _titles(console: Console, plan_id: str) -> dict[str, str]:
@@ -109,7 +124,7 @@ def _titles(console: Console, plan_id: str) -> dict[str, str]:
     if not plan_id:
         return {}
     try:
-        plan = read_plan(find_plan(console.archive, plan_id).read())
+        plan = read_plan_now(console.archive, plan_id)
     except JobError:
         return {}
     return {group.group_id: group.title for group in plan.groups}
@@ -124,19 +139,11 @@ def _ledger(visit: Visit) -> Response:
     return visit.page("work_ledger.html.jinja", plan=counts)
 
 
-def _drain(visit: Visit) -> Response:
-    return started(visit, work_commands.drain(visit.console, visit.field))
-
-
-def _analyze(visit: Visit) -> Response:
-    return started(visit, work_commands.analyze(visit.console, visit.field))
-
-
 def _again(visit: Visit) -> Response:
     work = _found(visit)
     if work is None:
         return fault_page(visit, "There is no such work. Old ones are removed.", _NOT_FOUND)
-    return started(visit, work_commands.again(work, visit.field), work.work_id)
+    return _started(visit, commands.again(work, visit.field), work.work_id)
 
 
 def _stop(visit: Visit) -> Response:
@@ -150,7 +157,7 @@ def _found(visit: Visit) -> Work | None:
     return visit.console.works.get(visit.request.path_params["work_id"])
 
 
-def started(visit: Visit, words: list[str], after: str = "") -> Response:
+def _started(visit: Visit, words: list[str], after: str = "") -> Response:
     """Start a command, and send the browser to its page.
 
     The form names the work that it starts: one that is sent twice starts one.
@@ -159,7 +166,48 @@ def started(visit: Visit, words: list[str], after: str = "") -> Response:
     return see_other(f"/works/{work.work_id}")
 
 
-def lacking(console: Console) -> tuple[str, str] | None:
+def _start(command: Callable[[Console, Fields], list[str]]) -> Handler:
+    return lambda visit: _started(visit, command(visit.console, visit.field))
+
+
+def _redrive(visit: Visit) -> Response:
+    plan = read_plan_now(visit.console.archive, visit.query.get("plan"))
+    chosen = visit.query.get("group", "")
+    return visit.page(
+        "redrive.html.jinja",
+        plan=plan,
+        redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
+        discarded=[one for one in plan.groups if one.action is Action.DISCARD],
+        chosen=chosen,
+        WHOLE_PLAN=WHOLE_PLAN,
+        start_id=visit.console.works.make_id(),
+        lacks=_lacking(visit.console),
+    )
+
+
+def _form(template: str) -> Handler:
+    def form(visit: Visit) -> Response:
+        start_id = visit.console.works.make_id()
+        return visit.page(template, start_id=start_id, lacks=_lacking(visit.console))
+
+    return form
+
+
+def _execution(command: Callable[[Console, Work, Fields], list[str]]) -> Handler:
+    def execution(visit: Visit) -> Response:
+        dry_run = visit.console.works.get(visit.field("after"))
+        if dry_run is None:
+            return fault_page(visit, "This dry run is gone: make it again.", _NOT_FOUND)
+        try:
+            words = command(visit.console, dry_run, visit.field)
+        except ChangedError as error:
+            return fault_page(visit, str(error), HTTPStatus.CONFLICT)
+        return _started(visit, words, dry_run.work_id)
+
+    return execution
+
+
+def _lacking(console: Console) -> tuple[str, str] | None:
     """Return what long work lacks on this machine, and the command that helps; None for nothing."""
     if console.on_glue:
         return None
@@ -171,15 +219,30 @@ def lacking(console: Console) -> tuple[str, str] | None:
     return None
 
 
+_SENDING = (
+    ("/redrive", _redrive, commands.preview, commands.redrive),
+    ("/restore", _form("restore.html.jinja"), commands.restore_preview, commands.restore),
+    ("/erase", _form("erase.html.jinja"), commands.erase_preview, commands.erase),
+)
+"""What sends or erases: its page, whose form makes a dry run, and what does what that has shown."""
+
 ROUTES = (
     page_route("/works", _work),
     page_route("/works/list", _list),
     page_route("/works/counts", _counts),
-    page_route("/works/drain", _drain, "POST"),
-    page_route("/works/analyze", _analyze, "POST"),
+    page_route("/works/drain", _start(commands.drain), "POST"),
+    page_route("/works/analyze", _start(commands.analyze), "POST"),
     page_route("/works/{work_id}", _one),
     page_route("/works/{work_id}/state", _state),
     page_route("/works/{work_id}/ledger", _ledger),
     page_route("/works/{work_id}/again", _again, "POST"),
     page_route("/works/{work_id}/stop", _stop, "POST"),
+    *chain.from_iterable(
+        (
+            page_route(path, page),
+            page_route(path, _start(dry_run), "POST"),
+            page_route(f"{path}/execute", _execution(execution), "POST"),
+        )
+        for path, page, dry_run, execution in _SENDING
+    ),
 )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dlq_cli.gameday.joints import Joint, Name, broken, failed, passed, skipped
+from dlq_cli.gameday.joints import Joint, Name, failed, passed, skipped
+from dlq_cli.stack.facts import metrics_of
 from dlq_cli.stack.policies import ServiceCall, may_use_key
-from dlq_cli.stack.rules import Finding
+from dlq_cli.stack.rules import Finding, broken
 from dlq_replay.measures import MAIN_QUEUE_DIMENSION, NAMESPACE
 
 CLOUDWATCH = "cloudwatch.amazonaws.com"
@@ -45,8 +46,6 @@ class AlarmState:
 
 def alarm_of(raw: Mapping[str, Any]) -> AlarmState:
     """Read an alarm of DescribeAlarms."""
-    queries = raw.get("Metrics") or []
-    metrics = [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [raw]
     return AlarmState(
         name=raw["AlarmName"],
         arn=raw["AlarmArn"],
@@ -56,7 +55,7 @@ def alarm_of(raw: Mapping[str, Any]) -> AlarmState:
         topics=tuple(one for one in raw.get("AlarmActions", []) if ":sns:" in one),
         main_queues=tuple(
             dimension["Value"]
-            for metric in metrics
+            for metric in metrics_of(raw)
             if metric.get("Namespace") == NAMESPACE
             for dimension in metric.get("Dimensions", [])
             if dimension["Name"] == MAIN_QUEUE_DIMENSION

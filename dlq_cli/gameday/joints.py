@@ -12,7 +12,7 @@ from dlq_cli.stack.rules import (
     WHY_NOT_FED,
     WHY_NOT_SENT,
     Finding,
-    Severity,
+    broken,
     findings,
 )
 from dlq_replay.decision import ParkReason
@@ -85,11 +85,6 @@ def unknown(name: Name, observed: str) -> Joint:
 def skipped(name: Name, observed: str) -> Joint:
     """Return a joint that this installation does not have, or that nothing reached."""
     return Joint(name, Verdict.SKIPPED, observed)
-
-
-def broken(subject: str, fault: str, fix: str) -> Finding:
-    """Return a cause that no rule of the doctor names."""
-    return Finding(Severity.BROKEN, subject, fault, fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from dlq_cli.gameday.joints import (
     Report,
     Sighting,
     Verdict,
-    broken,
     failed,
     judge_consumer,
     judge_function,
@@ -42,9 +41,9 @@ from dlq_cli.gameday.joints import (
 )
 from dlq_cli.gameday.watch import NotObservedError, Watch
 from dlq_cli.stack.facts import Installation, QueueFacts
-from dlq_cli.stack.rules import WHY_NOT_DEAD, Finding, Severity, examine, findings
+from dlq_cli.stack.rules import WHY_NOT_DEAD, Finding, Severity, broken, examine, findings
 from dlq_cli.stack.survey import survey
-from dlq_cli.stack_values import read_stack
+from dlq_cli.stack_values import clients_of, read_stack
 from dlq_replay.decision import ParkReason
 from dlq_replay.gameday import gameday_entry, gameday_of, new_run_id
 from dlq_replay.measures import parked_metric
@@ -77,6 +76,8 @@ _SWEEP_UNSEEN_SECONDS = 60.0
 """
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
+"""How much faster than AWS's the clock of this machine may be."""
+
 _SEND_TRIES = 3
 _LOG_LEVELS_WITHOUT_PARKED = {"ERROR", "CRITICAL"}
 _PARKED_METRIC = parked_metric(ParkReason.ATTEMPTS_EXHAUSTED)
@@ -316,7 +317,8 @@ class GameDay:
 
     def _metric(self) -> Joint:
         began, main = self.clock.now(), self.installation.main.name
-        while self.watch.metric_total(_PARKED_METRIC, main, self._sent_at) < 1:
+        since = self._sent_at - _CLOCKS_DIFFER
+        while self.watch.metric_total(_PARKED_METRIC, main, since) < 1:
             if self._since(began) >= METRIC_SECONDS:
                 return metric_is_missing(_PARKED_METRIC, METRIC_SECONDS, self.installation)
             self._sleep(_METRIC_POLL_SECONDS)
@@ -400,7 +402,7 @@ def prepare(
             long to give a message up.
     """
     installation = survey(session, stack, peek=False)
-    watch = Watch(session, read_stack(session, stack), clock.now)
+    watch = Watch(clients_of(session), read_stack(session, stack), clock.now)
     day = GameDay(
         session,
         watch,

@@ -6,9 +6,9 @@ Each call may raise ``NotObservedError``, which says what could not be had and w
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,7 +17,7 @@ from dlq_cli.gameday.joints import RECEIVABLE_MESSAGES, LogLine, read_log_line
 from dlq_cli.stack.facts import QueueFacts
 from dlq_cli.stack.rules import NET_MIN_RECEIVE_COUNT
 from dlq_cli.stack.survey import denied_actions
-from dlq_cli.stack_values import StackValues
+from dlq_cli.stack_values import StackValues, stack_resources
 from dlq_replay.errors import QueueError
 from dlq_replay.gameday import gameday_of
 from dlq_replay.measures import (
@@ -29,9 +29,6 @@ from dlq_replay.measures import (
 from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue, describe
 from spark_reprocess.clients import QueueCounts
-
-if TYPE_CHECKING:
-    from boto3.session import Session
 
 _HIDDEN_SECONDS = 10
 """Of a received message. It comes back by itself where the program is killed."""
@@ -80,23 +77,18 @@ class Watch:
     """The calls of a game day, but for those of the survey.
 
     Attributes:
+        client: makes the client of a service, one for each.
         values: the outputs of the stack.
         now: the time of day, with a time zone.
     """
 
-    session: "Session"
+    client: Callable[[str], Any]
     values: StackValues
     now: Callable[[], datetime]
-    _clients: dict[str, Any] = field(default_factory=dict)
-
-    def _client(self, service: str) -> Any:  # noqa: ANN401 - a client of any service
-        if service not in self._clients:
-            self._clients[service] = self.session.client(service)  # type: ignore[call-overload]
-        return self._clients[service]
 
     def queue(self, url: str) -> SqsQueue:
         """Return a queue to send to and receive from."""
-        return SqsQueue(self._client("sqs"), url)
+        return SqsQueue(self.client("sqs"), url)
 
     def why_not_received(self, queue: QueueFacts) -> str:
         """Return why nothing may be received from *queue*; empty if it may be.
@@ -143,7 +135,7 @@ class Watch:
     def log_line(self, group: str, message_id: str, since: datetime) -> LogLine | None:
         """Return the newest line about a message in a log group; None if there is none."""
         with _observing(f"log group {group}"):
-            pages = self._client("logs").get_paginator("filter_log_events")
+            pages = self.client("logs").get_paginator("filter_log_events")
             lines = [
                 line
                 for page in pages.paginate(
@@ -157,10 +149,10 @@ class Watch:
         return lines[-1] if lines else None
 
     def metric_total(self, metric: str, main_queue: str, since: datetime) -> float:
-        """Return the sum of a metric of the function since then."""
+        """Return the sum of a metric of the function since the minute of that moment began."""
         start = since.replace(second=0, microsecond=0)
         with _observing(f"metric {metric}"):
-            answer = self._client("cloudwatch").get_metric_statistics(
+            answer = self.client("cloudwatch").get_metric_statistics(
                 Namespace=NAMESPACE,
                 MetricName=metric,
                 Dimensions=[
@@ -177,16 +169,14 @@ class Watch:
     def alarms(self) -> list[AlarmState]:
         """Return the alarms of the stack."""
         with _observing("alarms"):
-            pages = self._client("cloudformation").get_paginator("list_stack_resources")
             names = [
                 resource["PhysicalResourceId"]
-                for page in pages.paginate(StackName=self.values.stack)
-                for resource in page["StackResourceSummaries"]
+                for resource in stack_resources(self.client, self.values.stack)
                 if resource["ResourceType"] == "AWS::CloudWatch::Alarm"
             ]
             if not names:
                 return []
-            client = self._client("cloudwatch")
+            client = self.client("cloudwatch")
             answer = client.describe_alarms(AlarmNames=names, MaxRecords=100)
             return [alarm_of(raw) for raw in answer["MetricAlarms"]]
 
@@ -203,7 +193,7 @@ class Watch:
 
     def _topic(self, arn: str, alarm: AlarmState, last_failure: str) -> TopicFacts:
         with _observing(f"topic {arn}"):
-            client = self._client("sns")
+            client = self.client("sns")
             attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
         key = attributes.get("KmsMasterKeyId", "")
         return TopicFacts(
@@ -221,7 +211,7 @@ class Watch:
         """Read the policy of a key; None where that is not allowed, or there is no key of yours."""
         if not key or key.endswith(SNS_MANAGED_KEY):
             return None
-        client = self._client("kms")
+        client = self.client("kms")
         try:
             key_id = client.describe_key(KeyId=key)["KeyMetadata"]["KeyId"]
             return str(client.get_key_policy(KeyId=key_id, PolicyName="default")["Policy"])
@@ -240,7 +230,7 @@ class Watch:
     def actions(self, alarm: AlarmState, since: datetime) -> list[tuple[datetime, str, str]]:
         """Return what an alarm did: when, the notified topic, and the error, empty if none."""
         with _observing(f"history of {alarm.name}"):
-            answer = self._client("cloudwatch").describe_alarm_history(
+            answer = self.client("cloudwatch").describe_alarm_history(
                 AlarmName=alarm.name,
                 HistoryItemType="Action",
                 StartDate=since,
@@ -258,7 +248,7 @@ class Watch:
     def set_alarm(self, alarm: AlarmState, state: Any, reason: str) -> None:  # noqa: ANN401 - AWS's
         """Set the state of an alarm. CloudWatch sets it back at its next evaluation."""
         with _observing(f"setting the state of {alarm.name}"):
-            self._client("cloudwatch").set_alarm_state(
+            self.client("cloudwatch").set_alarm_state(
                 AlarmName=alarm.name, StateValue=state, StateReason=reason
             )
 
@@ -268,7 +258,7 @@ class Watch:
         if name is None:
             return None
         with _observing(f"job {name}"):
-            client = self._client("glue")
+            client = self.client("glue")
             role = client.get_job(JobName=name)["Job"]["Role"]
             triggers = client.get_triggers(DependentJobName=name)["Triggers"]
             runs = client.get_job_runs(JobName=name, MaxResults=1)["JobRuns"]
@@ -293,7 +283,7 @@ class Watch:
             return tuple(
                 f"{action} on {resource}"
                 for resource, actions in asked
-                for action in denied_actions(self.session, role, actions, resource, over_tls)
+                for action in denied_actions(self.client, role, actions, resource, over_tls)
             )
         except (ClientError, BotoCoreError):
             return None

@@ -39,17 +39,17 @@ from spark_reprocess.analysis.mask import Masks
 from spark_reprocess.analysis.signature import has_error, signature_of
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import DECIDED
-from spark_reprocess.archive.erasures import erasures
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.erasures import erasures, unfinished
+from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledgers import claimed_table
-from spark_reprocess.archive.lookup import find_rows, rows_of_file
+from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_index import Member, read_members
+from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.archive.rehearsals import (
     MessageVerdict,
     Rehearsal,
     Verdict,
-    newest_rehearsal,
-    read_verdicts,
+    new_rehearsal_id,
     remove_verdicts,
     write_rehearsal,
 )
@@ -111,31 +111,6 @@ class RehearsalResult:
         return kinds_of(self.verdicts)
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsedGroup:
-    """The newest rehearsal of a group, for those who show it."""
-
-    rehearsal: Rehearsal
-    kinds: tuple[Kind, ...]
-
-
-def rehearsed_group(archive: Archive, plan_id: str, group_id: str) -> RehearsedGroup | None:
-    """Return the newest finished rehearsal of a group in a plan, None where there is none.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
-    rehearsal = newest_rehearsal(archive, plan_id, group_id)
-    if rehearsal is None:
-        return None
-    rows = read_verdicts(archive, rehearsal).to_pylist()
-    verdicts = (
-        MessageVerdict(r["message_id"], Verdict(r["verdict"]), r["reason"], bool(r["is_new_kind"]))
-        for r in rows
-    )
-    return RehearsedGroup(rehearsal, kinds_of(verdicts))
-
-
 def rehearse(
     options: RehearsalOptions,
     forward: Forward,
@@ -156,6 +131,9 @@ def rehearse(
     archive = open_archive(options.archive)
     plan = read_plan(find_plan(archive, options.plan).read()).only(options.group)
     known_erasures = {one.erase_id for one in erasures(archive)}
+    # What these name may still be read here, after they have looked for verdicts. They are listed
+    # last: one that begins in between is in neither list, and new in the end.
+    known_erasures.difference_update(one.erase_id for one in unfinished(archive))
     members = _members(archive, plan, options)
     edit = plan.edits.get(options.group)
     endpoint = Endpoint(options.stubs, options.allowed, forward)
@@ -182,7 +160,7 @@ def rehearse(
     verdicts.sort(key=lambda one: places[one.message_id])
     counts = Counter(one.verdict for one in verdicts)
     rehearsal = Rehearsal(
-        rehearsal_id=new_id(time.time()),
+        rehearsal_id=new_rehearsal_id(archive, plan.plan_id, options.group, time.time()),
         plan_id=plan.plan_id,
         group_id=options.group,
         handler=options.code.handler,
@@ -218,7 +196,12 @@ def code_digest(code: Code) -> str:
 def _require_not_erased(
     archive: Archive, known_erasures: Collection[str], message_ids: Collection[str]
 ) -> None:
-    """Remove the verdicts again if a new erasure, which removes verdicts, may have missed them.
+    """Remove the verdicts again if an erasure, which removes verdicts, may have missed them.
+
+    Args:
+        archive: where they are.
+        known_erasures: that had ended before the first message was read.
+        message_ids: that have a verdict.
 
     Raises:
         InputError: some of the messages were erased meanwhile.
@@ -266,10 +249,12 @@ def _batches(archive: Archive, members: Sequence[Member]) -> Iterator[list[Row]]
     for member in members:
         files.setdefault(member.file, []).append(member.message_id)
     for path, ids in files.items():
-        rows = rows_of_file(archive, path, ids)
-        if rows is None:
+        of_file = rows_of_file(archive, path, ids)
+        if of_file is None:
             found = find_rows(archive, ids)
             rows = [one.row for one in found if one.row["message_id"] in set(ids)]
+        else:
+            rows = of_file.to_pylist()
         by_id: dict[str, Row] = {row["message_id"]: row for row in rows}
         in_order = [by_id[one] for one in ids if one in by_id]
         for start in range(0, len(in_order), _BATCH_MESSAGES):

@@ -18,11 +18,8 @@ thousand. A real run with few messages varies around it.
 ``recovery``    the result of a simulation
 ``bill``        requests and their cost
 ``prices``      list prices
-``search``      how many replays an outage needs
-``braille``     a curve in a terminal
-``report``      the answer as text
+``report``      the answer as text, with a curve for a terminal
 ``growth``      cost by traffic, and the traffic at which each quota is reached
 ``files``       the answer as JSON and CSV
-``arguments``   the command line
 ==============  ===================================================================
 """

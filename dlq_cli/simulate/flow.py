@@ -7,6 +7,7 @@ approximate.
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from dlq_cli.simulate.scenario import Scenario
 from dlq_cli.simulate.timeline import Run, Timeline, runs_of
 from dlq_cli.simulate.waits import waits_by_replay_count
 from dlq_replay.breaker import BreakerRules, Phase
+from dlq_replay.settings import MAX_ATTEMPTS_RANGE
 
 MAX_IN_FLIGHT = 120_000
 """The quota of messages in flight in one queue. Above it, receives return nothing:
@@ -326,3 +328,27 @@ def _max_in_flight(scenario: Scenario) -> float:
     if not timeout_seconds:
         return math.inf
     return MAX_IN_FLIGHT * max(1, scenario.step_seconds / timeout_seconds)
+
+
+def smallest_max_attempts(scenario: Scenario, parked_share: float) -> int | None:
+    """Return the smallest ``max_attempts`` that parks less than *parked_share* of the messages.
+
+    None if even the largest is not enough.
+    """
+    low, high = MAX_ATTEMPTS_RANGE[0] - 1, 1
+    while not _is_enough(scenario, high, parked_share):
+        if high == MAX_ATTEMPTS_RANGE[1]:
+            return None
+        low, high = high, min(2 * high, MAX_ATTEMPTS_RANGE[1])
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _is_enough(scenario, middle, parked_share):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _is_enough(scenario: Scenario, max_attempts: int, parked_share: float) -> bool:
+    policy = replace(scenario.policy, max_attempts=max_attempts)
+    return simulate(replace(scenario, policy=policy)).parked_share < parked_share

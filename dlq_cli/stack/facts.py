@@ -218,3 +218,9 @@ class Installation:
     def queues(self) -> tuple[QueueFacts, ...]:
         """All of them."""
         return (*self.main_queues, self.dlq, self.parked)
+
+
+def metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the metrics that an alarm of DescribeAlarms watches, those of metric math too."""
+    queries = alarm.get("Metrics") or []
+    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]

@@ -62,7 +62,8 @@ def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]
     return [finding for rule in rules for finding in rule(installation)]
 
 
-def _broken(subject: str, fault: str, fix: str) -> Finding:
+def broken(subject: str, fault: str, fix: str) -> Finding:
+    """Return a finding that stops messages."""
     return Finding(Severity.BROKEN, subject, fault, fix)
 
 
@@ -75,7 +76,7 @@ def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
         if queue.redrive_target_arn != of.dlq.arn:
             target = queue.redrive_target_arn or "nowhere"
             instead = "" if queue == of.main else ", or take the queue out of OtherMainQueueArns"
-            yield _broken(
+            yield broken(
                 queue.name,
                 f"its redrive policy leads to {target}, so no failure reaches {of.dlq.name}",
                 f"set RedrivePolicy to deadLetterTargetArn {of.dlq.arn}{instead}",
@@ -98,13 +99,13 @@ def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
             f"set RedrivePolicy to deadLetterTargetArn {of.parked.arn}, maxReceiveCount 1000",
         )
     elif of.dlq.redrive_target_arn != of.parked.arn:
-        yield _broken(
+        yield broken(
             of.dlq.name,
             f"its redrive policy leads to {of.dlq.redrive_target_arn}, not to the parked queue",
             f"set deadLetterTargetArn to {of.parked.arn}",
         )
     elif count < NET_MIN_RECEIVE_COUNT:
-        yield _broken(
+        yield broken(
             of.dlq.name,
             f"maxReceiveCount is {count}: SQS parks messages while they still wait to be replayed",
             "raise it to 1000; the function's own rules end the replays",
@@ -115,7 +116,7 @@ def _doors_are_open(of: Installation) -> Iterator[Finding]:
     doors = [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]
     for source, target in doors:
         if source.redrive_target_arn == target.arn and not target.lets_in(source.arn):
-            yield _broken(
+            yield broken(
                 target.name,
                 f"its RedriveAllowPolicy does not admit {source.name}",
                 f"add {source.arn} to sourceQueueArns, or allow all",
@@ -125,7 +126,7 @@ def _doors_are_open(of: Installation) -> Iterator[Finding]:
 def _types_agree(of: Installation) -> Iterator[Finding]:
     if len({queue.is_fifo for queue in of.queues}) > 1:
         names = ", ".join(queue.name for queue in of.queues)
-        yield _broken(
+        yield broken(
             names, "are not all of one type", "use standard queues alone, or FIFO queues alone"
         )
 
@@ -140,7 +141,7 @@ def _retention_is_enough(of: Installation) -> Iterator[Finding]:
             "letter that waited long in main expires on arrival"
         )
         if of.dlq.retention_seconds < MAX_RETENTION_SECONDS:
-            yield _broken(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
+            yield broken(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
         else:
             yield _risk(of.dlq.name, fault, f"lower the retention of {main.name}")
     for queue in (of.dlq, of.parked):
@@ -155,7 +156,7 @@ def _retention_is_enough(of: Installation) -> Iterator[Finding]:
 def _visibility_fits(of: Installation) -> Iterator[Finding]:
     seconds = of.dlq.visibility_timeout_seconds
     if seconds < of.timeout_seconds:
-        yield _broken(
+        yield broken(
             of.dlq.name,
             f"VisibilityTimeout is {seconds} s, below the function's timeout of "
             f"{of.timeout_seconds} s: Lambda refuses such an event source",
@@ -188,7 +189,7 @@ def _consumers_have_time(of: Installation) -> Iterator[Finding]:
             if consumer.p99_seconds is None
             else f" (99 of 100 runs of the last 7 days: {consumer.p99_seconds:.1f} s or less)"
         )
-        report = _broken if seconds < timeout else _risk
+        report = broken if seconds < timeout else _risk
         consequence = (
             "Lambda refuses such an event source, and a message that is still being handled is "
             "delivered again"
@@ -243,13 +244,13 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
         )
     for trigger in of.triggers:
         if trigger.source_arn != of.dlq.arn:
-            yield _broken(
+            yield broken(
                 of.function_name,
                 f"is fed by {trigger.source_arn}, not by {of.dlq.name}",
                 f"remove {trigger.name}",
             )
         if not trigger.reports_batch_item_failures:
-            yield _broken(
+            yield broken(
                 of.function_name,
                 f"{trigger.name} lacks ReportBatchItemFailures: Lambda deletes dead letters that "
                 "the function wants to keep",
@@ -259,14 +260,14 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
 
 def _function_may_run(of: Installation) -> Iterator[Finding]:
     if of.recursive_loop == "Terminate":
-        yield _broken(
+        yield broken(
             of.function_name,
             "Lambda ends this loop after about 16 replays and drops the message into the DLQ's "
             "redrive policy",
             "put-function-recursion-config --recursive-loop Allow, or deploy the stack again",
         )
     if of.reserved_concurrency == 0:
-        yield _broken(
+        yield broken(
             of.function_name,
             "its reserved concurrency is 0, so it never runs",
             "remove the reserved concurrency",
@@ -303,7 +304,7 @@ def _sources_are_configured(of: Installation) -> Iterator[Finding]:
     for queue in configured:
         # Of a queue that could be read, its redrive policy says what is wrong.
         if queue not in using and queue not in read:
-            yield _broken(
+            yield broken(
                 queue.name,
                 f"is in OtherMainQueueArns and does not use {of.dlq.name}",
                 f"set its RedrivePolicy to deadLetterTargetArn {of.dlq.arn}, or take it out",
@@ -313,7 +314,7 @@ def _sources_are_configured(of: Installation) -> Iterator[Finding]:
 def _keys_are_usable(of: Installation) -> Iterator[Finding]:
     for key in of.denied_keys or ():
         names = ", ".join(queue.name for queue in of.queues if queue.customer_key == key)
-        yield _broken(
+        yield broken(
             names,
             f"the function's role may not use its KMS key {key}",
             "allow kms:Decrypt and kms:GenerateDataKey to the role, in its policy and the key's",
@@ -331,7 +332,7 @@ def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
     if of.data_key is None:
         return
     for service in of.data_key.closed_to:
-        yield _broken(
+        yield broken(
             of.data_key.key_arn,
             f"its key policy does not allow {service}: "
             f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
@@ -354,7 +355,7 @@ def _sizes_fit(of: Installation) -> Iterator[Finding]:
 def _attributes_have_room(of: Installation) -> Iterator[Finding]:
     most = of.most_attributes or 0
     if most >= MAX_ATTRIBUTES:
-        yield _broken(
+        yield broken(
             of.main.name,
             f"messages with {most} attributes have no room for the counter; they are parked, and "
             "no scheduled run redrives them",
@@ -402,7 +403,7 @@ def _breaker_may_work(of: Installation) -> Iterator[Finding]:
 
 def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
     if of.denied_sends:
-        yield _broken(
+        yield broken(
             ", ".join(of.denied_sends),
             "the function's role may not send to it, so dead letters stay in the DLQ",
             "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "

@@ -1,7 +1,6 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,9 +15,10 @@ from dlq_cli.stack.facts import (
     Installation,
     QueueFacts,
     TriggerFacts,
+    metrics_of,
 )
 from dlq_cli.stack.policies import may_use_key
-from dlq_cli.stack_values import read_stack
+from dlq_cli.stack_values import aws_errors, clients_of, read_stack, stack_resources
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
@@ -39,15 +39,15 @@ _MEASURED = timedelta(days=7)
 Fact = TypeVar("Fact")
 
 
-def pipes_to(session: "Session", function: str) -> Iterator[dict[str, Any]]:
+def pipes_to(client: Callable[[str], Any], function: str) -> Iterator[dict[str, Any]]:
     """Yield the EventBridge Pipes whose target is *function*, as ListPipes tells of them."""
-    for page in session.client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
+    for page in client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
         # A prefix: the function orders-replay-2 begins with orders-replay.
         yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
 
 
 def denied_actions(
-    session: "Session",
+    client: Callable[[str], Any],
     role_arn: str,
     actions: Sequence[str],
     resource: str,
@@ -56,7 +56,7 @@ def denied_actions(
     """Ask IAM which of *actions* a role may not do. IAM looks at the role's policies alone.
 
     Args:
-        session: of boto3.
+        client: makes the client of a service.
         role_arn: the role.
         actions: such as ``sqs:SendMessage``.
         resource: its ARN.
@@ -66,7 +66,7 @@ def denied_actions(
         ClientError, BotoCoreError: IAM refuses or does not answer.
     """
     name, kind, value = context
-    answer = session.client("iam").simulate_principal_policy(
+    answer = client("iam").simulate_principal_policy(
         PolicySourceArn=role_arn,
         ActionNames=list(actions),
         ResourceArns=[resource],
@@ -93,22 +93,16 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
-    return _Survey(session, stack, read_stack(session, stack).function_arn).installation(peek=peek)
+    function = read_stack(session, stack).function_arn
+    return _Survey(clients_of(session), stack, function).installation(peek=peek)
 
 
 @dataclass(slots=True)
 class _Survey:
-    session: "Session"
+    _client: Callable[[str], Any]
     stack: str
     function: str
     unknown: list[str] = field(default_factory=list)
-    _clients: dict[str, Any] = field(default_factory=dict)
-
-    def _client(self, service: str) -> Any:  # noqa: ANN401 - a client of any service
-        # One for each service: a second one would connect to AWS anew.
-        if service not in self._clients:
-            self._clients[service] = self.session.client(service)  # type: ignore[call-overload]
-        return self._clients[service]
 
     def installation(self, *, peek: bool) -> Installation:
         configuration = self._configuration()
@@ -177,7 +171,7 @@ class _Survey:
         return otherwise
 
     def _configuration(self) -> dict[str, Any]:
-        with _required(f"function {self.function}"):
+        with aws_errors(f"function {self.function}"):
             client = self._client("lambda")
             return dict(client.get_function_configuration(FunctionName=self.function))
 
@@ -248,18 +242,16 @@ class _Survey:
     def _alarms(self, dlq: QueueFacts) -> tuple[AlarmFacts, ...]:
         """Find the alarms on the DLQ, those of metric math too."""
         client = self._client("cloudwatch")
-        resources = self._client("cloudformation").get_paginator("list_stack_resources")
         own = {
             resource.get("PhysicalResourceId")
-            for page in resources.paginate(StackName=self.stack)
-            for resource in page["StackResourceSummaries"]
+            for resource in stack_resources(self._client, self.stack)
         }
         return tuple(
             AlarmFacts(alarm["AlarmName"], metric["MetricName"])
             for page in client.get_paginator("describe_alarms").paginate(AlarmTypes=["MetricAlarm"])
             for alarm in page["MetricAlarms"]
             if alarm["AlarmName"] not in own
-            for metric in _metrics_of(alarm)
+            for metric in metrics_of(alarm)
             if metric.get("Namespace") == "AWS/SQS"
             and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
         )
@@ -272,7 +264,7 @@ class _Survey:
                 source_arn=one["Source"],
                 reports_batch_item_failures=True,
             )
-            for one in pipes_to(self.session, self.function)
+            for one in pipes_to(self._client, self.function)
         )
 
     def _recursive_loop(self) -> str | None:
@@ -303,7 +295,7 @@ class _Survey:
         # The role may use keys through SQS alone. A simulation that does not say through what it
         # comes denies what AWS would allow.
         through = ("kms:ViaService", "string", _sqs_of(key_arn))
-        return not denied_actions(self.session, role_arn, _KEY_ACTIONS, key_arn, through)
+        return not denied_actions(self._client, role_arn, _KEY_ACTIONS, key_arn, through)
 
     def _data_key(self) -> DataKeyFacts | None:
         [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
@@ -329,8 +321,8 @@ class _Survey:
         table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
         items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
         return (
-            *denied_actions(self.session, role_arn, _BREAKER_ACTIONS, table, items),
-            *denied_actions(self.session, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
+            *denied_actions(self._client, role_arn, _BREAKER_ACTIONS, table, items),
+            *denied_actions(self._client, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
         )
 
     def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
@@ -341,7 +333,7 @@ class _Survey:
             for queue in queues
             # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
             if not (queue.role == "dlq" and queue.is_fifo)
-            and denied_actions(self.session, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
+            and denied_actions(self._client, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
         )
 
     def _has_table(self, name: str | None) -> bool | None:
@@ -365,11 +357,6 @@ class _Survey:
         return max((len(one.attributes.keys() - ours) for one in messages), default=None)
 
 
-def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    queries = alarm.get("Metrics") or []
-    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]
-
-
 def _variables(configuration: dict[str, Any]) -> dict[str, str]:
     return dict(configuration.get("Environment", {}).get("Variables", {}))
 
@@ -383,11 +370,3 @@ def _sqs_of(key_arn: str) -> str:
     """Return how KMS calls the SQS of a key's Region."""
     _, partition, _, region, *_ = key_arn.split(":")
     return f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
-
-
-@contextmanager
-def _required(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (ClientError, BotoCoreError) as error:
-        raise InputError(f"{what}: {describe(error)}") from error

@@ -154,10 +154,7 @@ def console_of(options: argparse.Namespace) -> "Console":
         raise InputError("give --stack NAME, or --archive PLACE")
     if options.on_glue and not options.stack:
         raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the work")
-    try:
-        masks = compile_masks(options.masks)
-    except ValueError as error:
-        raise InputError(f"--mask {error}") from error
+    masks = compile_masks(options.masks)
     place = open_archive(archive)
     return Console(
         archive=place,

@@ -150,10 +150,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(values: argparse.Namespace) -> int:
-    try:
-        masks = compile_masks(values.masks)
-    except ValueError as error:
-        raise InputError(f"--mask {error}") from error
+    masks = compile_masks(values.masks)
     options = _options(values)
     try:
         with ExitStack() as stack:

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from dlq_cli import __main__ as program
-from dlq_cli.catalogue import LINES
+from dlq_cli.__main__ import LINES
 from tests.contract.template import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

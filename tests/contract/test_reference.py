@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.catalogue import GROUPS, LINES
+from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.rehearse.verdicts import Kind
 from dlq_cli.stack.rules import Finding, Severity

@@ -25,7 +25,6 @@ from dlq_replay.sqs import SqsQueue
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
@@ -33,7 +32,6 @@ from spark_reprocess.archive.ledger import Claim, Ledger, Result
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.glue_job import run
 from tests.builders import context, counter, filler, lambda_record, message
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
@@ -46,6 +44,7 @@ from tests.contract.template import (
     statements_of,
 )
 from tests.failure_table import create_failure_table
+from tests.glue_run import run_on_glue
 from tests.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 
@@ -234,7 +233,7 @@ def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) ->
     assert unused(aws.calls + log_calls("PublishJobLogGroup"), stack, "PublishJobRole") == set()
 
 
-def test_removing_what_is_decided(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removing_what_is_decided(aws: RecordedAws) -> None:
     """The command of the template, as Glue gives it; it needs no Spark session."""
     stack = Stack.of(TEMPLATE, SPARK_JOB | {"ArchiveRetentionDays": "90"})
     arguments = stack.resources["ExpireJob"]["Properties"]["DefaultArguments"]
@@ -251,11 +250,10 @@ def test_removing_what_is_decided(aws: RecordedAws, monkeypatch: pytest.MonkeyPa
     ledger.claim("g-1", 1, 1, Claim("run-1", "me", "why", "https://q", time, decided))
     ledger.record("g-1", 1, 1, [Result(one, Disposition.SENT, time) for one in decided])
     compact_ledger(archive)
-    monkeypatch.setenv(JOB_RUN_ID, "")
     aws.calls.clear()
 
     words = [word for pair in arguments.items() for word in pair]
-    run([*words, "--JOB_RUN_ID", "jr_1"], main)
+    run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], main)
 
     answer = client.list_object_versions(Bucket=BUCKET, Prefix="archive/messages/")
     files = [

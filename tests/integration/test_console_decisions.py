@@ -18,7 +18,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.group_events import read_memory
 from spark_reprocess.errors import ArchiveError, BusyError
-from spark_reprocess.plan.decision import decide, decide_all
+from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from tests.console_world import (
@@ -109,6 +109,28 @@ def test_all_that_match_are_decided_on_every_page(archive: Archive) -> None:
 
     assert answer.headers["location"] == f"/?decided=redrive&count={GROUPS}"
     assert set(actions_of(archive)) == {"redrive"}
+
+
+def test_a_decision_about_hundreds_of_groups_can_be_confirmed(tmp_path: Path) -> None:
+    """The form that confirms it has two fields for each group."""
+    archive = archive_from(tmp_path, many_findings(600), lambda *_: '{"zip": 1}', 1)
+    browser = browser_of(archive)
+    page = browser.get("/").text
+    first = group_of(archive, 0)
+    decide_groups(
+        console_of(archive),
+        plan_of(archive).plan_id,
+        {first.group_id: entry_digest(first)},
+        Action.REDRIVE,
+        None,
+    )
+    race = decide_on_page(browser, page, "discard", all_matching="600", group=[])
+    assert race.status_code == 409
+
+    answer = decide_on_page(browser, race.text, "discard")
+
+    assert answer.headers["location"] == "/?decided=discard&count=600"
+    assert set(actions_of(archive)) == {"discard"}
 
 
 def test_all_that_match_are_not_others_than_the_page_counted(archive: Archive) -> None:
@@ -230,17 +252,17 @@ def test_a_race_in_the_middle_is_read_again(
     """Between reading and writing somebody else writes: both decisions are in the plan."""
     file = find_plan(archive, None)
     first, second = group_of(archive, 1), group_of(archive, 2)
-    real, races = decide_all, iter([1, 1, 0, 0, 0])
+    real, races = decide, iter([1, 1, 0, 0, 0])
 
     def overtaken(text: str, *words: Any) -> str:
         new = real(text, *words)
         if next(races, 0):
             now = file.read()
             other = Action.DISCARD if "discard" not in now else Action.LEAVE
-            assert file.replace(now, decide(now, first.group_id, other, "by another"))
+            assert file.replace(now, decide(now, [first.group_id], other, "by another"))
         return new
 
-    monkeypatch.setattr(deciding, "decide_all", overtaken)
+    monkeypatch.setattr(deciding, "decide", overtaken)
     seen = {second.group_id: entry_digest(second)}
     decide_groups(console_of(archive), plan_of(archive).plan_id, seen, Action.REDRIVE, None)
 

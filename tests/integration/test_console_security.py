@@ -206,6 +206,7 @@ def test_every_answer_carries_the_same_protection(archive: Archive, browser: Bro
         browser.get("/messages/unknown"),
         browser.get("/assets/console.css"),
         browser.post("/decide", {}),
+        browser.post("/decide", {"note": "x" * MOST_BODY_BYTES}),
         browser.get("/", headers={"host": "evil.example"}),
         client.get("/"),
         client.get("/open?token=x"),

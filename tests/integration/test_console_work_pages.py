@@ -317,6 +317,32 @@ def test_answer_of_another_shape_does_not_break_the_page(world: World, answer: A
     assert "why" in page
 
 
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        (["redrive"], {"drawn": {"counts": {"g-1": 3}}}),
+        (["redrive"], {"drawn": {"counts": [], "wait_seconds": 1}}),
+        (["redrive"], {"samples": [{"message_id": "m-1"}]}),
+        (["redrive", "--execute"], {"run_id": "r-1", "canary": {"groups": [{}]}}),
+        (["redrive", "--execute"], {"run_id": "r-1", "destinations": {"http://a": "x", "b": 1}}),
+        (["restore"], {"notes": 7}),
+        (["drain"], {}),
+        (["analyze"], {}),
+        (["erase"], {"messages": "many"}),
+    ],
+)
+def test_answer_that_lacks_something_deeper_does_not_break_the_page(
+    world: World, words: list[str], changes: Any
+) -> None:
+    work = world.ended(words, redrive_answer(world, **changes), 0, "dlq: why")
+
+    page = world.page(work)
+
+    assert '<p class="work-said">why</p>' in page
+    assert 'class="answer"' not in page
+    assert "/execute" not in page
+
+
 def test_stop_is_counted_by_what_the_page_showed(world: World, tmp_path: Path) -> None:
     died = world.ended(["drain"], exit_code=None)
 

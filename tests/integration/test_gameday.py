@@ -73,6 +73,14 @@ def test_a_game_day_repeats_on_the_same_installation(world: World) -> None:
     assert where_tests_are(world) == []
 
 
+@pytest.mark.parametrize("ahead_seconds", [-20, 20])
+def test_a_clock_that_differs_from_that_of_aws_fails_nothing(ahead_seconds: int) -> None:
+    """The world begins 20 s before a minute does, so the fast clock is in the next minute."""
+    with busy() as world:
+        world.ahead_seconds = ahead_seconds
+        nothing_failed(world.game_day(ring=True))
+
+
 def test_no_consumer_sees_the_message_by_default(world: World) -> None:
     world.consumer = "handles"
 
@@ -83,7 +91,7 @@ def test_no_consumer_sees_the_message_by_default(world: World) -> None:
 def test_a_sweep_gives_real_messages_back_at_once(world: World) -> None:
     session: Any = OPERATOR
     installation = survey(session, "stack", peek=False)
-    watch = Watch(session, read_stack(session, "stack"), lambda: world.now)
+    watch = Watch(session.client, read_stack(session, "stack"), lambda: world.now)
 
     assert watch.sweep(installation.parked).tests == ()
 

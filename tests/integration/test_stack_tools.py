@@ -19,16 +19,13 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from dlq_cli.__main__ import main
 from dlq_cli.on_glue import STOP_SECONDS, follow, start
-from dlq_cli.stack.trigger import switch
+from dlq_cli.verbs.trigger import switch
 from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreakers
-from spark_reprocess import glue_job
-from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.job_runs import is_stop_requested
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.glue_job import command_of
+from spark_reprocess.glue_job import command_of, is_stop_requested
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
@@ -36,6 +33,7 @@ from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
 from tests.failure_table import create_failure_table
+from tests.glue_run import run_on_glue
 from tests.installation import (
     REGION,
     arn,
@@ -415,16 +413,13 @@ class Glue:
     def _start(self, request: Mapping[str, Any]) -> str:
         words = [word for pair in request["Arguments"].items() for word in pair]
         self.commands.append(command_of(words))
-        with pytest.MonkeyPatch.context() as patch:
-            # A run has a process of its own.
-            patch.setenv(JOB_RUN_ID, "")
-            try:
-                glue_job.run([*words, "--JOB_RUN_ID", "jr_1"], self.main)
-                self._state = "SUCCEEDED"
-            except SystemExit:
-                self._state = "FAILED"
-            except InterruptedError:  # it goes on, and is still running
-                pass
+        try:
+            run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], self.main)
+            self._state = "SUCCEEDED"
+        except SystemExit:
+            self._state = "FAILED"
+        except InterruptedError:  # it goes on, and is still running
+            pass
         return json.dumps({"JobRunId": "jr_1"})
 
     def _run(self) -> dict[str, str]:

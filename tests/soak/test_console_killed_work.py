@@ -23,10 +23,14 @@ from tests.e2e.console_browser import Desk, wait_for_state, wait_for_step
 from tests.integration.canary_world import CanaryWorld, canary_world
 from tests.integration.spark_world import archive_of
 from tests.needs import needs_proc
+from tests.small_jobs import QUICK_SPARK
 
 pytestmark = [pytest.mark.timeout(2400), needs_proc]
 
 MESSAGES = 300
+TASKS = 2
+"""Fewer than the three chunks of these messages, on every machine: one is left when work ends."""
+
 CLAIM_TTL_SECONDS = 60
 
 
@@ -72,7 +76,11 @@ def incident(tmp_path: Path) -> Iterator[Incident]:
             *("--archive", archive.root, "--main-queue-url", world.main.url),
             *("--parked-queue-url", world.parked.url),
         )
-        desk = Desk(options, tmp_path / "state", {"AWS_ENDPOINT_URL": endpoint})
+        environment = {
+            "AWS_ENDPOINT_URL": endpoint,
+            "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS}] " + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
+        }
+        desk = Desk(options, tmp_path / "state", environment)
         yield Incident(desk, world, archive)
         desk.kill_everything()
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,15 +18,15 @@ import pytest
 from dlq_cli.__main__ import main
 from dlq_cli.rehearse.aws_answers import Answer
 from dlq_cli.rehearse.aws_requests import Call, Request
-from dlq_cli.rehearse.rehearsal import RehearsalOptions, rehearsed_group
+from dlq_cli.rehearse.rehearsal import RehearsalOptions
 from dlq_cli.rehearse.rehearsal import rehearse as run_rehearsal
 from dlq_cli.rehearse.sandbox import Code
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.erasures import Erasure, record_erasure
+from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Claim, Result, timestamp
-from spark_reprocess.archive.rehearsals import Verdict, newest_rehearsal, read_verdicts
+from spark_reprocess.archive.rehearsals import newest_rehearsal, read_verdicts, write_rehearsal
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from tests.builders import NOW, message, text
@@ -97,15 +98,29 @@ def test_verdicts_are_printed_and_stored(
         "m-003": "unknown",
         "m-004": "pass",
     }
-    shown = rehearsed_group(archive, plan_id, group_id)
-    assert shown is not None
-    assert shown.rehearsal.counts == {"pass": 3, "fail": 1, "unknown": 1}
-    assert [(kind.verdict, kind.count) for kind in shown.kinds] == [
-        (Verdict.FAIL, 1),
-        (Verdict.UNKNOWN, 1),
-        (Verdict.PASS, 3),
-    ]
+    rehearsal = newest_rehearsal(archive, plan_id, group_id)
+    assert rehearsal is not None
+    assert rehearsal.counts == {"pass": 3, "fail": 1, "unknown": 1}
     assert not [path for path in archive.list("ledger") if "claim" in path]
+
+
+def test_last_rehearsal_is_the_newest_also_where_another_machine_s_clock_is_ahead(
+    archive: Archive, tmp_path: Path
+) -> None:
+    plan_id, group_id = only_group(archive)
+    code = write_app(tmp_path, APP)
+    rehearse(archive, group_id, code)
+    first = newest_rehearsal(archive, plan_id, group_id)
+    assert first is not None
+    ahead = replace(first, rehearsal_id="20991231T000000Z-00000abcdef", who="ann@fast")
+    write_rehearsal(archive, ahead, [])
+
+    rehearse(archive, group_id, code)
+
+    last = newest_rehearsal(archive, plan_id, group_id)
+    assert last is not None
+    assert (last.who, last.counts) == (first.who, first.counts)
+    assert last.rehearsal_id != first.rehearsal_id
 
 
 def test_what_is_redriven_already_is_not_rehearsed(archive: Archive, tmp_path: Path) -> None:
@@ -437,17 +452,25 @@ def test_message_without_a_known_source_is_unknown_and_stops_no_other(
     assert "its source queue is not recorded: give --main-queue-url" in capsys.readouterr().out
 
 
+ERASURE = Erasure("20261122T000000Z-ab12cd", "jo", "asked for", "", {"m-002": ["d"]}, {}, ())
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
 def test_messages_that_are_erased_meanwhile_leave_no_verdict(
-    archive: Archive, tmp_path: Path
+    archive: Archive, tmp_path: Path, *, is_under_way: bool
 ) -> None:
+    """Also where the erase had begun before: it may look for verdicts before there are any."""
     plan_id, group_id = only_group(archive)
     code = write_app(tmp_path, "def lambda_handler(event, context):\n    return None\n")
-    erasure = Erasure("20261122T000000Z-ab12cd", "jo", "asked for", "", {"m-002": ["d"]}, {}, ())
+    if is_under_way:
+        record_erasure(archive, ERASURE)
 
     @contextmanager
     def erasing(label: str, status: Callable[[], str]) -> Iterator[None]:
-        record_erasure(archive, erasure)
+        if not is_under_way:
+            record_erasure(archive, ERASURE)
         yield
+        mark_done(archive, ERASURE.erase_id)
 
     options = RehearsalOptions(
         archive=archive.root,
@@ -462,6 +485,18 @@ def test_messages_that_are_erased_meanwhile_leave_no_verdict(
 
     assert newest_rehearsal(archive, plan_id, group_id) is None
     assert archive.list("rehearsals") == []
+
+
+def test_messages_that_came_back_after_they_were_erased_are_rehearsed(
+    archive: Archive, tmp_path: Path
+) -> None:
+    record_erasure(archive, ERASURE)
+    mark_done(archive, ERASURE.erase_id)
+    plan_id, group_id = only_group(archive)
+    code = write_app(tmp_path, "def lambda_handler(event, context):\n    return None\n")
+
+    assert rehearse(archive, group_id, code) == 0
+    assert newest_rehearsal(archive, plan_id, group_id) is not None
 
 
 def no_forward(request: Request, call: Call) -> Answer:

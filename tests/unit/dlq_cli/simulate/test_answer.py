@@ -8,12 +8,11 @@ import pytest
 
 from dlq_cli.__main__ import main
 from dlq_cli.simulate.bill import bill_of
-from dlq_cli.simulate.flow import simulate
+from dlq_cli.simulate.flow import simulate, smallest_max_attempts
 from dlq_cli.simulate.jitter import Jitter
 from dlq_cli.simulate.recovery import BREAKER
 from dlq_cli.simulate.report import CURVE_LINES, Screen, text_report
 from dlq_cli.simulate.scenario import Scenario, policy_of
-from dlq_cli.simulate.search import smallest_max_attempts
 from dlq_replay.breaker import BreakerRules
 
 BRAILLE = {chr(0x2800 + dots) for dots in range(256)}
@@ -129,8 +128,8 @@ def test_a_search_may_end_without_success() -> None:
         (["--outage", "0"], "'0' must be from 1 s"),
         (["--rate", "-1"], "'-1' must be from 0 to"),
         (["--rate", "many"], "'many' must be a number"),
-        (["--max-attempts", "1001"], "'1001' must be from 0 to 1000"),
-        (["--max-attempts", "2.5"], "'2.5' must be a whole number"),
+        (["--max-attempts", "1001"], "'1001': must be a whole number from 0 to 1000"),
+        (["--max-attempts", "2.5"], "'2.5': must be a whole number"),
         (["--rate", "0"], "nothing arrives"),
         (["--rate", "9", "--capacity", "9"], "it must be larger"),
         (["--json", "--csv"], "not allowed with"),

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_cli.simulate.arguments import read_seconds
+from dlq_cli.verbs.simulate import read_seconds
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_cli.simulate.braille import filled_curve, highest_in_columns
+from dlq_cli.simulate.report import filled_curve, highest_in_columns
 
 
 def test_a_curve_is_filled_from_below() -> None:

@@ -1,0 +1,132 @@
+"""``pause`` and ``resume``: what feeds the replay function, off and on again."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dlq_cli.stack.survey import pipes_to
+from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
+from spark_reprocess.command_line.terminal import print_answer, print_line
+from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
+from spark_reprocess.errors import InputError
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_CHECKS = 60
+_CHECK_EVERY_SECONDS = 2.0
+_ON = {"Enabled", "RUNNING"}
+_OFF = {"Disabled", "STOPPED"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Trigger:
+    """One thing that feeds the function: an event source mapping, or an EventBridge Pipe.
+
+    Attributes:
+        name: what AWS calls it.
+        turn: asks AWS to turn it on (True) or off.
+        state: asks AWS for its state.
+    """
+
+    name: str
+    turn: Callable[[bool], object]
+    state: Callable[[], str]
+
+
+def switch(
+    session: "Session", stack: str, *, on: bool, sleep: Callable[[float], object] = time.sleep
+) -> dict[str, str]:
+    """Turn off all that feeds the stack's function, or turn on what should; wait until it is so.
+
+    Where a pipe feeds the function, the event source mapping stays off: that of a stack with
+    ``ReplayEnabled=false`` is there all the same. Dead letters stay in the DLQ meanwhile, where
+    their retention goes on; what was received before is still handled. A later deployment that
+    changes a trigger turns it as its parameters say.
+
+    Returns:
+        The state of each trigger, as AWS writes it, by the trigger's name.
+
+    Raises:
+        InputError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
+            longer than two minutes; then a repeat waits on.
+    """
+    arn = read_stack(session, stack).function_arn
+    client = clients_of(session)
+    with aws_errors(f"stack {stack}"):
+        mappings, pipes = list(_mappings(client, arn)), list(_pipes(client, arn))
+        triggers = (pipes or mappings) if on else [*mappings, *pipes]
+        if not triggers:
+            raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
+        for trigger in triggers:
+            trigger.turn(on)
+        return {one.name: _settled(one, _ON if on else _OFF, sleep) for one in triggers}
+
+
+def _mappings(client: Callable[[str], Any], arn: str) -> Iterator[_Trigger]:
+    functions = client("lambda")
+
+    def turn(uuid: str, on: bool) -> None:
+        functions.update_event_source_mapping(UUID=uuid, Enabled=on)
+
+    def state(uuid: str) -> str:
+        return str(functions.get_event_source_mapping(UUID=uuid)["State"])
+
+    name = arn.rpartition(":")[2]
+    for page in functions.get_paginator("list_event_source_mappings").paginate(FunctionName=name):
+        for uuid in (str(one["UUID"]) for one in page["EventSourceMappings"]):
+            called = f"event source mapping {uuid}"
+            yield _Trigger(called, partial(turn, uuid), partial(state, uuid))
+
+
+def _pipes(client: Callable[[str], Any], arn: str) -> Iterator[_Trigger]:
+    pipes = client("pipes")
+
+    def turn(name: str, on: bool) -> None:
+        (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
+
+    def state(name: str) -> str:
+        return str(pipes.describe_pipe(Name=name)["CurrentState"])
+
+    for name in (str(one["Name"]) for one in pipes_to(client, arn)):
+        yield _Trigger(f"pipe {name}", partial(turn, name), partial(state, name))
+
+
+def _settled(trigger: _Trigger, wanted: set[str], sleep: Callable[[float], object]) -> str:
+    for _ in range(_CHECKS):
+        if (state := trigger.state()) in wanted:
+            return state
+        sleep(_CHECK_EVERY_SECONDS)
+    raise InputError(f"{trigger.name} is still {state}; run the same command again to wait on")
+
+
+def _run(options: argparse.Namespace, *, on: bool) -> int:
+    states = switch(options.session, required(options.stack), on=on)
+    triggers = [{"name": name, "state": state} for name, state in states.items()]
+    print_answer({"triggers": triggers}, lambda: _print(states, on=on))
+    return DONE
+
+
+def _print(states: Mapping[str, str], *, on: bool) -> None:
+    for name, state in states.items():
+        print_line(f"{name}: {state}")
+    if not on:
+        print_line("Dead letters now stay in the DLQ until their retention ends: resume in time.")
+
+
+_ABOUT_PAUSE = """\
+Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
+is off. Dead letters then stay in the DLQ until their retention ends: resume in time. Messages that
+were received before are still handled."""
+
+_ABOUT_RESUME = """\
+Turns on the trigger of the replay function, and waits until it is on. If the trigger is a pipe, the
+event source mapping stays off."""
+
+VERBS = {
+    "pause": Verb(_ABOUT_PAUSE, no_arguments, argparse.Namespace, partial(_run, on=False)),
+    "resume": Verb(_ABOUT_RESUME, no_arguments, argparse.Namespace, partial(_run, on=True)),
+}
