@@ -129,6 +129,12 @@ _RECORD_LABELS = """() => {
     };
 }"""
 
+# Labels of two widths are not one row of labels.
+_IS_CHART_FITTED = """() => {
+    const chart = document.querySelector("#chart");
+    return chart.querySelector(".uplot").clientWidth === Math.max(240, chart.clientWidth);
+}"""
+
 
 @pytest.mark.parametrize("seconds", [1, 30, 60, 1_800, 86_400])
 def test_the_chart_s_times_differ_and_none_is_cut(
@@ -143,6 +149,7 @@ def test_the_chart_s_times_differ_and_none_is_cut(
         page.evaluate(_RECORD_LABELS)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(_IS_CHART_FITTED)
             page.evaluate("window.labels = []")
             # The chart is drawn again.
             page.locator("#legend button").click()
