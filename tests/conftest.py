@@ -1,6 +1,9 @@
 import os
+import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -75,6 +78,38 @@ os.environ.update(
 
 
 parse_once()
+
+
+_LOCAL = {None, "", "localhost", "127.0.0.1", "0.0.0.0", "::", "::1"}  # noqa: S104 - binds nothing
+_asked_elsewhere: list[str] = []
+
+
+def _refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse what this process asks of another machine, as if no network were there."""
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    else:
+        return
+    name = host.decode() if isinstance(host, bytes) else host
+    if name not in _LOCAL:
+        _asked_elsewhere.append(str(name))
+        raise socket.gaierror(socket.EAI_NONAME, f"tests do not ask {name}")
+
+
+sys.addaudithook(_refuse_other_machines)
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_elsewhere() -> Iterator[None]:
+    """No test may depend on the network: how fast a name is not found differs from place to place.
+
+    It reaches the process of the test alone; programs that a test starts are its own matter.
+    """
+    _asked_elsewhere.clear()
+    yield
+    assert _asked_elsewhere == []
 
 
 @pytest.fixture(autouse=True)

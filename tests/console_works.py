@@ -14,8 +14,8 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from tests.console_world import NOW, Browser
 
-MAIN = "http://localhost/123/main"
-PARKED = "http://localhost/123/parked"
+MAIN = "http://localhost/123456789012/main"
+PARKED = "http://localhost/123456789012/parked"
 QUEUES = {"main-queue-url": MAIN, "parked-queue-url": PARKED}
 
 

@@ -2,11 +2,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from spark_reprocess.findings import Findings
 from spark_reprocess.report.page import render_page
 from tests.e2e.watched_browser import Write, launched
+
+# How long a page takes on a busy machine is not what these tests are about.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,19 @@
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import boto3
 import pytest
 from playwright.sync_api import Browser, expect
 
 from dlq_cli.console.work import Works
-from tests.console_works import QUEUES, World, redrive_answer
+from local_sqs.server import serve_in_thread
+from tests.console_works import PARKED, QUEUES, World, redrive_answer
 from tests.console_world import a_dead_letter, archive_with, console_of, opened
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
@@ -24,11 +28,15 @@ HOSTILE = (
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A console with an archive of 20 messages and a parked queue, which pages count."""
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
     works = Works(tmp_path / "state" / "work", process=("true",))
     console = console_of(archive, values=QUEUES, works=works)
-    return World(archive, console, opened(console))
+    with serve_in_thread() as sqs:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", sqs.url)
+        boto3.client("sqs").create_queue(QueueName=urlsplit(PARKED).path.rpartition("/")[2])
+        yield World(archive, console, opened(console))
 
 
 def paths(world: World, text: str) -> list[str]:
@@ -63,6 +71,8 @@ def test_each_page_fits_and_is_accessible(browser: Browser, world: World) -> Non
     with desk(browser, world.console, viewport={"width": 360, "height": 900}) as it:
         for path in paths(world, "a word of somebody"):
             page = it.go(path)
+            if path == "/works":
+                expect(page.locator("#counts")).to_contain_text("in the parked queue")
             for more in page.locator("details.more").all():
                 more.locator("summary").click()
             assert_fits_and_is_accessible(page, WIDTHS)
@@ -102,15 +112,15 @@ def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
     with desk(browser, world.console) as it:
         page = it.page
         page.goto(f"{it.base}/works/{work.work_id}")
-        expect(page.locator("#now")).to_contain_text("1 of 4 messages", timeout=60_000)
+        expect(page.locator("#now")).to_contain_text("1 of 4 messages")
         expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.2500")
         page.get_by_role("button", name="Stop").focus()
         before = page.locator("#now").inner_text()
-        expect(page.locator("#now")).not_to_have_text(before, timeout=60_000)
+        expect(page.locator("#now")).not_to_have_text(before)
         expect(page.get_by_role("button", name="Stop")).to_be_focused()
         expect(page.locator("#said")).to_have_text("running: sleeping, 20%")
 
         page.keyboard.press("Enter")
 
-        expect(page.locator(".state .badge")).to_have_text("stopped", timeout=60_000)
+        expect(page.locator(".state .badge")).to_have_text("stopped")
         it.assert_quiet()
