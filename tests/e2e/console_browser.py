@@ -64,7 +64,7 @@ class Desk:
                 yield page, process.pid
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait()
 
     def workers(self) -> list[Process]:
         """Every process of the work that runs: its own, the JVM's, Spark's."""

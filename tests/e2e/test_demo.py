@@ -35,8 +35,6 @@ def dropping(handler):
 sys.exit(main(sys.argv[1:], replay_handler=dropping, with_spark=False))
 """
 
-pytestmark = pytest.mark.timeout(660)
-
 
 def start(
     *arguments: str, program: tuple[str, ...] = ("-m", "demo"), tag: str = ""
@@ -53,7 +51,7 @@ def start(
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, dict[str, Any], str]:
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate()
     last = out.splitlines()[-1] if out else "{}"
     return process.returncode, json.loads(last) if last.startswith("{") else {}, err
 

@@ -18,6 +18,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from botocore.config import Config
 
 from dlq_replay.message import SendEntry
 from dlq_replay.queue_metric import read_deletions
@@ -97,6 +98,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
     with serve_recorded_aws() as recorded:
         monkeypatch.setenv("AWS_ENDPOINT_URL", recorded.url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
+        # This server is slower than AWS's.
+        monkeypatch.setattr(replay, "breaker_client_config", lambda: Config(read_timeout=20))
         yield recorded
     replay.wired_replayer.cache_clear()
     reminder._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
@@ -286,7 +289,6 @@ runpy.run_path("glue_job.py", run_name="__main__")
 """Runs the script beside it, and runs it again in the JVM that has started."""
 
 
-@pytest.mark.timeout(900)
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
     """The command of the template, as Glue gives it; the second run meets the claims of the first.
 

@@ -113,7 +113,6 @@ def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]"
         check=False,
         capture_output=True,
         text=True,
-        timeout=200,
         env=environment(endpoint),
         cwd=ROOT,
     )

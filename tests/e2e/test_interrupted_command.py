@@ -8,15 +8,12 @@ import threading
 from pathlib import Path
 
 import boto3
-import pytest
 
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import serve_in_thread
 from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of, parked
 from tests.small_jobs import QUICK_SPARK
-
-pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 

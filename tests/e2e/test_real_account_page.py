@@ -215,7 +215,6 @@ class World:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
         )
         os.close(reads)
         if on_terminal:

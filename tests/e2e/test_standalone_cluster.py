@@ -17,9 +17,6 @@ from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 ROOT = Path(__file__).parents[2]
 MESSAGES = 60
 
-# Six JVMs start one after the other.
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture
 def world() -> Iterator[RunningServer]:

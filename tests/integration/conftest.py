@@ -42,7 +42,11 @@ def moto_endpoint() -> Iterator[str]:
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
+    url = f"http://{host}:{port}"
+    # moto loads a service at its first call, which takes longer than the product's clients wait.
+    boto3.client("dynamodb", endpoint_url=url).list_tables()
+    boto3.client("sts", endpoint_url=url).get_caller_identity()
+    yield url
     server.stop()
 
 

@@ -134,12 +134,12 @@ def test_killed_drain_leaves_duplicates_that_a_read_removes(
     sent = [parked(n) for n in range(7)]
     source.send([entry_of(one) for one in sent])
     options = DrainOptions(
-        source.url, str(tmp_path), tasks=1, wait_seconds=0, visibility_timeout_seconds=1
+        source.url, str(tmp_path), tasks=1, wait_seconds=0, visibility_timeout_seconds=5
     )
 
     with pytest.raises(SPARK_FAILURES, match="worker exited unexpectedly"):
         drain(spark, options, make_client=dying_before_delete)
-    time.sleep(1.1)
+    time.sleep(5.1)
     summary = drain(spark, replace(options, visibility_timeout_seconds=300))
 
     assert (summary.archived, summary.deleted) == (7, 7)

@@ -103,7 +103,7 @@ class Pair:
 def test_consumer_over_http_processes_once_with_the_heartbeat_and_twice_without(
     make_queue: MakeQueue,
 ) -> None:
-    visibility_seconds, work_seconds = 1, 6
+    visibility_seconds, work_seconds = 3, 9
     with_kit, without = (make_queue(VisibilityTimeout=str(visibility_seconds)) for _ in range(2))
     # Long against the pauses of a busy machine, and still far shorter than the work.
     config = HeartbeatConfig(3, 0.5, received_timeout_seconds=visibility_seconds)

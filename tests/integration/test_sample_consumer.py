@@ -132,12 +132,12 @@ MakeConsumer = Callable[..., Consumer]
 def test_message_stays_hidden_while_work_lasts_five_times_its_visibility_timeout(
     make_consumer: MakeConsumer,
 ) -> None:
-    consumer = make_consumer(VisibilityTimeout=1)
+    consumer = make_consumer(VisibilityTimeout=2)
     seen: list[Received] = []
 
     def work_long() -> None:
         for _ in range(10):
-            time.sleep(0.5)
+            time.sleep(1)
             seen.extend(consumer.queue.receive())
 
     consumer.during = work_long

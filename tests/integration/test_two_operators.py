@@ -25,7 +25,7 @@ def both(
     desk.meet(Effect.DELAY, probability=1.0, seconds=0.1)
     desk.at_send(5, lambda: begun.set_result(executor.submit(second)))
     first = executor.submit(desk.redrive, tasks=1)
-    return first, begun.result(60)
+    return first, begun.result(600)
 
 
 def test_operators_with_one_plan_share_the_work(make_desk: MakeDesk) -> None:

@@ -364,6 +364,15 @@ def test_broken_sandbox_is_replaced(make: MakeSandbox) -> None:
     assert kinds([sandbox.run(event()) for _ in range(2)]) == ["ended", "returned"]
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # What has ended and was not waited for is a zombie.
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
 def test_without_isolation_a_hanging_handler_ends_with_the_sandbox(
     make: MakeSandbox, tmp_path: Path
 ) -> None:
@@ -381,7 +390,7 @@ def test_without_isolation_a_hanging_handler_ends_with_the_sandbox(
     while not (note.exists() and note.read_text()):
         waiting.wait(0.05)
     sandbox.stop()
-    while Path(f"/proc/{note.read_text()}").exists():
+    while is_alive(int(note.read_text())):
         waiting.wait(0.05)
 
 

@@ -85,7 +85,6 @@ def test_expectation_and_product_agree(
     assert looks == pytest.approx(expected.receives, rel=0.05)
 
 
-@pytest.mark.timeout(300)
 def test_expectation_and_product_agree_with_a_breaker() -> None:
     """The tolerance of the times is a slot, because the outage may begin anywhere in one.
 

@@ -21,9 +21,6 @@ from tests.integration.spark_world import archive_of, parked
 ROOT = Path(__file__).parents[2]
 SPECULATED = 800
 
-# Six JVMs start one after the other.
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture
 def world() -> Iterator[RunningServer]:

@@ -5,15 +5,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from demo.workload import broken_count
 from tests.e2e.test_demo import finish, start
 from tests.needs import WEBHOOKS
 
 OWN_MESSAGES = 24
-
-pytestmark = pytest.mark.timeout(660)
 
 
 def canary_verdicts(kept: Path) -> list[set[str]]:

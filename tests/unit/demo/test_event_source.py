@@ -220,10 +220,10 @@ def test_stop_ends_the_thread() -> None:
     poller = Poller(cast("Any", client), EventSource(QUEUE, "replay"), all_well, lambda _: None)
 
     poller.start()
-    assert reached.wait(5)
+    assert reached.wait(60)
     poller.stop()
 
-    assert poller.join(5)
+    assert poller.join(60)
 
 
 def test_context_counts_down_as_lambdas_does() -> None:

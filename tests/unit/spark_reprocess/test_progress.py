@@ -1,4 +1,5 @@
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -94,9 +95,9 @@ def test_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     status, asked = twice(iter(["1 of 2"]))
 
     with in_lines("draining", status):
-        asked.wait(5)
+        asked.wait(60)
 
-    assert capsys.readouterr().err.splitlines()[0] == "draining: 0 s, 1 of 2"
+    assert re.fullmatch(r"draining: \d+ s, 1 of 2", capsys.readouterr().err.splitlines()[0])
 
 
 @pytest.mark.usefixtures("often")
@@ -104,10 +105,10 @@ def test_line_on_the_terminal_is_rewritten_and_wiped(capsys: pytest.CaptureFixtu
     status, asked = twice(iter(["1 of 2"]))
 
     with on_terminal("draining", status):
-        asked.wait(5)
+        asked.wait(60)
 
     shown = capsys.readouterr().err
-    assert shown.startswith("\r\033[Kdraining: 0 s, 1 of 2\r\033[K")
+    assert re.match(r"\r\033\[Kdraining: \d+ s, 1 of 2\r\033\[K", shown)
     assert shown.endswith("\r\033[K")
 
 
@@ -122,10 +123,10 @@ def test_archive_that_cannot_be_listed_does_not_end_the_work(
         raise ArchiveError("no answer")
 
     with in_lines("draining", status):
-        assert asked.acquire(timeout=5)
-        assert asked.acquire(timeout=5)
+        assert asked.acquire(timeout=60)
+        assert asked.acquire(timeout=60)
 
-    assert "draining: 0 s\n" in capsys.readouterr().err
+    assert re.search(r"^draining: \d+ s$", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_quick_work_says_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +143,7 @@ def test_file_gets_an_object_at_once_and_then_the_latest(tmp_path: Path) -> None
         pass
     status, asked = twice(iter(["1 of 2 messages"]))
     with in_file(file)("counting", status):
-        asked.wait(5)
+        asked.wait(60)
 
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     # On a busy machine even a block without work may last long enough for a second line.
@@ -162,7 +163,7 @@ def test_work_goes_on_where_its_progress_cannot_be_written(tmp_path: Path) -> No
     status, asked = twice(iter([]))
 
     with in_file(tmp_path / "no" / "folder")("draining", status):
-        assert asked.wait(5)
+        assert asked.wait(60)
 
 
 @pytest.mark.parametrize(
