@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
 
 import boto3
 
-from local_sqs.faults import Effect, Fault
 from local_sqs.server import serve_in_thread
 from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of, parked
@@ -42,11 +41,11 @@ def test_interrupt_while_spark_works_ends_in_a_sentence(tmp_path: Path) -> None:
             text=True,
             process_group=0,
         )
-        # The queue is asked for when Spark has started; the plan's messages are read right after.
-        press = threading.Timer(1.0, os.killpg, (process.pid, signal.SIGINT))
-        world.front.faults.add(
-            Fault(Effect.CALL, "GetQueueAttributes", nth=1, callback=press.start)
-        )
+        # Spark has started, and reads the plan's messages or sends them.
+        while not archive.list("locks") and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate()
 
     assert process.returncode == 130

@@ -102,19 +102,17 @@ def test_condition_is_not_written_down(
     assert "needs --id or --where" in capsys.readouterr().err
 
 
-def test_erasure_that_died_is_ended_by_the_next(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_erasure_that_died_is_ended_by_the_next(spark: "SparkSession", tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
     planned(archive)
 
     def die(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(erase_module, "strip_report", die)
-    with pytest.raises(KeyboardInterrupt):
-        erased(spark, archive, "m-jane")
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erase_module, "strip_report", die)
+        with pytest.raises(KeyboardInterrupt):
+            erased(spark, archive, "m-jane")
     assert b"Jane" in everything(archive)
 
     summary = erased(spark, archive, "m-000")
