@@ -18,7 +18,8 @@ fi
 if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
     echo "No Chromium was found: installing one for the report's tests." >&2
     if command -v apt-get >/dev/null; then
-        { $as_root apt-get update -q && $as_root apt-get install -qy --no-install-recommends chromium; } >&2 && exit 0
+        apt="$as_root apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
+        { $apt update -q; $apt install -qy --no-install-recommends chromium; } >&2 && exit 0
     elif command -v dnf >/dev/null; then
         $as_root dnf install -qy chromium-headless >&2 && exit 0
     elif command -v apk >/dev/null; then

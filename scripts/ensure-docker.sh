@@ -14,7 +14,8 @@ if [ "$(id -u)" != 0 ] || [ "$(uname -s)" != Linux ]; then
 fi
 if ! command -v dockerd >/dev/null && command -v apt-get >/dev/null; then
     echo "No Docker engine was found: installing one." >&2
-    { apt-get update -q && apt-get install -qy --no-install-recommends docker.io; } >&2 || exit 1
+    apt="apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
+    { $apt update -q; $apt install -qy --no-install-recommends docker.io; } >&2 || exit 1
 fi
 log=${TMPDIR:-/tmp}/dockerd.log
 echo "Starting a Docker engine; its log is $log." >&2

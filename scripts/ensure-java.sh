@@ -21,8 +21,9 @@ fi
 if [ "$(id -u)" = 0 ] || [ -n "$as_root" ]; then
     echo "No Java 17 or later was found: installing one." >&2
     if command -v apt-get >/dev/null; then
-        { $as_root apt-get update -q && { $as_root apt-get install -qy --no-install-recommends openjdk-17-jre-headless ||
-            $as_root apt-get install -qy --no-install-recommends openjdk-21-jre-headless; }; } >&2 && exit 0
+        apt="$as_root apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
+        { $apt update -q; $apt install -qy --no-install-recommends openjdk-17-jre-headless ||
+            $apt install -qy --no-install-recommends openjdk-21-jre-headless; } >&2 && exit 0
     elif command -v dnf >/dev/null; then
         $as_root dnf install -qy java-17-openjdk-headless >&2 && exit 0
     elif command -v apk >/dev/null; then

@@ -1,4 +1,5 @@
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -68,19 +69,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.cpu_count() or 1) + 1, _MOST_PROCESSES)
 
 
-# No test may reach a real account by accident.
+# No test may reach a real account by accident, or depend on the terminal that it is started from.
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",
     AWS_SECRET_ACCESS_KEY="testing",
     AWS_DEFAULT_REGION="us-east-1",
     AWS_EC2_METADATA_DISABLED="true",
+    TERM="xterm",
 )
+for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it runs in the background, and programs that tests start would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 parse_once()
 
 
-_LOCAL = {None, "", "localhost", "127.0.0.1", "0.0.0.0", "::", "::1"}  # noqa: S104 - binds nothing
+_LOCAL = {None, "", "localhost", "127.0.0.1", "::1"}
 _asked_elsewhere: list[str] = []
 
 

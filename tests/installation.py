@@ -21,7 +21,7 @@ _DAY = 86_400
 @contextmanager
 def served_moto() -> Iterator[str]:
     """Serve AWS, empty, until the block ends; yields what goes into ``AWS_ENDPOINT_URL``."""
-    server = ThreadedMotoServer(port=0, verbose=False)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"

@@ -39,7 +39,7 @@ def sqs_endpoint() -> Iterator[str]:
 def moto_endpoint() -> Iterator[str]:
     """DynamoDB, S3 and STS."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(port=0, verbose=False)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"

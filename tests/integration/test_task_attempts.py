@@ -165,11 +165,11 @@ def test_attempt_beside_one_that_hangs_in_a_call_leaves_its_chunk_alone(stage: S
 
     def hang() -> None:
         is_stuck.set()
-        may_go_on.wait(30)
+        may_go_on.wait(300)
 
     stage.meet(Effect.CALL, nth=15, callback=hang)
     slow = stage.attempt()
-    is_stuck.wait(30)
+    assert is_stuck.wait(300)
     quick = stage.attempt().result()
     may_go_on.set()
     told = slow.result()

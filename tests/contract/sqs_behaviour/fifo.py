@@ -30,10 +30,10 @@ def message_timer_is_refused(sqs: Driver) -> None:
 
 
 def message_timer_of_zero_keeps_the_delay_of_the_queue(sqs: Driver) -> None:
-    queue = sqs.fifo(DelaySeconds=1)
+    queue = sqs.fifo(DelaySeconds=5)
     queue.send_fifo("x", DelaySeconds=0)
     assert queue.receive() == []
-    assert queue.bodies(wait=5) == ["x"]
+    assert queue.bodies(wait=15) == ["x"]
 
 
 def duplicate_send_succeeds_and_is_not_delivered(sqs: Driver) -> None:

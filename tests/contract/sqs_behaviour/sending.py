@@ -120,19 +120,19 @@ def control_character_is_refused(sqs: Driver) -> None:
 
 def message_timer_hides_the_message(sqs: Driver) -> None:
     queue = sqs.queue()
-    queue.send("later", DelaySeconds=1)
+    queue.send("later", DelaySeconds=5)
     queue.send("now", DelaySeconds=0)
     assert queue.bodies() == ["now"]
     assert queue.counts()[2] in {0, 1}
-    assert queue.bodies(wait=5) == ["later"]
+    assert queue.bodies(wait=15) == ["later"]
 
 
 def delay_of_the_queue_can_be_overridden(sqs: Driver) -> None:
-    queue = sqs.queue(DelaySeconds=2)
+    queue = sqs.queue(DelaySeconds=5)
     queue.send("later")
     queue.send("now", DelaySeconds=0)
     assert queue.bodies() == ["now"]
-    assert queue.bodies(wait=5) == ["later"]
+    assert queue.bodies(wait=15) == ["later"]
 
 
 def group_of_a_fair_queue_is_kept(sqs: Driver) -> None:

@@ -11,11 +11,11 @@ TWELVE_HOURS = 43_200
 
 
 def timeout_brings_the_message_back(sqs: Driver) -> None:
-    queue = sqs.queue(VisibilityTimeout=2)
+    queue = sqs.queue(VisibilityTimeout=6)
     queue.send()
     first = queue.receive_one()
     assert queue.receive() == []
-    second = queue.receive_one(wait=6)
+    second = queue.receive_one(wait=15)
     assert second["Attributes"]["ApproximateReceiveCount"] == "2"
     assert second["ReceiptHandle"] != first["ReceiptHandle"]
 
@@ -28,11 +28,11 @@ def receive_may_choose_its_timeout(sqs: Driver) -> None:
 
 
 def change_counts_from_now_and_zero_releases(sqs: Driver) -> None:
-    queue = sqs.queue(VisibilityTimeout=2)
+    queue = sqs.queue(VisibilityTimeout=6)
     queue.send()
     message = queue.receive_one()
     queue.change(message, 600)
-    time.sleep(2.2)
+    time.sleep(6.2)
     assert queue.receive() == []
     queue.change(message, 0)
     queue.receive_one(wait=2)

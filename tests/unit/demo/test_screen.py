@@ -1,6 +1,5 @@
 import io
 import threading
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -24,8 +23,16 @@ def test_pipe_gets_a_line_when_something_changed() -> None:
     out, clock = io.StringIO(), iter(float(n) for n in range(0, 1000, 3))
     screen = Screen(out, lambda: next(clock))
 
-    with screen.watching(lambda: Progress(main=QueueCounts(1, 2, 3), processed=4, total=9)):
-        time.sleep(1.5)
+    asked = threading.Semaphore(0)
+
+    def progress() -> Progress:
+        asked.release()
+        return Progress(main=QueueCounts(1, 2, 3), processed=4, total=9)
+
+    with screen.watching(progress):
+        # By the time it asks once more, it has shown what it was told before, or held it back.
+        for _ in range(4):
+            assert asked.acquire(timeout=60)
 
     lines = out.getvalue().splitlines()
     assert len(lines) == 1
@@ -44,8 +51,15 @@ def test_terminal_gets_a_live_view_and_keeps_the_events() -> None:
     out = Terminal()
     screen = Screen(out, lambda: 1.0)
 
-    with screen.watching(lambda: Progress(phase="failing", processed=4, total=9)):
-        time.sleep(1)
+    asked = threading.Semaphore(0)
+
+    def progress() -> Progress:
+        asked.release()
+        return Progress(phase="failing", processed=4, total=9)
+
+    with screen.watching(progress):
+        for _ in range(2):
+            assert asked.acquire(timeout=60)
         screen.say("payments is back")
 
     assert "failing" in out.getvalue()

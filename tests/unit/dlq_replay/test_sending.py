@@ -116,8 +116,13 @@ def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:
     queue = StuckQueue()
     groups = [[shipment(str(n), queue)] for n in range(20)]
 
+    left = iter([1.0])
+
     def seconds_left() -> float:
-        return 0.0 if queue.entered.wait(0) else 0.05
+        for seconds in left:
+            return seconds
+        assert queue.entered.wait(60)
+        return 0.0
 
     with ThreadPoolExecutor(1) as pool:
         results = send_groups(groups, pool, seconds_left)

@@ -173,7 +173,7 @@ def test_run_that_renews_its_lock_stays_alive(archive: Archive, clock: Clock) ->
 
 
 def test_thread_renews_the_lock(archive: Archive) -> None:
-    with plan_lock(archive, run("r-1", "p-1"), lock_seconds=0.5) as lock:
+    with plan_lock(archive, run("r-1", "p-1"), lock_seconds=5) as lock:
         first = archive.read(lock.view.path)
         until(lambda: archive.read(lock.view.path) != first)
 
