@@ -87,25 +87,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 parse_once()
 
 
-_LOCAL = {None, "", "localhost", "127.0.0.1", "::1"}
 _asked_elsewhere: list[str] = []
 
 
-def _refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse what this process asks of another machine, as if no network were there."""
-    if event == "socket.getaddrinfo":
-        host = arguments[0]
-    elif event == "socket.connect" and isinstance(arguments[1], tuple):
-        host = arguments[1][0]
-    else:
+def _refuse_names_of_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
+    """Find no name but this machine's, as if no network were there. Tests serve at addresses."""
+    if event != "socket.getaddrinfo":
         return
-    name = host.decode() if isinstance(host, bytes) else host
-    if name not in _LOCAL:
-        _asked_elsewhere.append(str(name))
+    host = arguments[0]
+    name = host.decode() if isinstance(host, bytes) else host or "localhost"
+    if name != "localhost" and not name.replace(".", "").isdecimal() and ":" not in name:
+        _asked_elsewhere.append(name)
         raise socket.gaierror(socket.EAI_NONAME, f"tests do not ask {name}")
 
 
-sys.addaudithook(_refuse_other_machines)
+sys.addaudithook(_refuse_names_of_other_machines)
 
 
 @pytest.fixture(autouse=True)
