@@ -93,6 +93,8 @@ def test_the_documents_count_the_metrics_and_the_alarms_metrics() -> None:
 
 
 README = (ROOT / "README.md").read_text("utf-8")
+FREE_ALARM_METRICS = 10
+"""Of an account: https://aws.amazon.com/cloudwatch/pricing/."""
 
 
 def test_the_readme_adds_up_what_the_guide_says_of_a_month_at_rest() -> None:
@@ -103,10 +105,11 @@ def test_the_readme_adds_up_what_the_guide_says_of_a_month_at_rest() -> None:
         r"alarms: (\d+) metrics \N{MULTIPLICATION SIGN} \$0\.10 = \$([\d.]+)", rest
     )
     total = f"${float(polling) + float(alarms) + 3:.2f}"
+    with_free_tiers = f"${(int(watched) - FREE_ALARM_METRICS) * 0.10:.2f}"
 
-    assert rest.startswith(f"{total}**, or $0.60")
+    assert rest.startswith(f"{total}**, or {with_free_tiers}")
     parts = f"polling ${polling}, alarms ${alarms} ({watched} metrics), dashboard $3.00"
-    assert f"**{total}**: {parts}; or $0.60" in README
+    assert f"**{total}**: {parts}; or {with_free_tiers}" in README
 
 
 def test_the_readme_says_what_a_million_costs() -> None:

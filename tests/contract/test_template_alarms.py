@@ -167,10 +167,11 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
     assert not re.search(r"docs/|\.md\b", description), "a path without a host leads nowhere"
 
 
-def test_the_readme_counts_the_alarms() -> None:
+def test_the_documents_count_the_alarms() -> None:
     numbers = {12: "twelve", 13: "thirteen", 14: "fourteen"}
 
     assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
+    assert f"alarms: {len(ALARMS)} OK" in (ROOT / "docs/gameday.md").read_text()
 
 
 RUNBOOK = (ROOT / "docs/alarms.md").read_text("utf-8")

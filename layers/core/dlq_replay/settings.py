@@ -26,6 +26,7 @@ REQUIRED_VARIABLES = (
     "BACKOFF_CAP_SECONDS",
 )
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
+# Like those above, as the template sets them: Lambda's own variables are in neither list.
 OPTIONAL_VARIABLES = (
     "MAIN_QUEUE_NAME",
     OTHER_MAIN_QUEUES,

@@ -1,10 +1,12 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
-from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.decision import ParkReason
+from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.outgoing import (
     canary_entry,
     has_room_for_context,
@@ -254,3 +256,30 @@ def test_error_type_gives_way_where_there_is_room_for_the_rest_alone() -> None:
     assert context_of(replay_entry(letter, 1, 0, NOW, tight, "E")).first_replay_seconds is None
     held = held_entry(letter, NOW, 0, NOW, policy()).size_bytes
     assert context_of(held_entry(letter, NOW, 0, NOW, policy(max_message_bytes=held), "E"))
+
+
+def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
+    """Whatever a producer wrote there; in JSON a quote has two bytes."""
+    quotes, moment = '"' * 128, 2**63 - 1
+    wide = {"v": 1, "id": quotes, "plan": quotes, "reason": quotes, "src": "q" * 80, "k": quotes}
+    wide |= {"t0": moment, "due": moment, "r": moment, "held": moment, "n": 10**38 - 1}
+    wide |= {"error": {"type": quotes, "message": quotes, "version": '"' * 64}, "new": "x" * 240}
+    attributes = {CONTEXT_ATTRIBUTE: text(json.dumps(wide))}
+    dead, canary = (
+        message("m-1", attributes={**attributes, **counter(str(count))})
+        for count in (0, CANARY_REPLAY_COUNT)
+    )
+    error = FailureError(quotes, quotes, '"' * 64)
+    longest = max(ParkReason, key=len)
+    parked = [parked_entry(one, longest, moment, policy(), error) for one in (dead, canary)]
+    copies = [
+        *parked,
+        replay_entry(dead, 1, 0, moment, policy(), quotes, moment),
+        held_entry(dead, moment, 0, moment, policy(), quotes, by_breaker=True),
+        redriven_entry(canary, quotes, to_fifo=False),
+        canary_entry(dead, quotes, to_fifo=False),
+    ]
+
+    assert max(len(str(copy.attributes[CONTEXT_ATTRIBUTE].value)) for copy in copies) <= 1024
+    assert {context_of(copy).first_id for copy in copies} == {quotes}
+    assert [context_of(copy).error for copy in parked] == [FailureError(quotes, "")] * 2
