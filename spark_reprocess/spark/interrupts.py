@@ -65,19 +65,23 @@ def _is_in_spark(frame: FrameType | None) -> bool:
 
 
 def _cancelled(spark: SparkSession) -> bool:
-    """Cancel jobs until there are none; return whether there was one.
+    """Cancel jobs until there are none; return whether one failed, and so the call that waits.
 
     A job that starts within 0.2 s after the last one is cancelled, too: a call may have several.
+    One that ended before it was cancelled has not failed, and the main thread goes on.
     """
     context = spark.sparkContext
-    has_cancelled = False
+    jobs = set[int]()
     # The main thread may have stopped the session meanwhile.
     with suppress(AttributeError, Py4JError):
-        while context.statusTracker().getActiveJobsIds():
+        tracker = context.statusTracker()
+        while active := tracker.getActiveJobsIds():
+            jobs.update(active)
             context.cancelAllJobs()
-            has_cancelled = True
             time.sleep(_AGAIN_SECONDS)
-    return has_cancelled
+        infos = [tracker.getJobInfo(job) for job in jobs]
+        return any(info is not None and info.status == "FAILED" for info in infos)
+    return bool(jobs)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyspark.status import SparkJobInfo
 
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
@@ -63,6 +65,28 @@ def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: "SparkSession"
 def test_the_main_thread_is_interrupted_elsewhere() -> None:
     def call() -> None:
         press_when(lambda: True)
+        time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        call()
+
+
+def test_a_job_that_ends_before_it_is_cancelled_is_followed_by_the_interrupt(
+    spark: "SparkSession",
+) -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 - a call that is no job
+    active = iter([[7]])
+    tracker = SimpleNamespace(
+        getActiveJobsIds=lambda: next(active, []),
+        getJobInfo=lambda _: SparkJobInfo(7, [], "SUCCEEDED"),
+    )
+    context = SimpleNamespace(statusTracker=lambda: tracker, cancelAllJobs=lambda: None)
+    cancel_jobs_on_interrupt(cast("SparkSession", SimpleNamespace(sparkContext=context)))
+    answers = iter([False, True])
+
+    def call() -> None:
+        press_when(lambda: next(answers))
+        jvm.java.lang.Thread.sleep(1000)
         time.sleep(60)
 
     with pytest.raises(KeyboardInterrupt):
