@@ -94,17 +94,20 @@ def asking_to_stop(stop: Callable[[str], object]) -> Iterator[None]:
         yield
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-        restore()
-        stop(INTERRUPTED)
-
-    former = {number: signal.signal(number, ask) for number in _SIGNALS}
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def restore() -> None:
         for number, handler in former.items():
             signal.signal(number, handler)
 
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        restore()
+        stop(INTERRUPTED)
+
     try:
+        # A signal may come at once, and needs all of the above.
+        for number in _SIGNALS:
+            signal.signal(number, ask)
         yield
     finally:
         restore()

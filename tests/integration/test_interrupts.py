@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from pyspark.status import SparkJobInfo
+from pyspark import SparkJobInfo
 
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
