@@ -80,7 +80,7 @@ os.environ.update(
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # So a shell starts what it runs in the background, and programs that tests start would, too.
+    # A shell lets its background jobs ignore Ctrl-C; programs that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -36,6 +36,15 @@ def press_when(is_so: Callable[[], object]) -> None:
     threading.Thread(target=press, daemon=True).start()
 
 
+def call_spark_and_press(spark: "SparkSession") -> None:
+    """Press Ctrl-C in a call of Spark that is no job, and work on for a minute after it."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
+    answers = iter([False, True])
+    press_when(lambda: next(answers))
+    jvm.java.lang.Thread.sleep(1000)
+    time.sleep(60)
+
+
 def test_a_job_is_cancelled(spark: "SparkSession") -> None:
     press_when(spark.sparkContext.statusTracker().getActiveJobsIds)
 
@@ -50,16 +59,8 @@ def test_a_job_is_cancelled(spark: "SparkSession") -> None:
 
 
 def test_a_call_without_a_job_is_followed_by_the_interrupt(spark: "SparkSession") -> None:
-    jvm: Any = spark._jvm  # noqa: SLF001 - a call that is no job
-    answers = iter([False, True])
-
-    def call() -> None:
-        press_when(lambda: next(answers))
-        jvm.java.lang.Thread.sleep(1000)
-        time.sleep(60)
-
     with pytest.raises(KeyboardInterrupt):
-        call()
+        call_spark_and_press(spark)
 
 
 def test_the_main_thread_is_interrupted_elsewhere() -> None:
@@ -74,7 +75,6 @@ def test_the_main_thread_is_interrupted_elsewhere() -> None:
 def test_a_job_that_ends_before_it_is_cancelled_is_followed_by_the_interrupt(
     spark: "SparkSession",
 ) -> None:
-    jvm: Any = spark._jvm  # noqa: SLF001 - a call that is no job
     active = iter([[7]])
     tracker = SimpleNamespace(
         getActiveJobsIds=lambda: next(active, []),
@@ -82,12 +82,6 @@ def test_a_job_that_ends_before_it_is_cancelled_is_followed_by_the_interrupt(
     )
     context = SimpleNamespace(statusTracker=lambda: tracker, cancelAllJobs=lambda: None)
     cancel_jobs_on_interrupt(cast("SparkSession", SimpleNamespace(sparkContext=context)))
-    answers = iter([False, True])
-
-    def call() -> None:
-        press_when(lambda: next(answers))
-        jvm.java.lang.Thread.sleep(1000)
-        time.sleep(60)
 
     with pytest.raises(KeyboardInterrupt):
-        call()
+        call_spark_and_press(spark)
