@@ -15,7 +15,7 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything anew otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types build validate sam-local \
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size build validate sam-local \
 	wheel spark-package publish check bench soak soak-gameday outages lock clean
 
 help: ## Say what each target does
@@ -41,6 +41,9 @@ format: setup ## Format the code and mend what can be mended
 
 types: setup ## Check types, strictly
 	@$(BIN)/mypy
+
+size: ## Compare the lines of each part and the words of the documents with size.toml
+	@$$(scripts/find-python.sh) scripts/size.py
 
 validate: $(SAM) ## Check the SAM templates
 	@for template in template.yaml templates/*.yaml; do \
