@@ -33,13 +33,12 @@ _OWN = {
     "pause": "stop automatic replay; dead letters stay in the DLQ",
     "resume": "start automatic replay again",
     "simulate": "what a replay policy would do in an outage",
-    "rehearse": "would your code take the messages of a group now? sends nothing",
 }
 """The verbs of this package, each in a module of ``dlq_cli.verbs``."""
 
 _NAMES = {
     "See what is there": ("console", "status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
+    "Decide and put back": ("decide", "redrive", "restore", "erase", "expire"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),

@@ -1,7 +1,5 @@
 """What some tests need and not every machine has; such a test is skipped, with the reason."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,13 +16,3 @@ needs_build = pytest.mark.skipif(
     reason="not built: run make build first",
 )
 needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-
-
-def _has_namespaces() -> bool:
-    program = "from dlq_cli.rehearse.inside import isolate; isolate([])"
-    return subprocess.run([sys.executable, "-c", program], cwd=_ROOT, check=False).returncode == 0
-
-
-needs_namespaces = pytest.mark.skipif(
-    not _has_namespaces(), reason="no process may isolate itself here"
-)

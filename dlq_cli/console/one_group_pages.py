@@ -14,7 +14,6 @@ from dlq_cli.console.reading import Group, read_plan_now, read_report
 from dlq_cli.console.shown import Shown
 from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
 from spark_reprocess.archive.group_events import add_event, read_texts
-from spark_reprocess.archive.rehearsals import newest_rehearsal
 from spark_reprocess.command_line.arguments import duration, moment
 from spark_reprocess.command_line.group_events import NAME_CHARACTERS, TEXT_CHARACTERS
 from spark_reprocess.editing.json_text import INDENTED
@@ -57,7 +56,6 @@ def _group(visit: Visit) -> Response:
         events=len(events),
         note=next((text for text in said if text), "") if said else "",
         edit_digest=group.planned.edit.digest if group.planned.edit else "",
-        rehearsal=newest_rehearsal(console.archive, report.plan.plan_id, group_id),
         done=done_of(visit),
         actions=[one.value for one in Action],
         operations=_operations(group),

@@ -64,7 +64,6 @@ def preview(console: Console, fields: Fields) -> list[str]:
         *other,
         *_text(fields, "where", "--where"),
         *_checked(fields, "limit", "--limit", whole_number(1)),
-        *_flag(fields, "rehearsed", "--rehearsed"),
         *_flag(fields, "include_foreign", "--include-foreign"),
         *_flag(fields, "allow_reordering", "--allow-reordering"),
         *console.mask_words,

@@ -66,9 +66,6 @@ class Disposition(StrEnum):
     NO_GROUP = "no_group", Kind.REFUSED
     SPLIT_GROUP = "split_group", Kind.REFUSED
     EDIT_FAILED = "edit_failed", Kind.REFUSED
-    NOT_REHEARSED = "not_rehearsed", Kind.REFUSED
-    WOULD_FAIL = "would_fail", Kind.REFUSED
-    REHEARSAL_UNKNOWN = "rehearsal_unknown", Kind.REFUSED
     IN_DOUBT = "in_doubt", Kind.UNFINISHED
     BUSY = "busy", Kind.UNFINISHED
     WAITS = "waits", Kind.UNFINISHED

@@ -28,14 +28,6 @@ _PROBLEMS: dict[str, str] = {
     ),
     Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
     Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
-    Disposition.NOT_REHEARSED: (
-        "left: no finished rehearsal of this plan, with the edit as it is now, has a verdict on "
-        "them; run dlq rehearse for their group"
-    ),
-    Disposition.WOULD_FAIL: "left: they would fail, as their rehearsal says",
-    Disposition.REHEARSAL_UNKNOWN: (
-        "left: whether they would fail is unknown, as their rehearsal says"
-    ),
     Disposition.SPLIT_GROUP: (
         "left: --where takes only a part of their message group, which goes whole or not at all"
         " on a FIFO queue"

@@ -78,10 +78,6 @@ neither sent nor discarded. --to-queue-url is another destination, for all messa
 were parked as foreign_source, or may have been, are left even then, unless their record names the
 destination, or you give --include-foreign.
 
-With --rehearsed only messages are sent that passed the newest finished rehearsal of their group in
-this plan, with the edit as it is now. The others are left, counted and named: not rehearsed, would
-fail, unknown. On a FIFO queue they block their message group like others that are left.
-
 To a FIFO queue a message waits behind any earlier message of its message group that is neither
 sent nor discarded nor restored, in the plan or not. --allow-reordering sends it without waiting, in
 this run."""
@@ -123,11 +119,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-reordering",
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
-    )
-    add(
-        "--rehearsed",
-        action="store_true",
-        help="send only what passed the newest dlq rehearse of its group in this plan",
     )
     add("--keep-counter", action="store_true", help="keep each message's true replay count")
     add_masks(

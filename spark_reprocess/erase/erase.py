@@ -40,7 +40,6 @@ from spark_reprocess.archive.message_store import (
     remove_messages,
 )
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
-from spark_reprocess.archive.rehearsals import REHEARSALS, remove_verdicts
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, remove_report, reports_of, strip_report
 from spark_reprocess.errors import ArchiveError, InputError
@@ -335,11 +334,9 @@ def _rewrite(
             remove_report(archive, report)
         else:
             strip_report(archive, report, groups, _ANY_MESSAGE if has_condition else None)
-    lock.require()
-    remove_verdicts(archive, message_ids)
     # Last: by these files a repeat after a crash finds the reports to strip.
     for path in found.summary.deleted_files:
         archive.remove_outdated(path)
-    for folder in (MESSAGES, REPORTS, REHEARSALS):
+    for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
     return count

@@ -68,7 +68,7 @@ class Editor:
         edit = self.edits.get(row["group_id"])
         if edit is None:
             return original
-        edited = edit.apply(original, [attribute_change(one) for one in row[CHANGES] or ()])
+        edited = edit.apply(original, [_attribute_change(one) for one in row[CHANGES] or ()])
         if not self._has_room(edited, ANY_SIZE):
             raise EditError(
                 f"SQS takes {MAX_ATTRIBUTES} attributes, and one must be {CONTEXT_ATTRIBUTE}, "
@@ -104,7 +104,7 @@ class Editor:
         return CONTEXT_ATTRIBUTE in entry.attributes
 
 
-def attribute_change(change: Mapping[str, Any]) -> AttributeChange:
+def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
     """Return one element of ``CHANGES`` as a name and its new value."""
     name, data_type = change["name"], change["data_type"]
     value = change["binary_value"] if data_type == "Binary" else change["string_value"]

@@ -1,10 +1,9 @@
 """A plan's edits on the messages of its groups, in Spark: SQL and JSON Patch; see ``editor``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import (
@@ -17,10 +16,10 @@ from pyspark.sql.types import (
 )
 
 from spark_reprocess.analysis.mask import Masks
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
+from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.frames import SPARK_SCHEMA
-from spark_reprocess.editing.edit import AttributeChange, Edit
+from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import SqlFaults
 from spark_reprocess.redrive.editor import (
@@ -30,11 +29,9 @@ from spark_reprocess.redrive.editor import (
     LIMIT,
     Editor,
     EditSample,
-    attribute_change,
     edit_sample,
 )
 from spark_reprocess.spark.allowed_sql import Place, attribute_value, matching
-from spark_reprocess.spark.failures import explained
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 _FAULT_SCHEMA = "message_id string, edit_fault string"
@@ -78,25 +75,6 @@ def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
             of_group = F.array(*(_change(rows, *pair) for pair in edit.set_attributes))
             changes = F.when(F.col("group_id") == group_id, of_group).otherwise(changes)
     return rows.withColumn(CHANGES, changes)
-
-
-def attribute_changes(
-    spark: SparkSession, rows: Sequence[Mapping[str, Any]], edit: Edit
-) -> dict[str, list[AttributeChange]]:
-    """Evaluate an edit's ``set_attributes`` on archived rows; return the values by message id.
-
-    Raises:
-        InputError: the operator's SQL fails on one of them.
-    """
-    archived = pa.Table.from_pylist([dict(row) for row in rows], schema=ARROW_SCHEMA)
-    frame = spark.createDataFrame(archived, SPARK_SCHEMA)
-    marked = frame.withColumn("group_id", F.lit("-"))
-    with explained(None, ["set_attributes of the group"]):
-        found = with_changes(marked, {"-": edit}).select("message_id", CHANGES).toArrow()
-    return {
-        row["message_id"]: [attribute_change(one) for one in row[CHANGES] or ()]
-        for row in found.to_pylist()
-    }
 
 
 def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -> DataFrame:

@@ -71,7 +71,6 @@ class RedriveOptions(ResendOptions):
         include_foreign: act also on messages that came from another queue, or may have.
         allow_reordering: send messages although an earlier one of their message group stays.
         requires_room: leave messages that have no room for the plan's id.
-        rehearsed: leave messages that did not pass the newest rehearsal of their group.
         keep_counter: keep the replay count instead of starting afresh.
         masks: regular expressions of what previews of edits must not show, besides our own.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
@@ -89,7 +88,6 @@ class RedriveOptions(ResendOptions):
     include_foreign: bool = False
     allow_reordering: bool = False
     requires_room: bool = False
-    rehearsed: bool = False
     keep_counter: bool = False
     masks: tuple[str, ...] = ()
     has_samples: bool = True

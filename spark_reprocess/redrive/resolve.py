@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -22,14 +21,8 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import Held, archive_rows, column_texts, ledger_states
 from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.archive.rehearsals import (
-    Rehearsal,
-    Verdict,
-    newest_rehearsal,
-    read_verdicts,
-)
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Action, Plan
+from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
@@ -49,78 +42,6 @@ from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues,
 from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, Tally
 from spark_reprocess.spark.allowed_sql import Place, condition
 from spark_reprocess.spark.failures import explained
-
-_VERDICT = "_verdict"
-_TYPES: dict[str, pa.DataType] = {"message_id": pa.string(), _VERDICT: pa.string()}
-
-
-@dataclass(frozen=True, slots=True)
-class RehearsedPlan:
-    """The verdicts on the messages of the groups that a plan redrives.
-
-    Attributes:
-        verdicts: ``message_id`` and the verdict of its group's rehearsal.
-        notes: which rehearsals count, and which groups have none, a sentence each.
-    """
-
-    verdicts: pa.Table
-    notes: tuple[str, ...]
-
-    def with_dispositions(self, dispositions: DataFrame) -> DataFrame:
-        """Leave what would be sent and did not pass."""
-        table = dispositions.sparkSession.createDataFrame(self.verdicts)
-        known = dispositions.join(table, on="message_id", how="left")
-        verdict = F.col(_VERDICT)
-        refused = (
-            F.when(verdict == Verdict.PASS.value, Disposition.SEND)
-            .when(verdict == Verdict.FAIL.value, Disposition.WOULD_FAIL)
-            .when(verdict == Verdict.UNKNOWN.value, Disposition.REHEARSAL_UNKNOWN)
-            .otherwise(Disposition.NOT_REHEARSED)
-        )
-        is_sent = F.col("disposition") == Disposition.SEND
-        return known.withColumn(
-            "disposition", F.when(is_sent, refused).otherwise(F.col("disposition"))
-        ).drop(_VERDICT)
-
-
-def rehearsed_plan(archive: Archive, plan: Plan) -> RehearsedPlan:
-    """Read the newest rehearsals of the groups that *plan* redrives.
-
-    Raises:
-        ArchiveError: one cannot be read, or was changed.
-    """
-    tables, notes = [], []
-    for group in plan.groups:
-        if group.action is not Action.REDRIVE:
-            continue
-        edit = "" if group.edit is None else group.edit.digest
-        found = newest_rehearsal(archive, plan.plan_id, group.group_id, edit)
-        notes.append(_note(group.group_id, found, has_edit=group.edit is not None))
-        if found is not None:
-            rows = read_verdicts(archive, found)
-            tables.append(pa.table([rows["message_id"], rows["verdict"]], schema=_SCHEMA))
-    verdicts = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
-    return RehearsedPlan(verdicts, tuple(notes))
-
-
-def _note(group_id: str, rehearsal: Rehearsal | None, *, has_edit: bool) -> str:
-    if rehearsal is None:
-        edited = " with the edit as it is now" if has_edit else " without an edit"
-        return (
-            f"group {group_id} was not rehearsed in this plan{edited}, so nothing of it is sent: "
-            f"run dlq rehearse --group {group_id}"
-        )
-    counts = rehearsal.counts
-    passed, total = counts.get(Verdict.PASS.value, 0), sum(counts.values())
-    return (
-        f"group {group_id}: {passed:,} of {total:,} messages passed rehearsal "
-        f"{rehearsal.rehearsal_id}, by {rehearsal.who} at {rehearsal.time}, of "
-        f"{rehearsal.handler} ({rehearsal.code[:24]})"
-    )
-
-
-_SCHEMA = pa.schema(_TYPES)
-
 
 _DETAILS = 4
 """So many causes of one problem are named."""
@@ -158,16 +79,11 @@ class ResolvedPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What decides about a message beside the plan.
-
-    Attributes:
-        rehearsed: None where a message need not have passed a rehearsal.
-    """
+    """What decides about a message beside the plan."""
 
     options: RedriveOptions
     queues: Queues
     editor: Editor
-    rehearsed: RehearsedPlan | None
 
 
 @contextmanager
@@ -187,10 +103,9 @@ def resolved_plan(
             do not have, they are of several parked queues and nobody said which is meant, or the
             operator's SQL fails on one of them.
     """
-    rehearsed = rehearsed_plan(archive, plan) if options.rehearsed else None
     with ExitStack() as stack:
         with progress("resolving each message", str), explained(options.where, _expressions(plan)):
-            rules = _Rules(options, queues, editor, rehearsed)
+            rules = _Rules(options, queues, editor)
             messages, held, notes = _resolve(stack, spark, archive, plan, rules)
             dispositions = held.frame
             counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
@@ -205,7 +120,6 @@ def resolved_plan(
                     work[row[DESTINATION]].append(row)
             by_destination = {url: _tallies(rows) for url, rows in work.items()}
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
-        notes += rehearsed.notes if rehearsed else ()
         yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
 
@@ -281,8 +195,6 @@ def _dispositions(
         send_in_doubt=options.send_in_doubt,
         requires_room=options.requires_room,
     )
-    if rules.rehearsed is not None:
-        dispositions = rules.rehearsed.with_dispositions(dispositions)
     if queues.is_fifo and not options.allow_reordering:
         if options.where is not None:
             dispositions = keep_groups_whole(dispositions)

@@ -11,12 +11,6 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.group_events import add_event, read_memory
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
-from spark_reprocess.archive.rehearsals import (
-    MessageVerdict,
-    Rehearsal,
-    Verdict,
-    write_rehearsal,
-)
 from spark_reprocess.triage.events import EventKind, GroupEvent
 from tests.approved_plan import planned
 from tests.console_world import (
@@ -170,35 +164,6 @@ def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:
     assert (state.owner, state.ticket, state.resolved_in) == ("bob", "T-1", "v12")
     # The list and the command know it, too.
     assert "owner bob" in browser.get("/").text
-
-
-def test_a_group_shows_its_newest_rehearsal(tmp_path: Path) -> None:
-    archive = archive_with(tmp_path, [a_dead_letter(0)])
-    plan = plan_of(archive)
-    group = plan.groups[0].group_id
-    browser = opened(console_of(archive))
-    assert "Rehearsed" not in browser.get(f"/groups/{group}").text
-
-    for number, handler in enumerate(("old:handler", "app:<lambda>")):
-        head = Rehearsal(
-            rehearsal_id=f"20251120T12000{number}Z-00000{number}",
-            plan_id=plan.plan_id,
-            group_id=group,
-            handler=handler,
-            code="c0de",
-            edit="",
-            who="ann@desk",
-            time=NOW.isoformat(),
-            counts={"pass": 1120, "fail": 13, "unknown": 12},
-            recorded={"dynamodb:PutItem": 1120},
-        )
-        write_rehearsal(archive, head, [MessageVerdict("m-0000", Verdict.PASS)])
-
-    page = browser.get(f"/groups/{group}").text
-    assert "<b>1,120</b> would pass, <b>13</b> fail, <b>12</b> unknown" in page
-    assert "app:&lt;lambda&gt;" in page
-    assert "1,120 dynamodb:PutItem" in page
-    assert "rehearse again" not in page
 
 
 def test_what_a_page_showed_is_not_said_again(tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
     other = World(world.archive, masked, opened(masked))
 
     assert other.started("/works/analyze")[-2:] == ["--mask", "body.name"]
-    assert "--rehearsed" in other.started("/redrive", plan="p-1", what="plan", rehearsed="1")
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
 
 

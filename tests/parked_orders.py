@@ -1,13 +1,11 @@
-"""An archive of parked messages and the code of a consumer, for rehearsals without Spark."""
+"""An archive of parked orders and a plan over it, written without Spark."""
 
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
-from dlq_cli.__main__ import main
 from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import to_row
@@ -49,17 +47,3 @@ def archived(folder: Path, messages: Sequence[Message], parked: str = "parked") 
 def plan_of(archive: Archive) -> Plan:
     """Write a plan over all of it and read it."""
     return read_plan(Path(planned(archive)).read_text())
-
-
-def write_app(folder: Path, text: str) -> Path:
-    """Write the consumer's module ``app``; return its folder."""
-    place = folder / "code"
-    place.mkdir(exist_ok=True)
-    (place / "app.py").write_text(dedent(text))
-    return place
-
-
-def rehearse(archive: Archive, group: str, code: Path, *words: str) -> int:
-    """Run the verb; return its exit code."""
-    place = ("--archive", archive.root, "--group", group, "--path", str(code))
-    return main(["rehearse", *place, "--handler", "app:lambda_handler", *words])
