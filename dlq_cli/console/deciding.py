@@ -88,7 +88,7 @@ def set_patch(
 def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Plan:
     for _ in range(_MOST_TRIES):
         text = file.read()
-        plan = read_plan(text)
+        plan = read_plan(text, name=file.path)
         new = change(text)
         wanted = read_plan(new)
         different = [

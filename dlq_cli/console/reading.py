@@ -13,7 +13,6 @@ from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.status import GroupMemory
 
 
@@ -90,7 +89,7 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         ArchiveError: the archive cannot be read.
     """
     file = find_plan(archive, plan_id)
-    plan = read_plan(file.read())
+    plan = file.plan()
     newest = plan_id and read_plan_id(archive)
     summary: Any = {"groups": []}
     findings = None
@@ -119,4 +118,4 @@ def read_plan_id(archive: Archive) -> str:
 
 def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:
     """Read a plan alone, None for that of the newest report. Raises as ``read_report`` does."""
-    return read_plan(find_plan(archive, plan_id).read())
+    return find_plan(archive, plan_id).plan()

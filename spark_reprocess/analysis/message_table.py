@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups import with_groups
 from spark_reprocess.archive.erasures import ErasedOfPlan, erased_of, erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import (
@@ -30,7 +29,6 @@ from spark_reprocess.archive.frames import (
     column_texts,
     message_set,
     read_archive,
-    read_archive_set,
     read_rows,
     read_table,
     write_table,
@@ -40,7 +38,6 @@ from spark_reprocess.archive.message_store import require_drains
 from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.spark.allowed_sql import Place, matching
 from spark_reprocess.spark.failures import explained
 
 NUMBERING_COLUMNS = (
@@ -79,31 +76,21 @@ def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, mess
     return write_table(held, archive, table_folder(plan_id))
 
 
-def message_table(spark: SparkSession, archive: Archive, plan: Plan, *, saves: bool) -> DataFrame:
+def message_table(spark: SparkSession, archive: Archive, plan: Plan) -> DataFrame:
     """Return the table of *plan*. Lazy.
-
-    The table of a version-1 plan is computed, once: *saves* says whether this call may save it.
 
     Raises:
         InputError: the archive lacks the plan's table, or has another one under its id, or lacks
             one of its drains.
-        ArchiveError: the table or the archive cannot be read or written.
+        ArchiveError: the table or the archive cannot be read.
     """
     folder, digest = table_folder(plan.plan_id), plan.snapshot.table_sha256
-    saved = table_digest(archive, folder)
-    if digest is not None and saved is None:
+    if table_digest(archive, folder) is None:
         require_drains(archive, plan.snapshot.drain_ids)
         raise InputError(
             f"plan {plan.plan_id}: archive {archive.root} lacks its table {folder}; somebody "
             "removed it, or this is another archive: analyze again"
         )
-    if saved is None:
-        rows, _ = read_archive_set(spark, archive, plan.snapshot.drain_ids)
-        frozen = matching(rows, plan.snapshot.where, Place.PLAN_WHERE, hidden=[FILE])
-        grouped = with_groups(frozen, TABLE_COLUMNS)
-        if not saves:
-            return numbered(grouped, plan.snapshot.messages)
-        digest = write_message_table(grouped, archive, plan.plan_id, plan.snapshot.messages)
     return read_table(spark, archive, folder, _COLUMNS, digest)
 
 
@@ -190,9 +177,8 @@ def erased_messages(
     named = pa.table({"message_id": pa.array(sorted(erased), pa.string())})
     ids = F.broadcast(table.sparkSession.createDataFrame(named))
     found = column_texts(rows.select("message_id").join(ids, "message_id", "left_semi"))
-    snapshot, frozen = plan.snapshot, None
-    if snapshot.table_sha256 is not None:
-        frozen = column_texts(table.select("message_id").join(ids, "message_id", "left_semi"))
+    snapshot = plan.snapshot
+    frozen = column_texts(table.select("message_id").join(ids, "message_id", "left_semi"))
     return erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found, frozen)
 
 

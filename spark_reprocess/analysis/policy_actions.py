@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
 from spark_reprocess.archive.files import read_text
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.located_yaml import faults_text
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
+from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.spark.allowed_sql import Place, condition, matching
 from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
 
@@ -18,34 +18,34 @@ def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -
     *sha256* is the SHA-256 that the file must have, in hex; None for any.
 
     Raises:
-        InputError: there is no such file, it has another hash, or it has faults; all are named by
-            line.
+        InputError: there is no such file, it has another hash, or it has faults; all are named with
+            their places.
         ArchiveError: S3 does not let us read it.
     """
     try:
         text = read_text(location)
     except InputError as error:
         raise InputError(f"--policy {error}") from error
-    policy = read_policy(text, sha256)
-    check_conditions(spark, policy)
+    policy = read_policy(text, sha256, location)
+    check_conditions(spark, policy, location)
     return policy
 
 
-def check_conditions(spark: SparkSession, policy: Policy) -> None:
+def check_conditions(spark: SparkSession, policy: Policy, name: str = "the policy") -> None:
     """Check every rule's condition against the columns of groups, before anything is done.
 
     Raises:
-        InputError: some are no SQL or name columns that there are not; all are named by line.
+        InputError: some are no SQL or name columns that there are not; all are named with
+            their places.
     """
     empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
-    faults = []
-    for rule in policy.rules:
+    faults: list[Fault] = []
+    for index, rule in enumerate(policy.rules):
         try:
             matching(empty, rule.when, Place.POLICY_WHEN)
         except InputError as error:
-            faults.append((rule.line, f"rule {rule.name!r}: {error}"))
-    if faults:
-        raise InputError(faults_text("the policy", faults))
+            faults.append((("rules", index, "when"), f"rule {rule.name!r}: {error}"))
+    refuse(name, faults)
 
 
 def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:

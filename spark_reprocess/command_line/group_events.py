@@ -14,7 +14,6 @@ from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.events import EventKind, GroupEvent, fold, is_group_id
 from spark_reprocess.triage.status import VERSION_CHARACTERS, GroupMemory, is_version
 
@@ -104,7 +103,7 @@ def _require_group(archive: Archive, group_id: str) -> GroupMemory:
         raise InputError(f"{group_id}: is no id of a group; groups prints them: g-...")
     memory = read_memory(archive)
     if not memory.knows(group_id):
-        plan = read_plan(find_plan(archive, None).read())
+        plan = find_plan(archive, None).plan()
         if group_id not in plan.actions:
             raise InputError(
                 f"archive {archive.root}: no analysis lists group {group_id}; groups prints those "

@@ -21,7 +21,6 @@ from spark_reprocess.findings import (
 )
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage.status import GroupMemory
 
 _ABOUT = """\
@@ -66,7 +65,7 @@ class ListedGroup:
 def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
     file = find_plan(archive, options["plan"])
-    plan = read_plan(file.read())
+    plan = file.plan()
     # None without a report beside the plan.
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
     memory = read_memory(archive)

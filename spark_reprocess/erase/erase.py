@@ -269,7 +269,7 @@ def _tables(
             continue
         try:
             with explained(plan.snapshot.where):
-                tables[report.folder] = message_table(spark, archive, plan, saves=True)
+                tables[report.folder] = message_table(spark, archive, plan)
         except InputError:
             continue
         except ArchiveError:

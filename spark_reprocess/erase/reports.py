@@ -12,9 +12,9 @@ import yaml
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_index import REPORTS, TABLE
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.located_yaml import with_scalars
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.yaml_text import with_scalars
 
 _PLAN = "plan.yaml"
 _ASIDE = "plan.yaml.aside"

@@ -27,7 +27,6 @@ from spark_reprocess.archive.frames import arrival_order, read_archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.spark.failures import explained
 
@@ -87,15 +86,9 @@ def export(
         ArchiveError: the archive cannot be read. A file that was begun is removed.
     """
     archive = open_archive(options.archive)
-    plan = read_plan(find_plan(archive, options.plan).read())
-    where = plan.snapshot.where
-    expressions = [] if where is None else [f"the plan's where {where!r}"]
-    with (
-        opened(options.out) as out,
-        progress("exporting", str),
-        explained(None, expressions),
-    ):
-        table = message_table(spark, archive, plan, saves=False)
+    plan = find_plan(archive, options.plan).plan()
+    with opened(options.out) as out, progress("exporting", str), explained(None):
+        table = message_table(spark, archive, plan)
         members = table.where(F.col("group_id") == options.group).select("message_id").persist()
         try:
             planned = members.count()

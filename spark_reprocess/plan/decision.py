@@ -7,9 +7,9 @@ import yaml
 
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.located_yaml import node_at, read_yaml, with_scalars, with_texts
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, patch_lines
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.plan.yaml_text import compose, node_at, with_scalars, with_texts
 
 
 def decide(text: str, group_ids: Collection[str], action: Action, note: str | None = None) -> str:
@@ -26,7 +26,7 @@ def decide(text: str, group_ids: Collection[str], action: Action, note: str | No
             person can change.
     """
     plan = read_plan(text)
-    root = read_yaml(text).root
+    root = compose("the plan", text)
     changes: list[tuple[yaml.Node, str]] = []
     decided: dict[int, PlannedGroup] = {}
     for group_id in dict.fromkeys(group_ids):
@@ -51,7 +51,7 @@ def with_patch(text: str, group_id: str, patch: Patch | None) -> str:
     group = plan.groups[index]
     attributes = group.edit.set_attributes if group.edit else ()
     edit = Edit(patch, attributes) if patch or attributes else None
-    node = node_at(read_yaml(text).root, ("groups", index))
+    node = node_at(compose("the plan", text), ("groups", index))
     return _checked(_with_patch(text, node, patch), plan, {index: replace(group, edit=edit)})
 
 
@@ -63,10 +63,10 @@ def _checked(changed: str, plan: Plan, groups: Mapping[int, PlannedGroup]) -> st
     """
     wanted = tuple(groups.get(index, group) for index, group in enumerate(plan.groups))
     if not _reads_as(changed, replace(plan, groups=wanted)):
-        of_fault = next(iter(groups.values()))
+        index, group = next(iter(groups.items()))
         raise InputError(
-            f"group {of_fault.group_id}: its part of the plan is written in an unusual way; edit "
-            f"line {of_fault.line} by hand"
+            f"group {group.group_id}: its part of the plan is written in an unusual way; edit "
+            f"groups[{index}] by hand"
         )
     return changed
 

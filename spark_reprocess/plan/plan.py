@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from textwrap import indent
@@ -18,9 +18,6 @@ from spark_reprocess.editing.json_text import Style
 from spark_reprocess.errors import InputError
 
 _NAMED_GROUPS = 10
-PLAN_VERSION = 2
-"""The newest. A plan of version 1 names no table."""
-
 _NOT_IN_YAML = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)
 """Characters that JSON allows and YAML refuses, or reads as the end of a line."""
 
@@ -68,7 +65,8 @@ class Snapshot:
         sha256: ``message_store.digest`` of their ids.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
-        table_sha256: digest of the plan's ``messages.parquet``, in hex; None in version 1.
+        table_sha256: digest of the plan's ``messages.parquet``, in hex; None for a plan that
+            is not written, of a restore.
     """
 
     drain_ids: tuple[str, ...]
@@ -86,7 +84,6 @@ class PlannedGroup:
     Attributes:
         edit: what a redrive changes in each message of the group, None for nothing.
         note: why somebody decided so, for the reader.
-        line: its line in plan.yaml, from 1; 0 for a group that was not read from a file.
     """
 
     group_id: str
@@ -95,7 +92,6 @@ class PlannedGroup:
     action: Action
     edit: Edit | None = None
     note: str = ""
-    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +126,6 @@ class Plan:
             f"plan {self.plan_id} has no group {group_id}; its groups are "
             f"{', '.join(names[:_NAMED_GROUPS]) or 'none'}{more}"
         )
-
-    @property
-    def version(self) -> int:
-        """The version of plan.yaml that says all of this."""
-        return 1 if self.snapshot.table_sha256 is None else PLAN_VERSION
 
     @property
     def edits(self) -> dict[str, Edit]:
@@ -175,7 +166,7 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
     for name in ("sha256", "table_sha256", "where", "policy_sha256"):
         if (value := getattr(plan.snapshot, name)) is not None:
             snapshot[name] = value
-    head = {"version": plan.version, "plan_id": plan.plan_id, "archive": plan.archive}
+    head = {"version": 1, "plan_id": plan.plan_id, "archive": plan.archive}
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
     notes = notes or {}
     groups = "\n".join(_group(group, notes.get(group.group_id, ())) for group in plan.groups)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from spark_reprocess.archive.files import Archive, open_archive, read_text
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.reading import ID
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import ID, SqlFaults, read_plan
 
 REPORTS = "reports"
 """The folder of an archive in which each report has one."""
@@ -42,6 +43,16 @@ class PlanFile:
             raise InputError(
                 f"--plan {error}; give the plan.yaml that analyze wrote, or the id of its report"
             ) from error
+
+    def plan(self, sql_faults: SqlFaults | None = None) -> Plan:
+        """Read the plan. Its SQL is checked where *sql_faults* is given.
+
+        Raises:
+            InputError: it cannot be read, or has faults; the message names the file, and the place
+                of each fault.
+            ArchiveError: it cannot be read.
+        """
+        return read_plan(self.read(), sql_faults, self.path)
 
     def summary(self) -> bytes | None:
         """Return the report's summary.json, None where the plan is not beside its report."""

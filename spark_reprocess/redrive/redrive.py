@@ -38,7 +38,6 @@ from spark_reprocess.clients import (
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary import (
     PLANNED,
@@ -81,8 +80,7 @@ def redrive(
     options.check()
     masks = compile_masks(options.masks)
     archive = open_archive(options.archive)
-    text = find_plan(archive, options.plan).read()
-    plan = read_plan(text, sql_faults(spark))
+    plan = find_plan(archive, options.plan).plan(sql_faults(spark))
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)

@@ -23,7 +23,6 @@ from spark_reprocess.archive.ledger import POSITION
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import plan_faults
 from spark_reprocess.progress import Progress
 from spark_reprocess.redrive.dispositions import (
     DESTINATION,
@@ -136,7 +135,7 @@ def _resolve(
     a message has several rows; then one of them is chosen, and the pass is repeated.
     """
     options = rules.options
-    table = message_table(spark, archive, plan, saves=options.execute)
+    table = message_table(spark, archive, plan)
     places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
     for each_once in (False, True):
         messages, numbered = plan_messages(
@@ -234,9 +233,8 @@ def _require_one_parked_queue(counts: Sequence[dict[str, Any]], queues: Queues) 
 
 def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
     known = {tally.group_id for tally in planned}
-    unknown = {g: "is not in the plan's snapshot" for g in plan.actions if g not in known}
-    if unknown:
-        raise InputError(plan_faults(plan, unknown))
+    if unknown := [group_id for group_id in plan.actions if group_id not in known]:
+        raise InputError(f"plan {plan.plan_id}: its snapshot has no group {', '.join(unknown)}")
 
 
 def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:

@@ -15,16 +15,13 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import archive_rows
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.inspect.show import ShowOptions, show
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from tests.integration.conftest import MakeQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[1] / "data"
 EARLIER = sorted(path.name for path in DATA.glob("archive-v*"))
-"""An archive for each schema that some version wrote, with three messages and a plan for them."""
+"""An archive for each schema that some version wrote, with three messages."""
 
 ALWAYS = {field.name for field in ARROW_SCHEMA if not field.nullable}
 
@@ -104,14 +101,3 @@ def test_show_reads_a_file_that_lacks_columns(stripped: Archive) -> None:
     (copy,) = show(ShowOptions(stripped.root, "first-1")).copies
 
     assert (copy.message_id, copy.parked_reason, copy.sent_at) == ("m-001", None, None)
-
-
-def test_a_plan_of_every_earlier_version_can_be_redriven(
-    spark: "SparkSession", make_queue: MakeQueue, earlier: Archive
-) -> None:
-    plan = f"{earlier.root}/plan.yaml"
-
-    summary = redrive(spark, RedriveOptions(earlier.root, plan, make_queue("main").url))
-
-    assert summary.count("send") == 3
-    assert summary.problems == ()

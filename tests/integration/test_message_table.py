@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from spark_reprocess.analysis.message_table import (
     NUMBERING_COLUMNS,
@@ -15,17 +14,12 @@ from spark_reprocess.analysis.message_table import (
     message_table,
     numbered,
 )
-from spark_reprocess.archive.erasures import Erasure, mark_done, record_erasure
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import FILE
-from spark_reprocess.archive.ledger import (
-    attempt_names,
-)
 from spark_reprocess.archive.message_index import table_folder
-from spark_reprocess.archive.message_store import drain_of, remove_messages
-from spark_reprocess.archive.table_parts import parts_of, table_digest
+from spark_reprocess.archive.message_store import drain_of
+from spark_reprocess.archive.table_parts import table_digest
 from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.erase.reports import with_condition
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
@@ -100,17 +94,8 @@ def read(plan: str) -> Plan:
     return read_plan(Path(plan).read_text())
 
 
-def as_version_1(plan: str) -> Plan:
-    """Write the plan as the version before tables did."""
-    content = yaml.safe_load(Path(plan).read_text())
-    content["version"] = 1
-    del content["snapshot"]["table_sha256"]
-    Path(plan).write_text(yaml.safe_dump(content))
-    return read(plan)
-
-
 def table_of(spark: "SparkSession", archive: Archive, plan: Plan) -> list[Row]:
-    rows = message_table(spark, archive, plan, saves=False)
+    rows = message_table(spark, archive, plan)
     return list(rows.orderBy("message_id").toArrow().to_pylist())
 
 
@@ -167,7 +152,6 @@ def test_analysis_saves_where_each_frozen_message_is(
     assert all(row["unit"] == row["group_id"] for row in found if row["message_id"] != "m-008")
     drains = [drain_of(row[FILE]) for row in found]
     assert drains == [FIRST, FIRST, SECOND, SECOND, FIFO, FIFO, SECOND, SECOND]
-    assert plan.version == 2
     assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
 
 
@@ -180,29 +164,9 @@ def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
     written = read(planned(archive, "leave", WHERE, CHOSEN))
 
     assert table_of(spark, archive, written) == table_of(spark, archive, analysis)
-    assert [replace(g, line=0) for g in written.groups] == [
-        replace(g, line=0) for g in analysis.groups
-    ]
+    assert written.groups == analysis.groups
     assert replace(written.snapshot, table_sha256="") == replace(analysis.snapshot, table_sha256="")
-    assert (written.archive, written.version) == (analysis.archive, analysis.version)
-
-
-def test_table_of_a_version_1_plan_is_saved_by_the_first_run(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(12))
-    before = table_of(desk.spark, desk.archive, read(desk.plan))
-    plan = as_version_1(desk.plan)
-    remove_table(desk.archive, plan)
-
-    assert desk.redrive(execute=False).count("send") == 12
-    assert table_digest(desk.archive, table_folder(plan.plan_id)) is None
-
-    assert desk.redrive(limit=5).count("sent") == 5
-    parts = parts_of(desk.archive, table_folder(plan.plan_id))
-    assert table_of(desk.spark, desk.archive, plan) == before
-
-    assert desk.redrive().count("sent") == 7
-    assert parts_of(desk.archive, table_folder(plan.plan_id)) == parts
-    assert {name.chunk for name in attempt_names(desk.archive)} == {1}
+    assert written.archive == analysis.archive
 
 
 def test_a_plan_without_its_table_is_refused(make_desk: MakeDesk) -> None:
@@ -224,12 +188,9 @@ def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> Non
         desk.redrive()
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_messages_keep_their_positions_when_one_is_erased(
-    make_desk: MakeDesk, version: int
-) -> None:
+def test_messages_keep_their_positions_when_one_is_erased(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(4))
-    plan = as_version_1(desk.plan) if version == 1 else read(desk.plan)
+    plan = read(desk.plan)
     before = table_of(desk.spark, desk.archive, plan)
     gone = EraseOptions(desk.archive.root, ids=("m-002",), reason="asked to", execute=True)
 
@@ -245,49 +206,3 @@ def sent_without(desk: Desk, erased: str) -> set[str]:
     arrived = set(desk.arrived())
     assert erased not in arrived
     return arrived
-
-
-@pytest.mark.parametrize("older", [(), ("m-000",)])
-@pytest.mark.parametrize("where", ["message_id < 'm-006'", None])
-def test_a_version_1_plan_goes_on_about_the_same_messages(
-    make_desk: MakeDesk, where: str | None, older: tuple[str, ...]
-) -> None:
-    """Also after an erase by the version that named the rest of the messages in its condition."""
-    desk = make_desk(standard(4 if where else 3))
-    ids = ("m-000", "m-002", "m-004")
-    path = planned(desk.archive, where=where, chosen=ids)
-    plan = as_version_1(path)
-    remove_table(desk.archive, plan)
-    for message_id in older:
-        drains = {message_id: plan.snapshot.drain_ids}
-        plans = {plan.plan_id: [message_id]} if where else {}
-        erasure = Erasure("e-0", "me", "why", "2026", drains, plans, [])
-        record_erasure(desk.archive, erasure)
-        remove_messages(desk.archive, plan.snapshot.drain_ids[0], {message_id}, lambda: None)
-        mark_done(desk.archive, erasure.erase_id)
-        text = with_condition(Path(path).read_text(), "message_id IN ('m-002', 'm-004')")
-        Path(path).write_text(text)
-
-    for message_id in ("m-002", "m-006"):
-        erase(
-            desk.spark, EraseOptions(desk.archive.root, (message_id,), reason="why", execute=True)
-        )
-
-    assert read(path).snapshot.where == ("message_id IS NOT NULL" if where else None)
-    summary = desk.redrive(path)
-    assert len([note for note in summary.notes if "erased since" in note]) == 1 + len(older)
-    assert set(desk.arrived()) == {"m-000", "m-004"}.difference(older)
-
-
-@pytest.mark.parametrize("where", ["no_such_column = 1", "cast(body AS int) > 0"])
-def test_a_version_1_plan_whose_condition_cannot_be_evaluated_goes_with_an_erase(
-    make_desk: MakeDesk, where: str
-) -> None:
-    desk = make_desk(standard(2))
-    path = planned(desk.archive, where=where, chosen=("m-000",))
-    remove_table(desk.archive, as_version_1(path))
-
-    erase(desk.spark, EraseOptions(desk.archive.root, ("m-002",), reason="why", execute=True))
-
-    assert not Path(path).exists()
-    assert sent_without(desk, "m-002") == {"m-000"}

@@ -51,7 +51,7 @@ def test_a_condition_that_is_null_does_not_match(spark: "SparkSession") -> None:
     assert rules_by_group(spark, policy, GROUPS) == {}
 
 
-def test_every_bad_condition_is_named_by_its_line(spark: "SparkSession") -> None:
+def test_every_bad_condition_is_named_by_its_place(spark: "SparkSession") -> None:
     text = """\
 version: 1
 rules:
@@ -67,7 +67,9 @@ rules:
         check_conditions(spark, read_policy(text))
 
     faults = str(raised.value).splitlines()[1:]
-    assert [fault.split(":")[0].strip() for fault in faults] == ["line 3", "line 5", "line 8"]
+    assert [fault.split(":")[0].strip() for fault in faults] == [
+        f"rules[{index}].when" for index in (0, 2, 3)
+    ]
     assert "rule 'one': when \"colour = 'red'\": " in faults[0]
 
 

@@ -300,7 +300,7 @@ def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
     installation.policy.write_text(POLICY.replace("title", "heading"))
     installation.park(1)
 
-    with pytest.raises(InputError, match=r"line 3: rule 'orders timed out'"):
+    with pytest.raises(InputError, match=r"rules\[0\].when: rule 'orders timed out'"):
         installation.run()
     assert len(receive_all(installation.parked)) == 1
 

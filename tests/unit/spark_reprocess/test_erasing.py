@@ -203,7 +203,7 @@ def test_record_that_was_changed_is_an_error(tmp_path: Path) -> None:
 
 
 def a_plan(title: str = "Jane's order") -> Plan:
-    snapshot = Snapshot((DRAIN,), 1, digest(["a"]))
+    snapshot = Snapshot((DRAIN,), 1, digest(["a"]), table_sha256=digest(["table"]))
     groups = (
         PlannedGroup("g-1", title, 1, Action.REDRIVE),
         PlannedGroup("g-2", "KeyError: 'zip'", 1, Action.LEAVE),
@@ -226,7 +226,7 @@ def test_title_goes_and_the_rest_of_the_plan_stays(title: str) -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_condition_goes_and_the_rest_of_the_plan_stays(where: str, ids: str) -> None:
-    plan = replace(a_plan(), snapshot=Snapshot((DRAIN,), 1, digest(["a"]), where))
+    plan = replace(a_plan(), snapshot=replace(a_plan().snapshot, where=where))
     text = plan_text(plan) + "# my own comment\n"
 
     cleaned = with_condition(text, ids)

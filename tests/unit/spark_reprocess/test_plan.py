@@ -7,13 +7,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlq_replay import __version__
 from spark_reprocess.archive.message_store import digest
 from spark_reprocess.editing.edit import Edit, Patch
 from spark_reprocess.editing.json_text import Number
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.reading import SqlFaults, plan_faults, read_plan
+from spark_reprocess.plan.reading import SqlFaults, read_plan
 
 SNAPSHOT = Snapshot(
     ("20261121T031502Z-ab12cd",), 3, digest(["c", "a", "b"]), table_sha256=digest(["table"])
@@ -89,11 +88,8 @@ def test_the_hash_of_the_policy_is_read_back_as_written() -> None:
     assert read_plan(plan_text(original)) == original
 
 
-def test_a_fault_in_the_snapshots_condition_has_its_line() -> None:
-    content = plan_text(plan(group("g-1"), where="f("))
-    [line] = [n for n, one in enumerate(content.splitlines(), 1) if one == "  where: f("]
-
-    assert faults_in(content) == [f"line {line}: is no SQL"]
+def test_a_fault_in_the_snapshots_condition_has_its_place() -> None:
+    assert faults_in(plan_text(plan(group("g-1"), where="f("))) == ["snapshot.where: is no SQL"]
 
 
 def test_plan_without_groups_is_read_back() -> None:
@@ -128,90 +124,48 @@ def test_every_fault_is_named_at_once() -> None:
         "table_sha256": "abc",
     }
 
-    faults = faults_of({"version": 0, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
+    faults = faults_of({"version": 1, "plan_id": "../x", "snapshot": snapshot, "groups": groups})
 
+    digits = "must be 64 hex digits, as analyze wrote them"
     assert faults == [
-        "line 1: version: 0: must be 1 or 2",
-        "line 2: plan_id: '../x': must be 1 to 64 letters, digits, - and _",
-        "line 4: snapshot.drain_ids: must be a list of at least one drain id",
-        "line 5: snapshot.messages: -1: must be a whole number of at least 0",
-        "line 6: snapshot.sha256: must be 64 hex digits, as analyze wrote them",
-        "line 7: snapshot.policy_sha256: must be 64 hex digits, as analyze wrote them",
-        "line 8: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them",
-        "line 11: group g-1: action 'redrvie': must be leave, redrive, discard",
-        "line 12: group g-1: is in the plan twice",
-        "line 14: group g-1: 'aktion' is not known in this version; remove it",
-        "line 15: groups: entry 3: must be a mapping with id and action",
+        "plan_id: '../x': must be 1 to 64 letters, digits, - and _",
+        "archive: None: must be the archive's path or address",
+        "snapshot.drain_ids: []: must be a list of at least one drain id",
+        "snapshot.messages: -1: must be a whole number of at least 0",
+        f"snapshot.sha256: 'abc': {digits}",
+        f"snapshot.table_sha256: 'abc': {digits}",
+        f"snapshot.policy_sha256: 7: {digits}",
+        "groups[0].action: group g-1: 'redrvie': must be leave, redrive, discard",
+        "groups[1]: group g-1: is in the plan twice",
+        "groups[1].aktion: group g-1: is not known; remove it",
+        "groups[2]: must be a mapping with id and action",
     ]
-
-
-def test_plan_of_a_newer_version_names_both_and_says_what_to_do() -> None:
-    """And nothing else: what this program does not know in it may well be right."""
-    newer = raw(version=3, canary=5, groups=[{"id": "g-1", "action": "postpone"}])
-
-    (fault,) = faults_of(newer)
-    assert fault == (
-        "line 1: version: 3 is newer than version 2, the newest that this program "
-        f"({__version__}) reads; update the program"
-    )
-
-
-@pytest.mark.parametrize("version", ["1", 1.0, True, None, [1], -1])
-def test_version_is_a_whole_number(version: object) -> None:
-    assert faults_of(raw(version=version))[0].endswith(f"version: {version!r}: must be 1 or 2")
-
-
-def test_plan_of_version_1_names_no_table() -> None:
-    first = plan(group("g-1"))
-    first = replace(first, snapshot=replace(first.snapshot, table_sha256=None))
-    text = plan_text(first)
-
-    assert (first.version, yaml.safe_load(text)["version"]) == (1, 1)
-    assert read_plan(text) == first
-    assert faults_in(text.replace("version: 1", "version: 2")) == [
-        "line 26: snapshot.table_sha256: must be 64 hex digits, as analyze wrote them"
-    ]
-    (fault,) = faults_of(raw(version=1))
-    assert fault.endswith("snapshot: 'table_sha256' is not known in this version; remove it")
 
 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ([], "must be a mapping with version"),
-        (raw(canary=5), "plan: 'canary' is not known in this version"),
+        (raw(canary=5), "canary: is not known"),
         (raw(snapshot=None), "snapshot: must be a mapping"),
-        (raw(groups={}), "groups: must be a list"),
-        (raw(groups=[{"id": "g-1", "action": "leave", "edits": []}]), "group g-1: 'edits' is not"),
-        (raw(groups=[{"id": "g-1"}]), "group g-1: action None: must be leave"),
-        (raw(groups=[{"id": "g-1", "action": True}]), "group g-1: action True: must be leave"),
-        (raw(groups=[{"id": "g-1", "action": ["leave"]}]), "group g-1: action ['leave']: must"),
-        (raw(groups=[{"id": ["g"], "action": "leave"}]), "groups: entry 1: must be a mapping"),
+        (raw(groups={}), "groups: {}: must be a list"),
+        (raw(groups=[{"id": "g-1", "action": "leave", "edits": []}]), "groups[0].edits: group g-1"),
+        (raw(groups=[{"id": "g-1"}]), "groups[0].action: group g-1: None: must be leave"),
+        (raw(groups=[{"id": "g-1", "action": True}]), "groups[0].action: group g-1: True: must be"),
+        (raw(groups=[{"id": "g-1", "action": ["leave"]}]), "groups[0].action: group g-1: ['leave'"),
+        (raw(groups=[{"id": ["g"], "action": "leave"}]), "groups[0]: must be a mapping"),
         (raw(plan_id=7), "plan_id: 7: must be"),
+        (plan_text(plan(group("g-1"))) + "    action: redrive\n", "groups[0].action: is repeated"),
+        (plan_text(plan()).replace("[]", "[{id: g-1, action: !!set {}}]"), "groups[0].action: gro"),
     ],
 )
 def test_what_is_not_understood_is_a_fault(content: object, fault: str) -> None:
-    assert any(line.split(": ", 1)[1].startswith(fault) for line in faults_of(content))
+    faults = faults_in(content) if isinstance(content, str) else faults_of(content)
+    assert any(line.startswith(fault) for line in faults), faults
 
 
-def test_text_that_is_no_yaml_names_the_line() -> None:
-    with pytest.raises(InputError, match="the plan cannot be read: line 2: is not YAML"):
-        read_plan("version: 1\n\tx: {")
-
-
-def test_key_that_stands_twice_is_a_fault() -> None:
-    text = plan_text(plan(group("g-1"))) + "    action: redrive\n"
-
-    assert faults_in(text) == [f"line {len(text.splitlines())}: action: is repeated"]
-
-
-def test_fault_that_shows_later_has_its_line_too() -> None:
-    read = read_plan(plan_text(plan(group("g-1"), group("g-2"))))
-    line = plan_text(read).splitlines().index("  - id: g-2") + 1
-
-    spelled = plan_faults(read, {"g-2": "is not there"})
-
-    assert spelled == f"the plan has faults:\n  line {line}: group g-2: is not there"
+def test_a_fault_names_the_file() -> None:
+    with pytest.raises(InputError, match=r"^a/plan\.yaml: version: 2: must be 1$"):
+        read_plan("version: 2", name="a/plan.yaml")
 
 
 WITH_EDITS = """
@@ -261,60 +215,51 @@ UNLIKE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("keys", "faults"),
-    [
-        ("edit: []", {2: ["edit must be a list of JSON Patch operations (RFC 6902)"]}),
-        ("edit:", {2: ["edit must be a list of JSON Patch operations (RFC 6902)"]}),
-        (
-            "edit:\n  - op: add\n    path: a\n  - {op: rename, path: /a}",
-            {
-                3: [
-                    "edit, operation 1: add needs value",
-                    f"edit, operation 1: {NO_POINTER}",
-                ],
-                5: [f"edit, operation 2: {OPS}"],
-            },
-        ),
-        (
-            "edit:\n  - op: add\n    path: /a\n    value: [no, 1e3, 010, 2026-11-21, 1_000, .5]",
-            {
-                5: [
-                    f"edit: {text}: {UNLIKE}"
-                    for text in (".5", "010", "1_000", "1e3", "2026-11-21", "no")
-                ]
-            },
-        ),
-        (
-            "edit: &x\n  - op: add\n    path: /a\n    value: *x",
-            {5: ["edit: is an alias (*); write it out"]},
-        ),
-        (
-            "set_attributes: {}",
-            {2: ["set_attributes: must be a mapping of names to Spark SQL expressions"]},
-        ),
-        (
-            "set_attributes:\n  sqs-dlq-x: \"'x'\"\n  n: 7\n  m: f(\n  k: null",
-            {
-                3: [f"set_attributes: sqs-dlq-x: {OURS}"],
-                4: ["set_attributes: n: 7: must be Spark SQL as text, e.g. \"'7'\", or null"],
-                5: ["set_attributes: m: is no SQL"],
-            },
-        ),
-    ],
-)
-def test_faults_of_an_edit_have_their_lines(keys: str, faults: dict[int, list[str]]) -> None:
-    before = plan_text(plan(group("g-1")))
-    lines = before.count("\n")
-    entry = indent(f"id: g\n{keys}\naction: redrive", "    ")
+EDIT_FAULTS = [
+    ("edit: []", [(".edit", "must be a list of JSON Patch operations (RFC 6902)")]),
+    ("edit:", [(".edit", "must be a list of JSON Patch operations (RFC 6902)")]),
+    (
+        "edit:\n  - op: add\n    path: a\n  - {op: rename, path: /a}",
+        [
+            (".edit[0]", "add needs value"),
+            (".edit[0]", NO_POINTER),
+            (".edit[1]", OPS),
+        ],
+    ),
+    (
+        "set_attributes: {}",
+        [(".set_attributes", "must be a mapping of names to Spark SQL expressions")],
+    ),
+    (
+        "set_attributes:\n  sqs-dlq-x: \"'x'\"\n  n: 7\n  m: f(\n  k: null",
+        [
+            (".set_attributes.sqs-dlq-x", OURS),
+            (".set_attributes.n", "7: must be Spark SQL as text, e.g. \"'7'\", or null"),
+            (".set_attributes.m", "is no SQL"),
+        ],
+    ),
+]
 
-    found = faults_in(f"{before}  - {entry[4:]}\n")
 
-    assert found == [
-        f"line {lines + number}: group g: {fault}"
-        for number, some in faults.items()
-        for fault in some
+@pytest.mark.parametrize(("keys", "faults"), EDIT_FAULTS)
+def test_faults_of_an_edit_have_their_places(keys: str, faults: list[tuple[str, str]]) -> None:
+    assert faults_in(with_entry(keys)) == [
+        f"groups[1]{place}: group g: {fault}" for place, fault in faults
     ]
+
+
+def test_what_yaml_and_json_read_differently_is_a_fault_in_an_edit() -> None:
+    texts = ("no", "1e3", "010", "2026-11-21", "1_000", ".5")
+    patch = f"edit:\n  - op: add\n    path: /a\n    value: [{', '.join(texts)}]"
+
+    assert faults_in(with_entry(patch)) == [
+        f"groups[1].edit[0].value[{index}]: {text}: {UNLIKE}" for index, text in enumerate(texts)
+    ]
+
+
+def with_entry(keys: str) -> str:
+    entry = indent(f"id: g\n{keys}\naction: redrive", "    ")
+    return f"{plan_text(plan(group('g-1')))}  - {entry[4:]}\n"
 
 
 def test_long_title_stays_on_one_line() -> None:
