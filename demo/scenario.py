@@ -18,14 +18,14 @@ from demo.operator import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Operator
 from demo.producer import Refusal, produce
 from demo.screen import Screen
 from demo.spark import Spark
-from dlq_replay.consumer.heartbeat import HeartbeatConfig
+from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
 
 _SETTLE_SECONDS = 120.0
 _SETTLE_SECONDS_PER_MESSAGE = 0.25
 _REDRIVE_SECONDS = 30.0
 _CHECK_SECONDS = 0.5
 _SETTLED_CHECKS = 3
-_HEARTBEAT_SECONDS = HeartbeatConfig().timeout_seconds
+_HEARTBEAT_SECONDS = TIMEOUT_SECONDS
 _PATIENCE_SECONDS = _HEARTBEAT_SECONDS + BACKOFF_CAP_SECONDS + DLQ_VISIBILITY_SECONDS
 
 

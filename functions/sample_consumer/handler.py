@@ -60,7 +60,7 @@ processor.raise_on_entire_batch_failure = False
 
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> Any:  # noqa: ANN401
     """Process each message of a batch; return those that failed."""
-    with Heartbeat.for_records(sqs, event["Records"], QUEUE_URL) as beat:
+    with Heartbeat(sqs, QUEUE_URL, event["Records"]) as beat:
         with recorder.batch():
             handler = beat.guarded(record_handler)
             answer = process_partial_response(event, handler, processor, context)

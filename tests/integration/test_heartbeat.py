@@ -1,70 +1,17 @@
-"""A consumer that works five times its visibility timeout, with the heartbeat and without."""
+"""A consumer that works several times its visibility timeout, with the heartbeat and without."""
 
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
-from local_sqs.client import client_for
-from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver
-from local_sqs.model import SqsModel
+from dlq_replay.consumer.heartbeat import Heartbeat
 from tests.integration.conftest import MakeQueue
-from tests.simulation.ticking import VirtualTicker
 
 if TYPE_CHECKING:
     from dlq_replay.sqs import SqsQueue
 
-VISIBILITY_SECONDS = 30
 PATIENCE_SECONDS = 60
-
-
-@pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])
-def test_virtual_consumer_processes_once_with_the_heartbeat_and_twice_without(
-    *, is_fifo: bool
-) -> None:
-    assert virtual_run(is_fifo=is_fifo, is_beating=True) == ["slow"]
-    assert virtual_run(is_fifo=is_fifo, is_beating=False) == ["quick", "slow"]
-
-
-def virtual_run(*, is_fifo: bool, is_beating: bool) -> list[str]:
-    """A slow worker against a quick one who polls every second; who processed the message."""
-    clock = VirtualClock()
-    client = client_for(SqsModel(clock))
-    ticker = VirtualTicker(clock)
-    queue = Driver(client).queue("q.fifo" if is_fifo else "q", VisibilityTimeout=VISIBILITY_SECONDS)
-    queue.send_fifo("order") if is_fifo else queue.send("order")
-    processed: list[str] = []
-    (message,) = queue.receive()
-
-    def poll() -> None:
-        for received in queue.receive():
-            processed.append("quick")
-            queue.delete(received)
-
-    guard: AbstractContextManager[object] = nullcontext()
-    if is_beating:
-        guard = Heartbeat.for_messages(
-            client,
-            queue.url,
-            [message],
-            now=clock.time,
-            ticker=ticker,
-            config=HeartbeatConfig(20, 10),
-        )
-    with guard:
-        for _ in range(5 * VISIBILITY_SECONDS):
-            ticker.pass_time(1, poll)
-    processed.append("slow")
-    if is_beating:
-        queue.delete(message)
-        clock.advance(3600)
-        poll()
-    return processed
 
 
 class Pair:
@@ -105,12 +52,14 @@ def test_consumer_over_http_processes_once_with_the_heartbeat_and_twice_without(
 ) -> None:
     visibility_seconds, work_seconds = 3, 9
     with_kit, without = (make_queue(VisibilityTimeout=str(visibility_seconds)) for _ in range(2))
-    # Long against the pauses of a busy machine, and still far shorter than the work.
-    config = HeartbeatConfig(3, 0.5, received_timeout_seconds=visibility_seconds)
 
     def work_guarded(message: Any) -> None:
-        with Heartbeat.for_messages(
-            with_kit.client, with_kit.url, [message], config=config
+        with Heartbeat(
+            with_kit.client,
+            with_kit.url,
+            [message],
+            timeout_seconds=4,
+            received_timeout_seconds=visibility_seconds,
         ) as beat:
             time.sleep(work_seconds)
             beat.check()
@@ -133,7 +82,7 @@ def test_heartbeat_thread_is_gone_when_the_block_ends(make_queue: MakeQueue) -> 
     queue = make_queue()
     queue.client.send_message(QueueUrl=queue.url, MessageBody="order")
     messages = queue.client.receive_message(QueueUrl=queue.url)["Messages"]
-    with Heartbeat.for_messages(queue.client, queue.url, messages):
+    with Heartbeat(queue.client, queue.url, messages):
         assert "sqs-heartbeat" in {one.name for one in threading.enumerate()}
 
     assert "sqs-heartbeat" not in {one.name for one in threading.enumerate()}

@@ -257,7 +257,7 @@ def test_crash_in_the_middle_is_worked_on_again_when_its_worker_counts_as_crashe
 
     assert consumer.poll() == ["order"]
     assert consumer.worked == []
-    assert consumer.reason(message_id).matches("InProgressError")
+    assert consumer.reason(message_id).matches("IdempotencyAlreadyInProgressError")
 
     consumer.outlive_the_crash()
     assert consumer.poll() == []

@@ -6,16 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.consumer.heartbeat import Heartbeat, HeartbeatConfig
-from local_sqs.client import client_for
-from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver
+from dlq_replay.consumer.errors import VisibilityLostError
 from local_sqs.faults import Effect, Fault
-from local_sqs.front import Front
-from local_sqs.model import SqsModel
-from tests.simulation.ticking import VirtualTicker
+from tests.simulation.beating import EXTEND, Work
 
-EXTEND = "ChangeMessageVisibilityBatch"
 MESSAGES = 3
 
 faults = st.builds(
@@ -37,11 +31,11 @@ faults = st.builds(
     entries=st.sampled_from([(), (0,), (1, 2)]),
     seconds=st.sampled_from([0.5, 5.0, 31.0, 61.0, 121.0, 500.0]),
 )
-configs = st.builds(
-    HeartbeatConfig,
-    st.sampled_from([120, 30, 600]),
-    st.sampled_from([7.0, 15.0]),
-    st.sampled_from([5.0, 30.0]),
+configs = st.fixed_dictionaries(
+    {
+        "timeout_seconds": st.sampled_from([120, 30, 600]),
+        "received_timeout_seconds": st.sampled_from([5, 30]),
+    }
 )
 moves = st.lists(
     st.tuples(st.sampled_from(["work", "suspend", "done"]), st.integers(1, 300)), max_size=6
@@ -52,71 +46,62 @@ peaceful_moves = st.lists(
 
 
 class Scene:
-    """A queue, a heartbeat over its messages, and a rival who takes what he can get.
+    """A heartbeat over the messages of a queue, and a rival who takes what it can get.
 
     Attributes:
-        hands_over: whether the rival gives the heartbeat what he received, as a poller of the
+        hands_over: whether the rival gives the heartbeat what it received, as a poller of the
             same process does.
     """
 
     def __init__(
-        self, config: HeartbeatConfig, rules: list[Fault], *, hands_over: bool = False
+        self, config: dict[str, int], rules: list[Fault], *, hands_over: bool = False
     ) -> None:
         self.hands_over = hands_over
-        self.clock = VirtualClock()
-        self.front = Front.of(SqsModel(self.clock))
-        self.front.faults.add(*rules)
-        client = client_for(self.front)
-        self.ticker = VirtualTicker(self.clock)
-        timeout = int(config.received_timeout_seconds)
-        self.queue = Driver(client).queue("q", VisibilityTimeout=timeout)
-        for index in range(MESSAGES):
-            self.queue.send(str(index))
-        received = self.queue.receive()
-        self.ids = [one["MessageId"] for one in received]
+        self.work = Work(MESSAGES, VisibilityTimeout=config["received_timeout_seconds"])
+        self.work.front.faults.add(*rules)
         self.taken: list[str] = []
         self.done: set[str] = set()
-        self.beat = Heartbeat(
-            client,
-            self.queue.url,
-            received,
-            config=config,
-            now=self.clock.time,
-            ticker=self.ticker,
-        )
+        self.beat = self.work.beat(**config)
+
+    def is_safe(self, message_id: str) -> bool:
+        try:
+            self.beat.check(message_id)
+        except (VisibilityLostError, KeyError):
+            return False
+        return True
 
     def look(self) -> None:
         """No message that is called safe may be received by anyone else."""
-        safe = {message_id for message_id in self.ids if self.beat.is_safe(message_id)}
-        received, received_at = self.queue.receive(), self.clock.time()
-        self.taken += [one["MessageId"] for one in received]
-        assert not safe & {one["MessageId"] for one in received}
+        clock = self.work.clock
+        safe = {message_id for message_id in self.work.ids if self.is_safe(message_id)}
+        received, received_at = self.work.queue.receive(), clock.time()
+        self.taken += [message["MessageId"] for message in received]
+        assert not safe & {message["MessageId"] for message in received}
         if self.hands_over:
-            for one in received:
+            for message in received:
                 # Handing over one message may take the time of a call for the one before.
-                ago = self.clock.time() - received_at
-                is_taken = self.beat.replace_receipt(one["MessageId"], one["ReceiptHandle"], ago)
-                assert is_taken or one["MessageId"] in self.done
-
-    def _finish(self, message_id: str) -> None:
-        self.done.add(message_id)
-        self.beat.done(message_id)
+                message_id, handle = message["MessageId"], message["ReceiptHandle"]
+                ago = clock.time() - received_at
+                is_watched = self.beat.replace_receipt(message_id, handle, ago)
+                assert is_watched or message_id in self.done
 
     def run(self, plan: list[tuple[str, int]]) -> None:
         with self.beat:
             for move, seconds in plan:
                 if move == "suspend":
-                    self.clock.advance(seconds)
+                    self.work.clock.advance(seconds)
                     self.look()
                 elif move == "done":
-                    self._finish(self.ids[seconds % MESSAGES])
+                    message_id = self.work.ids[seconds % MESSAGES]
+                    self.done.add(message_id)
+                    self.beat.done(message_id)
                 else:
-                    self.ticker.pass_time(seconds, self.look)
+                    self.work.pass_time(self.beat, seconds, self.look)
 
 
 @given(config=configs, rules=st.lists(faults, max_size=6), plan=moves, hands_over=st.booleans())
 def test_safe_message_is_never_received_by_another(
-    config: HeartbeatConfig, rules: list[Fault], plan: list[tuple[str, int]], *, hands_over: bool
+    config: dict[str, int], rules: list[Fault], plan: list[tuple[str, int]], *, hands_over: bool
 ) -> None:
     Scene(config, rules, hands_over=hands_over).run(plan)
 
@@ -124,7 +109,7 @@ def test_safe_message_is_never_received_by_another(
 @given(configs, peaceful_moves)
 @settings(max_examples=30)
 def test_nothing_is_shown_while_sqs_answers_be_it_done_or_not(
-    config: HeartbeatConfig, plan: list[tuple[str, int]]
+    config: dict[str, int], plan: list[tuple[str, int]]
 ) -> None:
     scene = Scene(config, [])
     scene.run(plan)
@@ -133,12 +118,12 @@ def test_nothing_is_shown_while_sqs_answers_be_it_done_or_not(
 
 
 def test_law_catches_a_heartbeat_that_trusts_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trust(receive: Any, _: float, timeout_seconds: int, answered_at: float) -> None:
-        receive.hidden_until = answered_at + timeout_seconds
+    def trust(receive: Any, _: float, asked_seconds: int, answered_at: float, __: str) -> None:
+        receive.hidden_until = answered_at + asked_seconds
         receive.extend_at = answered_at
 
-    monkeypatch.setattr("dlq_replay.consumer.heartbeat._Receive.confirm", trust)
+    monkeypatch.setattr("dlq_replay.consumer.heartbeat._Receive.note", trust)
     late = Fault(Effect.DELAY, EXTEND, nth=2, seconds=500)
 
     with pytest.raises(AssertionError):
-        Scene(HeartbeatConfig(), [late]).run([("work", 90)])
+        Scene({"received_timeout_seconds": 30}, [late]).run([("work", 90)])

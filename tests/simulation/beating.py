@@ -1,6 +1,7 @@
 """A queue, received messages and a heartbeat over them, on the model's virtual clock."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from dlq_replay.consumer.heartbeat import Heartbeat
 from local_sqs.client import client_for
@@ -9,10 +10,6 @@ from local_sqs.driver import Driver, Received
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
-from tests.simulation.ticking import VirtualTicker
-
-if TYPE_CHECKING:
-    from dlq_replay.consumer.errors import VisibilityLostError
 
 EXTEND = "ChangeMessageVisibilityBatch"
 
@@ -20,33 +17,47 @@ EXTEND = "ChangeMessageVisibilityBatch"
 class Work:
     """One queue, some received messages, and a heartbeat to be entered."""
 
-    def __init__(self, count: int = 1, **queue: Any) -> None:
+    def __init__(self, count: int = 1, queue_name: str = "q", **queue: Any) -> None:
         self.clock = VirtualClock()
         self.front = Front.of(SqsModel(self.clock))
         self.client = client_for(self.front)
-        self.ticker = VirtualTicker(self.clock)
-        self.queue = Driver(self.client).queue("q", **queue)
+        self.queue = Driver(self.client).queue(queue_name, **queue)
         for index in range(count):
-            self.queue.send(str(index))
+            body = str(index)
+            self.queue.send_fifo(body) if self.queue.url.endswith(".fifo") else self.queue.send(
+                body
+            )
         self.received: list[Received] = []
         while len(self.received) < count:
             self.received += self.queue.receive()
-        self.lost: list[VisibilityLostError] = []
 
     @property
     def ids(self) -> list[str]:
-        return [one["MessageId"] for one in self.received]
+        return [received["MessageId"] for received in self.received]
 
     def beat(self, **options: Any) -> Heartbeat:
-        return Heartbeat.for_messages(
+        return Heartbeat(
             self.client,
             self.queue.url,
             self.received,
-            on_lost=self.lost.append,
             now=self.clock.time,
-            ticker=self.ticker,
+            has_thread=False,
             **options,
         )
+
+    def pass_time(
+        self, beat: Heartbeat, seconds: float, each: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let *seconds* pass, with the ticks of *beat* at their times; after each call *each*."""
+        until_ms = self.clock.now_ms() + round(seconds * 1000)
+        while True:
+            next_ms = self.clock.now_ms() + max(1, round(beat.tick() * 1000))
+            each()
+            if next_ms > until_ms:
+                break
+            self.clock.advance_to(next_ms)
+        self.clock.advance_to(max(until_ms, self.clock.now_ms()))
+        each()
 
     def fail(self, effect: Effect, **rule: Any) -> None:
         self.front.faults.add(Fault(effect, EXTEND, **rule))

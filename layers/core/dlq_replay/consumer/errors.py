@@ -3,7 +3,6 @@
 DlqReplayError
 ├── VisibilityLostError       another consumer may have the message: stop, do not delete it
 │   └── VisibilityLimitError  12 hours have passed: stop, and split the work
-├── InProgressError           another worker is processing the message: leave it in its queue
 └── BehindFailureError        recorded, never raised: the message itself did not fail
 """
 
@@ -33,21 +32,6 @@ class VisibilityLimitError(VisibilityLostError):
     Stop as for the base class. The next receive would end the same way: save the progress, split
     the work into smaller messages, or run it elsewhere.
     """
-
-
-class InProgressError(DlqReplayError):
-    """Another worker is processing this message, or crashed during it a short time ago.
-
-    Report the message as failed and do not delete it. SQS delivers it again. By then the work is
-    done, or the other worker counts as crashed and the message is processed.
-
-    Attributes:
-        first_id: of the message.
-    """
-
-    def __init__(self, first_id: str) -> None:
-        self.first_id = first_id
-        super().__init__(f"message {first_id}: another worker is processing it, or crashed")
 
 
 class BehindFailureError(DlqReplayError):

@@ -1,4 +1,4 @@
-"""Keeps received messages invisible during the work. Needs a client like boto3's SQS client.
+"""Keeps received messages hidden during the work. Needs a client like boto3's SQS client.
 
 On a standard queue SQS answers an extension that comes too late with success, and does nothing
 (https://github.com/localstack/localstack/pull/9632, recorded from AWS). So a success alone proves
@@ -8,18 +8,16 @@ nothing: an extension counts only if its answer came before the end of the last 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
-from dlq_replay.addresses import QueueAddress
 from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
 from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
 from dlq_replay.consumer.record_handlers import Handler, within
-from dlq_replay.errors import MalformedMessageError, QueueError, SettingsError
+from dlq_replay.errors import MalformedMessageError, SettingsError
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -30,26 +28,14 @@ LIMIT_SECONDS = 43_200
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 """
 
-_LIMIT_RESERVE_SECONDS = 5
+TIMEOUT_SECONDS = 120
+"""What an extension sets by default: a message comes back this long after a crash."""
+
+_RESERVE_SECONDS = 5
 """Subtracted from the 12 hours, which start when SQS sends the message, not when it arrives."""
 
 _LIMIT_NOTICE_SECONDS = 5
 """How much earlier the end of the 12 hours is reported, while the message is still hidden."""
-
-_MAX_CHANGES = 10
-"""The most entries in one call."""
-
-_MAX_INTERVAL_SHARE = 0.5
-_RETRY_SHARE_OF_TIME_LEFT = 0.25
-_RETRIES_PER_INTERVAL = 60
-
-_EARLY_SHARE_OF_INTERVAL = 0.1
-"""Messages that are due this soon are extended too, so that a batch stays in one call."""
-
-_TICKS_PER_INTERVAL = 4
-"""Ticks between extensions detect that the machine was suspended. They send no request."""
-
-_AFTER_BUG_SECONDS = 1.0
 
 _LATE = "its visibility timeout may have ended before it was extended"
 _REFUSED = "SQS refused to extend it: deleted, or received again by another consumer"
@@ -61,121 +47,13 @@ _GONE = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNo
 
 _logger = logging.getLogger(__name__)
 
-OnLost = Callable[[VisibilityLostError], None]
-"""Called once for each lost message, in the heartbeat's thread. It must return quickly."""
 
+def _seconds_with_suspensions() -> float:
+    """Return seconds of a clock that never goes back and also runs while the machine is suspended.
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatConfig:
-    """The settings of a heartbeat.
-
-    Attributes:
-        timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200. A message
-            stays hidden for this time after its worker crashed.
-        interval_seconds: between two extensions of a message, at most half of the timeout, so
-            that the other half is left for retries.
-        received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
-            unless the receive requested another.
-
-    Raises:
-        SettingsError: numbers are out of range. It lists all of them.
+    SQS's timeouts do not stop then. ``time.monotonic`` does on Linux.
     """
-
-    timeout_seconds: int = 120
-    interval_seconds: float = 60.0
-    received_timeout_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        faults = []
-        if type(self.timeout_seconds) is not int or not 1 <= self.timeout_seconds <= LIMIT_SECONDS:
-            rule = f"must be a whole number from 1 to {LIMIT_SECONDS}"
-            faults.append(f"timeout_seconds: {self.timeout_seconds!r} {rule}")
-        elif not 0 < self.interval_seconds <= self.timeout_seconds * _MAX_INTERVAL_SHARE:
-            rule = "must be above 0 and at most half of timeout_seconds"
-            faults.append(f"interval_seconds: {self.interval_seconds!r} {rule}")
-        if not 0 <= self.received_timeout_seconds <= LIMIT_SECONDS:
-            rule = f"must be from 0 to {LIMIT_SECONDS}"
-            faults.append(f"received_timeout_seconds: {self.received_timeout_seconds!r} {rule}")
-        if faults:
-            raise SettingsError(faults)
-
-
-class AwakeClock:
-    """A monotonic clock that includes the time in which the machine was suspended.
-
-    ``time.monotonic`` stops while a Linux machine is suspended; SQS's timeouts do not stop. This
-    clock follows ``time.monotonic`` and advances whenever the time of day advanced further. If the
-    time of day is set forward, that counts as passed time: at worst a message is reported as lost
-    that was not. If it is set back, nothing changes.
-
-    Args:
-        monotonic: returns seconds since any origin; never decreases.
-        time_of_day: returns seconds since the epoch.
-    """
-
-    def __init__(
-        self,
-        monotonic: Callable[[], float] = time.monotonic,
-        time_of_day: Callable[[], float] = time.time,
-    ) -> None:
-        self._monotonic = monotonic
-        self._time_of_day = time_of_day
-        self._offset = time_of_day() - monotonic()
-        self._ahead = 0.0
-
-    def __call__(self) -> float:
-        """Return seconds since any origin. Thread-safe."""
-        monotonic = self._monotonic()
-        self._ahead = max(self._ahead, self._time_of_day() - monotonic - self._offset)
-        return monotonic + self._ahead
-
-
-class Ticker:
-    """Calls a function repeatedly in a daemon thread. The function returns the next pause.
-
-    The thread ends at ``stop``, or when the thread that called ``start`` ends.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._is_woken = False
-        self._is_stopped = False
-        self._thread: threading.Thread | None = None
-
-    def start(self, tick: Callable[[], float]) -> None:
-        """Start the thread. The first call follows at once."""
-        arguments = (tick, threading.current_thread())
-        thread = threading.Thread(
-            target=self._run, args=arguments, name="sqs-heartbeat", daemon=True
-        )
-        thread.start()
-        self._thread = thread
-
-    def wake(self) -> None:
-        """End the current pause, so that the function is called now."""
-        with self._changed:
-            self._is_woken = True
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Stop. Wait for a call in progress, unless this is the thread of that call."""
-        with self._changed:
-            self._is_stopped = True
-            self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _run(self, tick: Callable[[], float], owner: threading.Thread) -> None:
-        while not self._is_stopped and owner.is_alive():
-            try:
-                pause_seconds = tick()
-            except Exception:
-                # If the thread ended, every timeout would end too, without any notice.
-                _logger.exception("the heartbeat failed; it continues")
-                pause_seconds = _AFTER_BUG_SECONDS
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_woken or self._is_stopped, pause_seconds)
-                self._is_woken = False
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(slots=True, eq=False)
@@ -183,130 +61,94 @@ class _Receive:
     """One receive of one message. Times are seconds on the heartbeat's clock. No I/O.
 
     Attributes:
+        received_at: when its 12 hours began.
         hidden_until: until then no other consumer receives the message. Counted from the moment
-            when the last confirmed extension was sent; at the 12-hour limit a little less.
-        extend_at: when to extend it next; infinite when the limit is reached.
-        limit_at: SQS's 12 hours, less a reserve.
+            when the last confirmed extension was sent.
+        extend_at: when to extend it next.
         is_done: the work is finished. The message is still extended, but its loss is not reported.
         loss: why the message is lost; empty if it is not lost. Never reset.
-        code: SQS's last error code; may be empty.
+        code: the last error code; empty if the last extension was confirmed.
     """
 
     message_id: str
     receipt_handle: str
-    config: HeartbeatConfig
+    received_at: float
     hidden_until: float
     extend_at: float
-    limit_at: float
     is_done: bool = False
     loss: str = ""
     code: str = ""
 
-    def loss_at(self, now: float) -> str:
-        """Return why the message may be visible again; empty while it is certainly hidden."""
-        if self.loss or now < self.hidden_until:
-            return self.loss
-        return _LIMIT if self.extend_at == inf else _LATE
+    @property
+    def limit_at(self) -> float:
+        return self.received_at + LIMIT_SECONDS - _RESERVE_SECONDS
 
-    def error_at(self, now: float) -> VisibilityLostError | None:
-        """Return the error that ``check`` raises; None while the message is certainly hidden."""
-        loss = self.loss_at(now)
-        if not loss:
-            return None
-        kind = VisibilityLimitError if loss == _LIMIT else VisibilityLostError
-        return kind(self.message_id, f"{loss} ({self.code})" if self.code else loss)
+    def is_lost_at(self, now: float) -> bool:
+        """Return whether the message may be visible again. If so, keep why."""
+        if not self.loss and now >= self.hidden_until:
+            self.loss = _LATE if self.extend_at < inf else _LIMIT
+        return bool(self.loss)
 
-    def timeout_to_ask(self, now: float) -> int:
-        """Return the timeout to request, in seconds; 0 if it is too late or would not help."""
-        seconds = min(self.config.timeout_seconds, int(self.limit_at - now))
-        return 0 if self.loss_at(now) else max(seconds, 0)
+    def error(self) -> VisibilityLostError:
+        """Return the error of a lost message."""
+        kind = VisibilityLimitError if self.loss == _LIMIT else VisibilityLostError
+        return kind(self.message_id, f"{self.loss} ({self.code})" if self.code else self.loss)
 
-    def confirm(self, sent_at: float, timeout_seconds: int, answered_at: float) -> None:
-        """Note that SQS confirmed an extension. An answer that came too late does not count."""
-        self.loss = self.loss_at(answered_at)
-        if self.loss:
-            return
-        self.code = ""
-        self.hidden_until = sent_at + timeout_seconds
-        self.extend_at = sent_at + self.config.interval_seconds
-        if self.hidden_until > self.limit_at - 1:
-            self.hidden_until -= _LIMIT_NOTICE_SECONDS
-            self.extend_at = inf
+    def note(self, sent_at: float, asked_seconds: int, answered_at: float, code: str) -> None:
+        """Note the answer to an extension; *code* is empty if SQS confirmed it.
 
-    def fail(self, sent_at: float, timeout_seconds: int, answered_at: float, code: str) -> None:
-        """Note an extension without confirmation: SQS may have carried it out or not.
-
-        The earlier of the two possible ends counts: if the timeout of the receive is longer than
-        that of an extension, the extension may have moved the end forward. The next try follows
-        after a quarter of the time left. With the defaults that is after 15 s, then after shorter
-        and shorter waits of at least 1 s, about 14 tries in all.
+        An answer that came too late does not count. Without a confirmation SQS may have carried it
+        out or not, so the earlier of the two possible ends counts: if the timeout of the receive is
+        longer than that of an extension, the extension may have moved the end forward. The next
+        try follows after a quarter of the time left, and at least after a 120th of the timeout.
         """
         self.code = code
-        self.hidden_until = min(self.hidden_until, sent_at + timeout_seconds)
-        left_seconds = self.hidden_until - answered_at
-        shortest = self.config.interval_seconds / _RETRIES_PER_INTERVAL
-        self.extend_at = answered_at + max(left_seconds * _RETRY_SHARE_OF_TIME_LEFT, shortest)
-        self.loss = self.loss_at(answered_at)
-
-    def refuse(self, code: str) -> None:
-        """Note that SQS rejected the receipt handle."""
-        self.loss, self.code = _REFUSED, code
-
-
-class _Answer(NamedTuple):
-    """The result of an extension for one message.
-
-    Attributes:
-        code: SQS's error code, or the name of the exception; empty if SQS confirmed. Never the
-            text of the error, which quotes receipt handles.
-        is_refused: the receipt handle is no longer valid; a retry cannot succeed.
-    """
-
-    code: str = ""
-    is_refused: bool = False
-
-
-class HeartbeatOptions(TypedDict, total=False):
-    """The keyword arguments of ``Heartbeat``; see there."""
-
-    config: HeartbeatConfig | None
-    received_seconds_ago: float
-    on_lost: OnLost | None
-    now: Callable[[], float] | None
-    ticker: Ticker | None
+        end = min(sent_at + asked_seconds, self.limit_at - _LIMIT_NOTICE_SECONDS)
+        if code in _GONE:
+            self.loss = _REFUSED
+        elif self.is_lost_at(answered_at):
+            return
+        elif code:
+            self.hidden_until = min(self.hidden_until, end)
+            wait_seconds = max((self.hidden_until - answered_at) / 4, asked_seconds / 120)
+            self.extend_at = answered_at + wait_seconds
+        else:
+            self.hidden_until = end
+            is_last = end < sent_at + asked_seconds
+            self.extend_at = inf if is_last else sent_at + asked_seconds / 2
 
 
 class Heartbeat:
     """A context manager that keeps messages hidden while its block runs.
 
-    On entry the visibility timeout of every message is set to ``timeout_seconds``, even if the
-    queue's is longer, so that a message comes back soon after a crash. Then the timeouts are
-    extended regularly, ten messages in a call. After the block nothing is extended. If the block
-    ends without an exception, the messages are left as they are, for the caller to delete. If an
-    exception leaves the block, those that are not ``done`` become visible at once. The exit waits
-    for a call in progress, so give the client short timeouts (``dlq_replay.sqs.client_config``).
+    On entry the visibility timeout of every message is set to *timeout_seconds*, even if the
+    queue's is longer, so that a message comes back soon after a crash. Then each is extended after
+    half of the timeout, ten messages in a call; the other half is left for retries. After the
+    block nothing is extended. If the block ends without an exception, the messages are left as
+    they are, for the caller to delete. If an exception leaves the block, those that are not
+    ``done`` become visible at once. The exit waits for a call in progress, so give the client short
+    timeouts (``dlq_replay.sqs.client_config``).
 
     A message is *lost* when another consumer may have it: no extension was confirmed in time, SQS
     refused one (the message was deleted, or received again), or its 12 hours have passed. A loss is
-    final for that receive and does not affect other messages. It raises nothing by itself;
-    ``check``, ``is_safe`` and *on_lost* report it.
+    final for that receive and does not affect other messages. It raises nothing by itself:
+    ``check`` raises, and a loss that no ``check`` met is logged.
 
-    Give a redrive's canary the longest time that a message may stay hidden:
-    ``--consumer-max-seconds``.
-
-    May be used by the thread that entered it and by the threads that it started.
+    May be used by the thread that entered it and by the threads that it started; for one block.
 
     Args:
         client: a boto3 SQS client.
         queue_url: the queue of the messages.
         messages: core Messages, ReceiveMessage dicts or Lambda records; any number.
-        config: timeout and interval, and the queue's visibility timeout.
+        timeout_seconds: the visibility timeout that each extension sets, 1 to 43,200.
+        received_timeout_seconds: the visibility timeout of the receive, 0 to 43,200: the queue's,
+            unless the receive requested another.
         received_seconds_ago: how long before this call the messages were received.
-        on_lost: called once for each lost message.
         now: returns seconds on a clock that never goes back.
-        ticker: calls the heartbeat at the right times; for one block only.
+        has_thread: False where the caller calls ``tick`` itself, as tests do.
 
     Raises:
+        SettingsError: a number is out of range.
         MalformedMessageError: a message has no id or no receipt handle.
     """
 
@@ -316,130 +158,93 @@ class Heartbeat:
         queue_url: str,
         messages: Sequence[Received],
         *,
-        config: HeartbeatConfig | None = None,
+        timeout_seconds: int = TIMEOUT_SECONDS,
+        received_timeout_seconds: float = 30.0,
         received_seconds_ago: float = 0.0,
-        on_lost: OnLost | None = None,
-        now: Callable[[], float] | None = None,
-        ticker: Ticker | None = None,
+        now: Callable[[], float] = _seconds_with_suspensions,
+        has_thread: bool = True,
     ) -> None:
+        longest = LIMIT_SECONDS
+        if type(timeout_seconds) is not int or not 1 <= timeout_seconds <= longest:
+            rule = f"must be a whole number from 1 to {longest}, not {timeout_seconds!r}"
+            raise SettingsError([f"timeout_seconds: {rule}"])
+        if not 0 <= received_timeout_seconds <= longest:
+            rule = f"must be from 0 to {longest}, not {received_timeout_seconds!r}"
+            raise SettingsError([f"received_timeout_seconds: {rule}"])
         self._client = client
         self._queue_url = queue_url
-        self._config = config or HeartbeatConfig()
-        self._on_lost = on_lost
-        self._now = now or AwakeClock()
-        self._ticker = ticker or Ticker()
-        self._is_over = False
-        self._lock = threading.Lock()  # guards the next two; not held during a call
+        self._timeout_seconds = timeout_seconds
+        self._received_timeout_seconds = received_timeout_seconds
+        self._now = now
+        self._has_thread = has_thread
+        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
         self._receives: dict[str, _Receive] = {}  # by message id: only the latest receive counts
-        self._unreported: list[VisibilityLostError] = []
         # One call at a time, so that an extension in progress cannot hide a message again that was
-        # given up.
+        # given up. The work never waits for this lock to ask whether a message is lost.
         self._calling = threading.Lock()
-        received_at = self._now() - received_seconds_ago
         for received in messages:
             message_id, handle = message_id_of(received), receipt_handle_of(received)
             if message_id is None or handle is None:
                 rule = "must be text, as SQS gave it"
                 raise MalformedMessageError(f"message id and receipt handle: {rule}")
-            self._add(message_id, handle, received_at)
-
-    @classmethod
-    def for_messages(
-        cls,
-        client: "SQSClient",
-        queue_url: str,
-        messages: Sequence[Received],
-        **options: Unpack[HeartbeatOptions],
-    ) -> Self:
-        """For a poller: the messages that ``receive_message`` or ``SqsQueue.receive`` returned."""
-        return cls(client, queue_url, messages, **options)
-
-    @classmethod
-    def for_records(
-        cls,
-        client: "SQSClient",
-        records: Sequence[Mapping[str, Any]],
-        queue_url: str | None = None,
-        **options: Unpack[HeartbeatOptions],
-    ) -> Self:
-        """For a Lambda handler: the records of an event, plain or Powertools'.
-
-        Without *queue_url*, one GetQueueUrl call per heartbeat finds it by the records'
-        ``eventSourceARN``; that needs ``sqs:GetQueueUrl``.
-
-        Raises:
-            MalformedMessageError: the records name no queue, or several.
-            QueueError: GetQueueUrl failed.
-        """
-        if queue_url is None:
-            queue_url = _queue_url_of(client, records) if records else ""
-        return cls(client, queue_url, records, **options)
+            self._add(message_id, handle, received_seconds_ago)
 
     def __enter__(self) -> Self:
-        if self._is_over:
+        if self._is_over.is_set():
             raise RuntimeError("a heartbeat is for one block; make another for the next block")
         if self._receives:
-            self._tick()
-            self._ticker.start(self._tick)
+            pause_seconds = self.tick()
+            if self._has_thread:
+                self._thread = threading.Thread(
+                    target=self._beat,
+                    args=(pause_seconds, threading.current_thread()),
+                    name="sqs-heartbeat",
+                    daemon=True,
+                )
+                self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._is_over = True
-        self._ticker.stop()
-        if error is not None:
+    def _beat(self, pause_seconds: float, owner: threading.Thread) -> None:
+        """Call ``tick`` until the block ends, or the thread that entered it."""
+        while not self._is_over.wait(pause_seconds) and owner.is_alive():
+            try:
+                pause_seconds = self.tick()
+            except Exception:
+                # If this thread ended, every timeout would end too, without any notice.
+                _logger.exception("the heartbeat failed; it continues")
+                pause_seconds = 1.0
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if kind is not None:
             self.give_up()
 
-    def is_safe(self, message_id: str) -> bool:
-        """Return whether the message is certainly still hidden.
-
-        Also False for one that is not watched: unknown, done or given up.
-        """
-        return self.seconds_left(message_id) > 0
-
-    def seconds_left(self, message_id: str) -> float:
-        """Return how long the message would certainly stay hidden without another extension.
-
-        0 if it is lost or not watched. Less than the interval only while extensions fail.
-        """
-        with self._lock:
-            now = self._now()
-            receive = self._watched(message_id)
-            if receive is None or receive.loss_at(now):
-                return 0.0
-            return receive.hidden_until - now
-
     def check(self, message_id: str | None = None) -> None:
-        """Raise if the message is lost; without an id, if any watched message is lost.
+        """Raise if the message is lost; without an id, if any message is lost that is not done.
 
         Call this before each effect that must not happen twice.
 
         Raises:
             VisibilityLostError: stop the work on the message, and do not delete it.
             VisibilityLimitError: the same; its 12 hours have passed.
-            KeyError: the message is not watched: unknown, done or given up.
+            KeyError: the message is unknown, done or given up.
         """
-        with self._lock:
-            now = self._now()
-            for one in [message_id] if message_id is not None else self._watched_ids():
-                receive = self._watched(one)
-                if receive is None:
-                    raise KeyError(message_id)
-                if error := receive.error_at(now):
-                    raise error
+        now = self._now()
+        watched = {receive.message_id: receive for receive in self._watched()}
+        for receive in watched.values() if message_id is None else [watched[message_id]]:
+            if receive.is_lost_at(now):
+                raise receive.error()
 
     def done(self, message_id: str) -> None:
         """Note that the work on this message is finished; the caller, or Lambda, deletes it.
 
         The message stays hidden until it is deleted or the block ends.
         """
-        with self._lock:
-            if receive := self._watched(message_id):
-                receive.is_done = True
+        if receive := self._receives.get(message_id):
+            receive.is_done = True
 
     def guarded(self, handler: Handler) -> Handler:
         """Wrap the handler of one record, synchronous or async, for a batch processor.
@@ -457,34 +262,20 @@ class Heartbeat:
         yield
         self.done(message_id)
 
-    def give_up(self, *message_ids: str) -> bool:
-        """Make messages visible at once, ten in a call, and stop extending them.
+    def give_up(self) -> None:
+        """Make all messages that are not done visible at once, and stop extending them.
 
-        Waits for a call in progress, which would hide them again. Lost messages are not changed.
-
-        Args:
-            message_ids: none means all that are not done.
-
-        Returns:
-            Whether SQS confirmed it for all of them; False also if one is lost or not watched. A
-            message that SQS did not confirm is visible again when its timeout ends.
+        Waits for a call in progress, which would hide them again. Lost messages are not changed:
+        another consumer may have them. A message that SQS does not confirm is named in a warning;
+        it is visible again when its timeout ends.
         """
         with self._calling:
-            with self._lock:
-                asked = message_ids or self._watched_ids()
-                watched = [self._receives.pop(one) for one in asked if self._watched(one)]
-                now = self._now()
-                held = [one for one in watched if not one.loss_at(now)]
-            unconfirmed = []
-            for part in _parts(held):
-                answers = self._change([(one.receipt_handle, 0) for one in part])
-                unconfirmed += [
-                    (one.message_id, answer.code)
-                    for one, answer in zip(part, answers, strict=True)
-                    if answer.code
-                ]
-        _log_unconfirmed("not released", unconfirmed)
-        return len(held) == len(asked) and not unconfirmed
+            now = self._now()
+            left = self._watched()
+            for receive in left:
+                del self._receives[receive.message_id]
+            for part in _parts([receive for receive in left if not receive.is_lost_at(now)]):
+                self._change("released", part, [0] * len(part))
 
     def replace_receipt(
         self, message_id: str, receipt_handle: str, received_seconds_ago: float = 0.0
@@ -492,176 +283,103 @@ class Heartbeat:
         """Continue with a later receive of the same message: only the latest handle is valid.
 
         The message is extended at once and has a new limit of 12 hours, even if it was lost before.
+        Waits for a call in progress.
 
         Returns:
             Whether the message is watched. If not (it is done or given up), the caller has to treat
             the receive as a new message.
         """
-        with self._lock:
-            if self._watched(message_id) is None:
+        with self._calling:
+            receive = self._receives.get(message_id)
+            if receive is None or receive.is_done:
                 return False
-            self._add(message_id, receipt_handle, self._now() - received_seconds_ago)
-        self._ticker.wake()
+            self._extend([self._add(message_id, receipt_handle, received_seconds_ago)])
         return True
 
-    def _tick(self) -> float:
-        """Extend what is due and report losses; return the seconds until the next call."""
-        with self._lock:
-            horizon = self._now() + self._config.interval_seconds * _EARLY_SHARE_OF_INTERVAL
-            due = [one for one in self._hidden() if one.extend_at <= horizon]
-        for part in _parts(sorted(due, key=lambda one: one.hidden_until)):
-            if not self._is_over:
-                self._extend(part)
-        with self._lock:
-            now = self._now()
-            for receive in self._hidden():
-                receive.loss = receive.loss_at(now)
-                self._note_loss(receive, now)
-            lost, self._unreported = self._unreported, []
-            pause_seconds = self._seconds_to_next_tick(now)
-        for error in lost:
-            self._report(error)
-        return pause_seconds
+    def _add(self, message_id: str, receipt_handle: str, received_seconds_ago: float) -> _Receive:
+        received_at = self._now() - received_seconds_ago
+        hidden_seconds = min(self._received_timeout_seconds, LIMIT_SECONDS - _RESERVE_SECONDS)
+        receive = _Receive(
+            message_id, receipt_handle, received_at, received_at + hidden_seconds, received_at
+        )
+        self._receives[message_id] = receive
+        return receive
+
+    def _watched(self) -> list[_Receive]:
+        return [receive for receive in list(self._receives.values()) if not receive.is_done]
+
+    def tick(self) -> float:
+        """Extend what is due and log losses; return the seconds until the next call, at most."""
+        # Messages that are due soon are extended too, so that a batch stays in one call.
+        horizon = self._now() + self._timeout_seconds / 20
+        receives = [receive for receive in list(self._receives.values()) if not receive.loss]
+        due = [receive for receive in receives if receive.extend_at <= horizon]
+        for part in _parts(sorted(due, key=lambda receive: receive.hidden_until)):
+            with self._calling:
+                if not self._is_over.is_set():
+                    self._extend(part)
+        now = self._now()
+        # Ticks between extensions detect that the machine was suspended. They send no request.
+        next_at = now + self._timeout_seconds / 8
+        for receive in receives:
+            if not receive.is_lost_at(now):
+                next_at = min(next_at, receive.extend_at, receive.hidden_until)
+            elif not receive.is_done and self._is_current(receive):
+                _logger.warning("visibility lost: %s", receive.error())
+        return max(0.0, next_at - now)
 
     def _extend(self, due: Sequence[_Receive]) -> None:
-        with self._calling:
-            with self._lock:
-                sent_at = self._now()
-                asked = [
-                    (one, seconds)
-                    for one in due
-                    if self._is_current(one) and (seconds := one.timeout_to_ask(sent_at))
-                ]
-            if not asked:
-                return
-            answers = self._change([(one.receipt_handle, seconds) for one, seconds in asked])
-            unconfirmed = []
-            with self._lock:
-                answered_at = self._now()
-                for (receive, seconds), answer in zip(asked, answers, strict=True):
-                    if answer.is_refused:
-                        receive.refuse(answer.code)
-                    elif answer.code:
-                        receive.fail(sent_at, seconds, answered_at, answer.code)
-                    else:
-                        receive.confirm(sent_at, seconds, answered_at)
-                    self._note_loss(receive, answered_at)
-                    # Not logged: a finished message is deleted, so SQS refuses its next extension.
-                    is_watched = self._watched(receive.message_id) is not None
-                    if answer.code and (is_watched or not answer.is_refused):
-                        unconfirmed.append((receive.message_id, answer.code))
-        _log_unconfirmed("not extended", unconfirmed)
+        sent_at = self._now()
+        asked = {
+            one: min(self._timeout_seconds, int(one.limit_at - sent_at))
+            for one in due
+            if self._is_current(one) and not one.is_lost_at(sent_at)
+        }
+        asked = {receive: seconds for receive, seconds in asked.items() if seconds > 0}
+        if asked:
+            codes = self._change("extended", list(asked), list(asked.values()))
+            answered_at = self._now()
+            for (receive, seconds), code in zip(asked.items(), codes, strict=True):
+                receive.note(sent_at, seconds, answered_at, code)
 
-    def _change(self, changes: Sequence[tuple[str, int]]) -> list[_Answer]:
-        """Change the visibility timeouts of up to 10 messages: pairs of receipt handle and seconds.
+    def _change(self, done: str, receives: Sequence[_Receive], seconds: Sequence[int]) -> list[str]:
+        """Set the visibility timeouts of up to 10 messages; log what SQS did not confirm.
 
-        Returns one answer each, in order. Never raises an ``Exception`` of the client.
+        Returns one code for each, in order: empty if SQS confirmed; else SQS's error code, or the
+        name of the exception. Never the text of an error, which quotes receipt handles. Never
+        raises an ``Exception`` of the client.
         """
         entries: list[Any] = [
-            {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-            for index, (handle, seconds) in enumerate(changes)
+            {"Id": str(n), "ReceiptHandle": one.receipt_handle, "VisibilityTimeout": timeout}
+            for n, (one, timeout) in enumerate(zip(receives, seconds, strict=True))
         ]
         try:
-            answer: Mapping[str, Any] = self._client.change_message_visibility_batch(
+            answer: Any = self._client.change_message_visibility_batch(
                 QueueUrl=self._queue_url, Entries=entries
             )
         except Exception as error:  # noqa: BLE001 - after any error a later try follows
-            return [_Answer(_error_code(error))] * len(entries)
-        answers = {entry["Id"]: _Answer() for entry in answer.get("Successful", [])}
-        for entry in answer.get("Failed", []):
-            code = _plain(str(entry.get("Code", "Unknown")))
-            answers.setdefault(entry["Id"], _Answer(code, is_refused=code in _GONE))
-        return [answers.get(entry["Id"], _Answer("NotInAnswer")) for entry in entries]
-
-    def _add(self, message_id: str, receipt_handle: str, received_at: float) -> None:
-        limit_at = received_at + LIMIT_SECONDS - _LIMIT_RESERVE_SECONDS
-        hidden_until = received_at + self._config.received_timeout_seconds
-        self._receives[message_id] = _Receive(
-            message_id,
-            receipt_handle,
-            self._config,
-            hidden_until=min(hidden_until, limit_at),
-            extend_at=received_at,
-            limit_at=limit_at,
-        )
-
-    def _watched(self, message_id: str) -> _Receive | None:
-        receive = self._receives.get(message_id)
-        return receive if receive and not receive.is_done else None
-
-    def _watched_ids(self) -> list[str]:
-        return [one.message_id for one in self._receives.values() if not one.is_done]
+            response = getattr(error, "response", None) or {}
+            # Whatever its code, the call may be repeated: it says nothing of a single message.
+            code = f"call: {response.get('Error', {}).get('Code') or type(error).__name__}"
+            codes = [code] * len(entries)
+        else:
+            by_id = {
+                entry["Id"]: entry.get("Code", "Unknown") for entry in answer.get("Failed", [])
+            }
+            by_id |= {entry["Id"]: "" for entry in answer.get("Successful", [])}
+            codes = [by_id.get(entry["Id"], "NotInAnswer").rpartition(".")[2] for entry in entries]
+        for receive, code in zip(receives, codes, strict=True):
+            # A finished message is deleted, so SQS refuses its next extension: that is no news.
+            if code and not receive.is_done:
+                _logger.warning("message %s was not %s: %s", receive.message_id, done, code)
+        return codes
 
     def _is_current(self, receive: _Receive) -> bool:
         """Return whether it was neither given up nor replaced by a later receive."""
         return self._receives.get(receive.message_id) is receive
 
-    def _hidden(self) -> list[_Receive]:
-        """Return all receives that are not lost, done or not."""
-        return [one for one in self._receives.values() if not one.loss]
-
-    def _note_loss(self, receive: _Receive, now: float) -> None:
-        """Keep a loss for the report, unless the message was done or received again."""
-        error = receive.error_at(now)
-        if error and not receive.is_done and self._is_current(receive):
-            self._unreported.append(error)
-
-    def _seconds_to_next_tick(self, now: float) -> float:
-        longest = self._config.interval_seconds / _TICKS_PER_INTERVAL
-        moments = (min(one.extend_at, one.hidden_until) for one in self._hidden())
-        next_at = min(moments, default=inf)
-        return max(0.0, min(next_at - now, longest))
-
-    def _report(self, error: VisibilityLostError) -> None:
-        _logger.warning("visibility lost: %s", error)
-        if self._on_lost is None:
-            return
-        try:
-            self._on_lost(error)
-        except Exception:
-            _logger.exception("on_lost failed for message %s", error.message_id)
-
 
 def _parts(receives: Sequence[_Receive]) -> Iterator[Sequence[_Receive]]:
-    for start in range(0, len(receives), _MAX_CHANGES):
-        yield receives[start : start + _MAX_CHANGES]
-
-
-def _log_unconfirmed(text: str, codes: Sequence[tuple[str, str]]) -> None:
-    """Log the ids of messages that SQS did not confirm: one warning per error code."""
-    by_code: dict[str, list[str]] = {}
-    for message_id, code in codes:
-        by_code.setdefault(code, []).append(message_id)
-    for code, ids in by_code.items():
-        _logger.warning("%s: %s: %s", text, code, ", ".join(ids))
-
-
-def _error_code(error: Exception) -> str:
-    """Return the error code of a ClientError, or the name of any other exception."""
-    response = getattr(error, "response", None)
-    if isinstance(response, Mapping):
-        return _plain(str(response.get("Error", {}).get("Code", "Unknown")))
-    return type(error).__name__
-
-
-def _plain(code: str) -> str:
-    """Return the code without the prefix ``AWS.SimpleQueueService.``."""
-    return code.rpartition(".")[2]
-
-
-def _queue_url_of(client: "SQSClient", records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the URL of the queue that a Lambda event's records came from."""
-    arns = {str(record.get("eventSourceARN")) for record in records}
-    try:
-        (address,) = {QueueAddress.from_arn(arn) for arn in arns}
-    except ValueError as error:
-        raise MalformedMessageError(
-            "eventSourceARN: must be one queue's, on every record"
-        ) from error
-    try:
-        answer = client.get_queue_url(
-            QueueName=address.name, QueueOwnerAWSAccountId=address.account_id
-        )
-    except Exception as error:
-        raise QueueError(f"asking for the URL of {address.name}: {_error_code(error)}") from error
-    return answer["QueueUrl"]
+    """Split into the entries of one call each, at most ten."""
+    for start in range(0, len(receives), 10):
+        yield receives[start : start + 10]

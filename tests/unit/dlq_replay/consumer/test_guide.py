@@ -1,6 +1,5 @@
 """The examples of docs/consumer.md, run as they stand."""
 
-import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
@@ -27,7 +25,7 @@ from tests.failure_table import FakeFailureTable
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-WHOLE, POLLER, LAMBDA, IDEMPOTENCY, REQUEST_ID = EXAMPLES
+WHOLE, POLLER, IDEMPOTENCY, REQUEST_ID = EXAMPLES
 
 
 def run(example: str, **names: Any) -> dict[str, Any]:
@@ -49,6 +47,7 @@ def test_whole_kit_stands_around_a_batch_of_powertools(recorder: FailureRecorder
     names = run(
         WHOLE,
         sqs=client,
+        QUEUE_URL=queue.url,
         work=work,
         BatchProcessor=BatchProcessor,
         EventType=EventType,
@@ -100,25 +99,6 @@ def test_poller_deletes_what_it_worked_on() -> None:
     assert queue.counts() == (0, 0, 0)
 
 
-def test_lambda_handler_extends_its_batch_in_one_call() -> None:
-    front, client = world()
-    queue = Driver(client).queue()
-    for index in range(3):
-        queue.send(str(index))
-    records = [
-        lambda_record(Message.from_receive(one), queue=queue.name) for one in queue.receive()
-    ]
-    for record in records:
-        record["eventSourceARN"] = queue.arn
-    names = run(LAMBDA)
-    names["sqs"] = client
-    worked: list[Any] = []
-    names["process_batch"](records, worked.append)
-
-    assert worked == records
-    assert front.log.count("ChangeMessageVisibilityBatch") == 1
-
-
 @pytest.mark.parametrize("example", [IDEMPOTENCY, REQUEST_ID])
 def test_idempotent_handler_is_made_without_a_client(example: str) -> None:
     assert callable(run(example)["record_handler"])
@@ -133,11 +113,3 @@ def test_request_id_is_read_from_a_record() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_adoption_takes_few_lines(example: str) -> None:
     assert len([line for line in example.splitlines() if line.strip()]) < 10
-
-
-def test_table_of_the_guide_names_the_real_defaults() -> None:
-    parameters = inspect.signature(idempotent_by_first_id).parameters
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-
-    assert f"`crashed_after_seconds` ({defaults['crashed_after_seconds']})" in GUIDE.read_text()
-    assert f"({defaults['remember_seconds'] // 86_400} days)" in GUIDE.read_text()
