@@ -5,12 +5,8 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-WEBHOOKS = _ROOT.parent / "shared" / "data" / "github-webhooks.jsonl"
 _SAM = _ROOT / ".aws-sam"
 
-needs_webhooks = pytest.mark.skipif(
-    not WEBHOOKS.exists(), reason="the sample of real webhooks is not here"
-)
 needs_build = pytest.mark.skipif(
     not all((_SAM / build / "template.yaml").is_file() for build in ("build", "emr-build")),
     reason="not built: run make build first",

@@ -1,7 +1,7 @@
 """The whole way of a body into a reader's browser: archive, ``analyze``, report.
 
-Hostile texts stand wherever a message can hold one; beside them are real webhooks, and bodies that
-are not valid anything.
+Hostile texts stand wherever a message can hold one; beside them are events of many kinds, and
+bodies that are not valid anything.
 """
 
 import base64
@@ -22,9 +22,9 @@ from dlq_replay.context import FailureError
 from dlq_replay.message import Message
 from tests.builders import context, message, text
 from tests.e2e.watched_browser import launched, opened
+from tests.event_faults import dead_letters
 from tests.findings_builder import HOSTILE_TEXTS
 from tests.integration.spark_world import archive_of
-from tests.needs import WEBHOOKS
 from tests.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
@@ -87,9 +87,8 @@ def messages() -> Iterator[Message]:
             yield one(body, {"tenant": text(hostile[:2000])})
     for body in ODD_BODIES:
         yield one(body)
-    if WEBHOOKS.exists():
-        for line in WEBHOOKS.read_text(encoding="utf-8").splitlines():
-            yield one(json.loads(line)["body"])
+    for delivery in dead_letters(0, healthy=170):
+        yield one(json.dumps(delivery.body))
 
 
 @pytest.fixture(scope="module")

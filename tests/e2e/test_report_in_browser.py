@@ -1,7 +1,5 @@
 """The report in a reader's browser: what it does, how it looks, what it must not do."""
 
-import json
-from collections import defaultdict
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +7,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from spark_reprocess.findings import Findings
 from tests.e2e.watched_browser import (
     Write,
     assert_fits,
@@ -18,42 +15,15 @@ from tests.e2e.watched_browser import (
 )
 from tests.findings_builder import (
     ANALYZED_AT,
-    BUCKETS,
     a_group,
-    a_lead,
-    a_sample,
     hostile_findings,
     many_findings,
     some_findings,
 )
 from tests.incident import incident_findings
-from tests.needs import WEBHOOKS, needs_webhooks
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 768, 1280)
-
-
-def webhook_findings() -> Findings:
-    """Real payloads, grouped by their event."""
-    bodies: dict[str, list[str]] = defaultdict(list)
-    for line in WEBHOOKS.read_text(encoding="utf-8").splitlines():
-        delivery = json.loads(line)
-        bodies[delivery["event"]].append(delivery["body"])
-    groups = [
-        a_group(
-            group_id=f"g-{event}",
-            title=f"attempts_exhausted: JSON {event}",
-            count=len(of_event),
-            arrivals=tuple(len(of_event) * (n % 7 == 0) for n in range(BUCKETS)),
-            leads=(a_lead(field="body.repository.full_name", value="Codertocat/Hello-World"),),
-            samples=tuple(
-                a_sample(message_id=f"{event}-{n}", body=body)
-                for n, body in enumerate(of_event[:2])
-            ),
-        )
-        for event, of_event in bodies.items()
-    ]
-    return some_findings(*sorted(groups, key=lambda group: -group.count))
 
 
 def use_everything(page: Page) -> None:
@@ -87,18 +57,6 @@ def test_hostile_texts_stay_texts(browser: Browser, write: Write) -> None:
             assert watched.page.locator(tag).count() == 0
         for width in WIDTHS:
             assert_fits(watched.page, width)
-
-
-@needs_webhooks
-def test_real_webhooks_are_shown_and_nothing_is_fetched(browser: Browser, write: Write) -> None:
-    with opened(browser, write(webhook_findings())) as watched:
-        use_everything(watched.page)
-
-        watched.assert_quiet()
-        for width in WIDTHS:
-            assert_fits(watched.page, width)
-        watched.page.locator("#search").fill("check_run Octocoders-linter")
-        expect(watched.page.locator("#g-check_run")).to_be_visible()
 
 
 def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:

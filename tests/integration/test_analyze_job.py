@@ -19,13 +19,12 @@ from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
 from tests.builders import context, message, text
+from tests.event_faults import FAULTS, dead_letters
 from tests.integration.spark_world import (
     analyzed,
     archive_of,
     parked,
 )
-from tests.needs import needs_webhooks
-from tests.webhook_faults import FAULTS, dead_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,7 +162,6 @@ def test_one_message_does_not_stall_the_analysis(spark: "SparkSession", tmp_path
     assert len(shown["b-note"]) == 200
 
 
-@needs_webhooks
 def test_first_lead_is_the_cause_and_its_condition_selects_it(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -185,8 +183,8 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     first, second = analyzed(spark, archive).groups[:2]
 
     claims = {format_predicate(group.leads[0]): group.leads[0] for group in (first, second)}
-    assert set(claims) == {"body.pull_request.head.sha is missing", "body.region = ap"}
-    missing = claims["body.pull_request.head.sha is missing"]
+    assert set(claims) == {"body.shop.owner.url is missing", "body.region = ap"}
+    missing = claims["body.shop.owner.url is missing"]
     rows = matching(read_archive(spark, archive, drain_ids(archive)), missing.condition)
     assert rows.count() == sum(one.fault == faults[0].name for one in letters)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from demo.workload import broken_count
 from tests.e2e.test_demo import finish, start
-from tests.needs import WEBHOOKS
 
 OWN_MESSAGES = 24
 
@@ -20,15 +19,10 @@ def canary_verdicts(kept: Path) -> list[set[str]]:
 
 
 def own_lines() -> Iterator[str]:
-    """A user's messages: a few whose letters and digits must not change, and webhooks.
-
-    The webhooks are real ones where these are there.
-    """
+    """A user's messages: a few whose letters and digits must not change, and events."""
     amounts = '{"amount": 12345678901234567890123, "share": 1.10, "none": -0.0, "many": 1e999}'
     texts = ("Grüße, 你好, \U0001f389 \u202e", '"\\u00e9\\ud83d"', amounts, '{"a": 1,  "a": 2}\n')
     yield from (json.dumps({"body": body}) for body in texts)
-    if WEBHOOKS.exists():
-        yield from WEBHOOKS.read_text(encoding="utf-8").splitlines()
     for number in itertools.count():
         event = {"action": ("opened", "closed")[number % 2], "number": number}
         yield json.dumps({"body": json.dumps(event)})

@@ -1,4 +1,4 @@
-"""Faults in real webhooks, of which nothing was recorded: the first lead names the cause."""
+"""Faults of which nothing was recorded: the first lead names the cause."""
 
 import random
 from collections import Counter
@@ -6,14 +6,12 @@ from collections import Counter
 import pytest
 
 from spark_reprocess.findings import format_predicate
+from tests.event_faults import FAULTS, Delivery, dead_letters
 from tests.lead_search import Letter, SearchedGroup, searched
-from tests.needs import needs_webhooks
-from tests.webhook_faults import FAULTS, Delivery, dead_letters
 
 ENOUGH = 30
 MOST = 0.5
 
-pytestmark = needs_webhooks
 CLAIMS = {fault.name: fault.claims for fault in FAULTS}
 
 
@@ -24,7 +22,8 @@ def struck_most(found: SearchedGroup, letters: list[Delivery]) -> str:
     return name if count >= max(ENOUGH, MOST * len(found.members)) else ""
 
 
-def assert_causes_come_first(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_lead_names_the_cause(seed: int) -> None:
     letters = dead_letters(seed, healthy=600, faults=FAULTS, of_each=45)
     seen = set()
     for found in searched([Letter(one.body, one.attributes) for one in letters]):
@@ -35,7 +34,8 @@ def assert_causes_come_first(seed: int) -> None:
     assert len(seen) >= len(CLAIMS) - 1
 
 
-def assert_nothing_is_found(seed: int, split: str) -> None:
+@pytest.mark.parametrize(("seed", "split"), [(0, "even"), (1, "skewed"), (2, "reason")])
+def test_a_random_split_shows_no_lead(seed: int, split: str) -> None:
     chance = random.Random(seed)
     letters = []
     for one in dead_letters(seed, healthy=700):
@@ -46,13 +46,3 @@ def assert_nothing_is_found(seed: int, split: str) -> None:
             error = chance.choices("ABCD", (70, 20, 8, 2) if split == "skewed" else (1, 1, 0, 0))
             letters.append(Letter(one.body, one.attributes, error_type=error[0]))
     assert [found for found in searched(letters) if found.leads] == []
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_first_lead_names_the_cause(seed: int) -> None:
-    assert_causes_come_first(seed)
-
-
-@pytest.mark.parametrize(("seed", "split"), [(0, "even"), (1, "skewed"), (2, "reason")])
-def test_a_random_split_shows_no_lead(seed: int, split: str) -> None:
-    assert_nothing_is_found(seed, split)
