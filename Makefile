@@ -63,7 +63,6 @@ outages: setup ## Simulate outages at full size, message by message; prints what
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
-	@$(SAM) build --template templates/emr-serverless.yaml --build-dir .aws-sam/emr-build
 
 sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard] [ENGINE=emulator]
 	@$(if $(ENGINE),,scripts/ensure-docker.sh)

@@ -6,7 +6,7 @@ trap 'rm -rf "$tools"' EXIT
 "$(scripts/find-python.sh)" -m venv "$tools"
 "$tools/bin/python" -m pip install --quiet uv
 for source in requirements/pip.in requirements/demo.in requirements/dev.in requirements/sam.in \
-    requirements/job.in requirements/emr.in layers/core/requirements.in; do
+    requirements/job.in layers/core/requirements.in; do
     target="${source%.in}.txt"
     "$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
         --generate-hashes --no-emit-index-url --no-header --output-file "$target" "$source"

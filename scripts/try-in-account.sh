@@ -22,7 +22,6 @@ It costs money, so it asks first. --yes does not ask.
   spark-job          AWS Glue reaches SQS, refuses a second run, and takes new code
   alarms             alarms ring on missing metrics; notices arrive by mail
   pipe               an EventBridge pipe feeds the function
-  emr                the Spark job runs on EMR Serverless, without Internet
   deletion           a deleted stack keeps its messages, although its policy is in use
   clean-up           remove all that the checks made in this Region
 END
@@ -41,7 +40,6 @@ print_command() {
 aws() { print_command aws "$@"; command aws "$@"; }
 sam() { print_command sam "$@"; command sam "$@"; }
 make() { print_command make "$@"; command make "$@"; }
-docker() { print_command docker "$@"; command docker "$@"; }
 dlq() { print_command dlq "$@"; PYTHONPATH=layers/core .venv/bin/python -m dlq_cli "$@"; }
 wait_minutes() {
     echo "Waiting for $1 minutes: $2" >&2
@@ -379,29 +377,6 @@ check_pipe() {
     dlq pause --stack dlq-try-piped
     dlq resume --stack dlq-try-piped
     gameday dlq-try-piped
-}
-
-check_emr() {
-    local main dlq parked application
-    needs BUCKET
-    make build
-    deploy_standard
-    main=$(output dlq-try-standard MainQueueArn)
-    dlq=$(output dlq-try-standard DeadLetterQueueArn)
-    parked=$(output dlq-try-standard ParkedQueueArn)
-    make spark-package
-    docker run --rm --platform linux/amd64 -v "$PWD:/work" -w /work \
-        public.ecr.aws/amazonlinux/amazonlinux:2023 sh scripts/pack-environment.sh
-    aws s3 sync dist "s3://$BUCKET/emr/"
-    sam deploy --stack-name dlq-try-emr --template-file .aws-sam/emr-build/template.yaml --resolve-s3 \
-        --capabilities CAPABILITY_IAM --no-confirm-changeset --no-fail-on-empty-changeset \
-        --parameter-overrides BucketName="$BUCKET" ParkedQueueArn="$parked" MainQueueArn="$main" \
-        DLQArn="$dlq" 'ScheduleExpression="rate(5 minutes)"'
-    application=$(output dlq-try-emr ApplicationId)
-    wait_minutes 12 "the schedule starts a job"
-    aws emr-serverless list-job-runs --application-id "$application"
-    aws s3 ls --recursive "s3://$BUCKET/logs/emr/"
-    remove_stack dlq-try-emr
 }
 
 check_deletion() {

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_SAM = _ROOT / ".aws-sam"
 
 needs_build = pytest.mark.skipif(
-    not all((_SAM / build / "template.yaml").is_file() for build in ("build", "emr-build")),
+    not (_ROOT / ".aws-sam" / "build" / "template.yaml").is_file(),
     reason="not built: run make build first",
 )
 needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

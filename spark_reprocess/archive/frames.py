@@ -1,7 +1,7 @@
 """The archive as Spark DataFrames: its messages, its tables, and the state of every message.
 
 Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
-on S3 where the cluster has a Hadoop file system for the scheme, as Glue and EMR have. Plain pyspark
+on S3 where the cluster has a Hadoop file system for the scheme, as AWS Glue has. Plain pyspark
 has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
 Both readers give null for a column that the file's version did not write, and leave out a column
 that this version does not know. Tables (see ``table_parts``) and ledgers (see ``ledgers``) are

@@ -272,7 +272,7 @@ def test_a_drain_does_not_silence_what_is_undecided() -> None:
 
 
 def test_a_drain_on_another_spark_does_not_either() -> None:
-    """That of templates/emr-serverless.yaml publishes under the same names."""
+    """``dlq run`` publishes under the same names wherever it runs."""
     without_glue = Stack.of(TEMPLATE).of_type("AWS::CloudWatch::Alarm")
 
     assert without_glue.keys() == ALARMS.keys() - {"RunMissedAlarm"}

@@ -7,9 +7,7 @@ import pytest
 from tests.isolation import import_all, installed_alone
 from tests.needs import needs_build
 
-SAM = Path(__file__).parents[2] / ".aws-sam"
-BUILD = SAM / "build"
-EMR_BUILD = SAM / "emr-build"
+BUILD = Path(__file__).parents[2] / ".aws-sam" / "build"
 LAYER = BUILD / "CoreLayer" / "python"
 
 pytestmark = needs_build
@@ -33,7 +31,6 @@ def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
         (BUILD / "ReplayFunction", [LAYER]),
         (BUILD / "ReminderFunction", [LAYER]),
         (BUILD / "PublishJobFunction", []),
-        (EMR_BUILD / "StopApplicationFunction", []),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )

@@ -13,7 +13,16 @@ ROOT = Path(__file__).parents[2]
 
 # https://github.com/awslabs/aws-glue-libs, base-requirements.txt, and Spark itself.
 ON_THE_CLUSTER = ["boto3", "numpy", "pandas", "pyarrow", "pyspark"]
-CARRIED = ["jinja2", "jsonpatch", "jsonpointer", "markupsafe", "rich", "simplejson", "yaml"]
+CARRIED = [
+    "jinja2",
+    "jsonpatch",
+    "jsonpointer",
+    "markupsafe",
+    "rich",
+    "simplejson",
+    "sqlglot",
+    "yaml",
+]
 
 
 def package(folder: Path) -> Path:

@@ -45,7 +45,6 @@ ON_PAGE = {
 """The settings that the page gives to each check."""
 
 TEMPLATES = {
-    "dlq-try-emr": load_template(ROOT / "templates" / "emr-serverless.yaml"),
     "dlq-try-pipe": load_template(ROOT / "templates" / "pipe-trigger.yaml"),
 }
 """Those of the stacks that are not of the application."""
@@ -191,7 +190,7 @@ class World:
         stand_in = commands / "aws"
         stand_in.write_text(STAND_IN, "utf-8")
         stand_in.chmod(0o755)
-        for name in ("sam", "make", "docker", "sleep"):
+        for name in ("sam", "make", "sleep"):
             shutil.copy(stand_in, commands / name)
         shutil.copy(stand_in, self.folder / ".venv" / "bin" / "python")
         record, world = self.folder / "record.jsonl", self.folder / "world.json"
@@ -281,7 +280,7 @@ def test_a_check_runs_to_its_end(ran: Ran) -> None:
 
 def test_each_command_is_printed(ran: Ran) -> None:
     """All but the waits, and what the script asks before it starts."""
-    wrapped = {"aws", "sam", "make", "docker"}
+    wrapped = {"aws", "sam", "make"}
     printed = [shlex.split(line[2:]) for line in ran.errors.splitlines() if line.startswith("+ ")]
     started = [one for one in ran.commands if one[0] in wrapped and one[1] != "--version"]
 
@@ -427,7 +426,7 @@ def test_a_game_day_that_fails_does_not_end_the_check(world: World) -> None:
         (["--yes", "unknown"], "there is no such check"),
         (["--yes", "--force", "deploy"], "there is no such option"),
         (["--yes", "deploy", "replay"], "one check at a time"),
-        (["--yes", "emr"], "set BUCKET first"),
+        (["--yes", "alarms"], "set EMAIL first"),
         ([], "usage"),
     ],
 )
