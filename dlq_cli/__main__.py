@@ -33,12 +33,13 @@ _OWN = {
     "pause": "stop automatic replay; dead letters stay in the DLQ",
     "resume": "start automatic replay again",
     "simulate": "what a replay policy would do in an outage",
+    "rehearse": "invoke your function with a group's messages; uses no queue",
 }
 """The verbs of this package, each in a module of ``dlq_cli.verbs``."""
 
 _NAMES = {
     "See what is there": ("console", "status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "redrive", "restore", "erase", "expire"),
+    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
@@ -99,7 +100,7 @@ def main(
 
     Returns:
         0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by the
-        canary; 4 some messages could not be sent; 130 interrupted.
+        canary, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     return cli.exit_code_of(lambda: _run(words, make_session))

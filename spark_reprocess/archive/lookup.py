@@ -1,10 +1,13 @@
-"""Find single messages in an archive, without Spark.
+"""Find messages in an archive, without Spark: single ones by their ids, and those of a group.
 
 Message ids are random, so the files' statistics exclude none: without a list of files every file is
 read. Of a file that does not have the message only two columns are decoded.
 """
 
-from collections.abc import Collection, Sequence
+import pickle
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +16,7 @@ from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledger import Attempt
 from spark_reprocess.archive.ledgers import ledger_files, read_attempts
+from spark_reprocess.archive.message_index import Member
 from spark_reprocess.archive.message_store import drain_of, message_files, rows_of_file
 
 _CONCURRENT_READS = 8
@@ -48,6 +52,39 @@ def find_rows(
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
         return list(chain.from_iterable(executor.map(find, paths)))
+
+
+def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
+    """Yield the row of each of *members*, in their order. Of what was erased there is none.
+
+    Each file is read once, and one at a time. An unnamed temporary file holds the rows until it is
+    their turn, so memory does not grow with the number of messages.
+
+    Raises:
+        ArchiveError: a file cannot be read.
+    """
+    wanted = defaultdict[str, list[str]](list)
+    for member in members:
+        wanted[member.file].append(member.message_id)
+    places = dict[str, int]()
+    with tempfile.TemporaryFile() as held:
+
+        def hold(path: str, ids: Sequence[str]) -> bool:
+            rows = rows_of_file(archive, path, ids)
+            for row in rows.to_pylist() if rows else ():
+                if row["message_id"] not in places:
+                    places[row["message_id"]] = held.tell()
+                    pickle.dump(row, held)
+            return rows is not None
+
+        # An erasure replaces a file by one with another name: its rows are in any of them.
+        moved = [i for path, ids in wanted.items() if not hold(path, ids) for i in ids]
+        while moved and not all(hold(path, moved) for path in message_files(archive)):
+            pass  # Another erasure has replaced a file since they were listed.
+        for member in members:
+            if (place := places.get(member.message_id)) is not None:
+                held.seek(place)
+                yield pickle.load(held)  # noqa: S301 - this function wrote it
 
 
 def find_attempts(archive: Archive, message_ids: Collection[str]) -> list[Attempt]:

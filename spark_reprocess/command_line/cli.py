@@ -45,7 +45,7 @@ SETTINGS = """\
 Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 stopped by
-the canary; 4 some messages could not be sent; 130 interrupted"""
+the canary, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted"""
 
 _EXAMPLES = f"""\
 example, from a full parked queue to messages that are back in the main queue:

@@ -11,6 +11,7 @@ from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack_values import STACK_OPTIONS, StackValues
+from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.options import CanarySample
 from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
@@ -72,6 +73,7 @@ def test_every_exit_code_has_a_row() -> None:
         ("doctor", [Finding]),
         ("gameday", [Report, Joint, Finding]),
         ("drain", [DrainSummary, QueueCounts]),
+        ("rehearse", [Rehearsal, Outcome]),
         ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
         ("erase", [EraseSummary]),
         ("expire", [ExpireSummary]),

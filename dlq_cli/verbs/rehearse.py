@@ -1,0 +1,347 @@
+"""``rehearse``: invokes a function with the pending messages of a group; no queue is used."""
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore import UNSIGNED, exceptions
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_cli.rehearsal import Failure, event_of, failure_of
+from dlq_cli.stack_values import aws_errors, read_stack
+from dlq_replay.policy import MAX_MESSAGE_BYTES
+from dlq_replay.sqs import describe
+from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.dead_letter_schema import Row
+from spark_reprocess.archive.disposition import DECIDED
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.ledgers import claimed_table
+from spark_reprocess.archive.lookup import member_rows
+from spark_reprocess.archive.message_index import Member, read_members
+from spark_reprocess.clients import region_of, require_queue_url
+from spark_reprocess.command_line import terminal
+from spark_reprocess.command_line.arguments import add_group, add_plan, whole_number
+from spark_reprocess.command_line.verb import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    REHEARSAL_FAILED,
+    Verb,
+    progress_here,
+)
+from spark_reprocess.editing.edit import EditError
+from spark_reprocess.errors import InputError
+from spark_reprocess.figures import counted
+from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.progress import HowFar
+from spark_reprocess.redrive.editor import CHANGES, Editor
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_ABOUT = """\
+Invokes your function with each pending message of a group, one message an invocation, as an SQS
+event, and says of each message whether the function processed it: pass, or fail and the type of
+the error. No queue is used, and nothing is written into the archive. A message comes as a redrive
+would deliver it, with the plan's edit, but with a new message id and without counter and context.
+
+Give --endpoint for a function on this machine: sam local start-lambda, or the emulator in each
+Lambda base image. Without --endpoint a function on AWS is invoked, after a question: it does its
+real work. No call is repeated; one without an answer ends the rehearsal. Needs no Spark. Exit code
+3 if a message fails."""
+
+_EXAMPLES = """\
+examples:
+
+  docker run -p 9000:8080 orders:fix
+  dlq rehearse g-53cb1ad25b --function function --endpoint http://localhost:9000
+  dlq rehearse g-53cb1ad25b --function orders-staging --limit 20
+
+docs/rehearse.md says what a rehearsal cannot know."""
+
+_LONGEST_SECONDS = 920
+"""Lambda ends an invocation after 900 s."""
+
+_CLAIM_TTL_SECONDS = 900
+_EXAMPLES_SHOWN = 3
+_REASON_CHARACTERS = 160
+_ACCOUNT_IN_NAME = re.compile(r"(?:.*:)?(\d{12}):function:")
+_INTERRUPTED = "interrupted; the function may have processed the message that it had"
+_FIXES = {
+    "ResourceNotFoundException": "give a function of this account and Region, or --region",
+    "TooManyRequestsException": "Lambda throttles the function; raise its concurrency, or wait",
+    "AccessDeniedException": "the call needs lambda:InvokeFunction on the function",
+    "404": "the emulator of a base image has one function, whose name is function",
+}
+_NEVER_SENT = (
+    exceptions.ConnectTimeoutError,
+    exceptions.EndpointConnectionError,
+    exceptions.NoCredentialsError,
+    exceptions.ParamValidationError,
+)
+
+Invoke = Callable[[bytes, str], Failure | None]
+"""Invokes the function with an event about a message, and its id; None where it processed it.
+
+It raises what boto3 raises where the call has no answer of the function.
+"""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The messages with the same verdict (``pass`` or ``fail``) and the same type of error.
+
+    Attributes:
+        error: the text of the first of these errors, masked; empty for ``pass``, as its type.
+        examples: the archived ids of the first few messages.
+    """
+
+    verdict: str
+    error_type: str
+    error: str
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What a function did with the pending messages of a group.
+
+    Attributes:
+        messages: pending, at most as many as ``--limit`` allows. Erased ones have no outcome.
+        outcomes: failures first, the frequent ones first.
+        stopped_by: why it ended before the last message; None if it did not.
+    """
+
+    plan_id: str
+    group_id: str
+    function: str
+    messages: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    stopped_by: str | None = None
+
+    def count(self, *verdicts: str) -> int:
+        """Return how many messages have one of these verdicts."""
+        return sum(one.count for one in self.outcomes if one.verdict in verdicts)
+
+    def add(self, message_id: str, failure: Failure | None) -> None:
+        """Count a message."""
+        error_type = failure.type if failure else ""
+        outcome = next((one for one in self.outcomes if one.error_type == error_type), None)
+        if outcome is None:
+            error = compile_masks(()).start(failure.text, _REASON_CHARACTERS) if failure else ""
+            outcome = Outcome("fail" if failure else "pass", error_type, error)
+            self.outcomes.append(outcome)
+        outcome.count += 1
+        outcome.examples += [message_id] if outcome.count <= _EXAMPLES_SHOWN else []
+        self.outcomes.sort(key=lambda one: (one.verdict, -one.count, one.error_type))
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_group(parser)
+    add("--function", required=True, metavar="NAME", help="name or ARN, also with an alias")
+    add("--endpoint", metavar="URL", help="where it is invoked instead of AWS; unsigned")
+    add("--limit", type=whole_number(1), metavar="N", help="rehearse the first N messages alone")
+    add("--yes", action="store_true", help="invoke a function on AWS without a question")
+    add("--archive", metavar="PLACE", help="the archive (default: that of the stack)")
+    add_plan(parser)
+    add(
+        "--main-queue-url",
+        metavar="URL",
+        help="the source queue of messages that name none (default: that of the stack)",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    session: Session = options.session
+    if options.endpoint and not options.endpoint.startswith(("http://", "https://")):
+        raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
+    archive, main_queue_url = _installation(options)
+    plan = read_plan(find_plan(archive, options.plan).read()).only(options.group_id)
+    edit = plan.edits.get(options.group_id)
+    if edit is not None and edit.set_attributes:
+        raise InputError(
+            f"group {options.group_id}: its set_attributes are Spark SQL, which rehearse does not "
+            "run; redrive --canary tries them on a few messages"
+        )
+    members = _pending(archive, plan, options.group_id)[: options.limit]
+    if not options.endpoint and not options.yes:
+        _require_agreement(session, options.function, len(members))
+    rehearsal = Rehearsal(plan.plan_id, options.group_id, options.function, len(members))
+    events = _events(session, plan, member_rows(archive, members), main_queue_url)
+    _rehearse(rehearsal, events, _invoker(session, options.function, options.endpoint))
+    terminal.print_answer(rehearsal, lambda: _print(rehearsal))
+    if rehearsal.stopped_by:
+        terminal.print_error(rehearsal.stopped_by)
+        return INTERRUPTED if rehearsal.stopped_by == _INTERRUPTED else BAD_INPUT
+    return REHEARSAL_FAILED if rehearsal.count("fail") else DONE
+
+
+def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
+    """Return the archive and the URL of the main queue: as given, else those of the stack."""
+    place, main_queue_url = options.archive, options.main_queue_url
+    if options.stack and not (place and main_queue_url):
+        stack = read_stack(options.session, options.stack)
+        place, main_queue_url = place or stack.archive, main_queue_url or stack.main_queue_url
+    if not place:
+        raise InputError("--archive: is missing; give it, or --stack with the Spark job")
+    return open_archive(place), main_queue_url
+
+
+def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
+    """Return the messages of a group that no redrive has sent and nobody has discarded."""
+    members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
+    claimed = claimed_table(archive, time.time(), _CLAIM_TTL_SECONDS)
+    is_decided = pc.is_in(claimed["state"], value_set=pa.array([str(one) for one in DECIDED]))
+    decided = set(claimed.filter(is_decided)["message_id"].to_pylist())
+    pending = [one for one in members if one.message_id not in decided]
+    if not pending:
+        raise InputError(f"group {group_id}: no message is pending; each is redriven or discarded")
+    return pending
+
+
+def _require_agreement(session: "Session", function: str, messages: int) -> None:
+    """Ask before a function on AWS is invoked.
+
+    Raises:
+        InputError: nobody agrees, or AWS does not say which account it is.
+    """
+    if not sys.stdin.isatty():
+        raise InputError(
+            "nobody can be asked here, because this is no terminal: --yes invokes a function on "
+            "AWS, and --endpoint one on this machine"
+        )
+    named = _ACCOUNT_IN_NAME.match(function)
+    with aws_errors("asking which account this is"):
+        account = named[1] if named else session.client("sts").get_caller_identity()["Account"]
+    sys.stderr.write(
+        f"This invokes function {function} of account {account} in {session.region_name} for "
+        f"{counted(messages, 'message')}. It does its real work. Go on? [y/N] "
+    )
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("nothing was done")
+
+
+def _events(
+    session: "Session", plan: Plan, rows: Iterable[Row], main_queue_url: str | None
+) -> Iterable[tuple[str, str, bytes | Failure]]:
+    """Yield the archived id, the new id, and the event of each message, or why it has none."""
+    editor = Editor(
+        plan.edits, plan.plan_id, keep_counter=False, max_message_bytes=MAX_MESSAGE_BYTES
+    )
+    for row in rows:
+        message_id, new_id, now = row["message_id"], str(uuid4()), int(time.time() * 1000)
+        try:
+            edited = {**row, "group_id": plan.groups[0].group_id, CHANGES: None}
+            source_arn = _source_arn(row, main_queue_url, session)
+            event = event_of(editor.message(edited), source_arn, new_id, now)
+        except EditError as error:
+            yield message_id, new_id, Failure("EditFailed", str(error))
+        else:
+            yield message_id, new_id, json.dumps(event, ensure_ascii=False).encode()
+
+
+def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
+    """Return the ARN of the queue that a message goes back to.
+
+    Raises:
+        InputError: nothing says which it is.
+    """
+    url, name = main_queue_url or row["queue_url"], row["source_queue"]
+    if not name and not main_queue_url:
+        raise InputError(
+            f"message {row['message_id']}: does not name its source queue; give --main-queue-url"
+        )
+    address, region = require_queue_url("queue", url), region_of(url, session.region_name)
+    partition = session.get_partition_for_region(region)
+    return f"arn:{partition}:sqs:{region}:{address.account_id}:{name or address.name}"
+
+
+def _invoker(session: "Session", function: str, endpoint: str | None) -> Invoke:
+    """Return what invokes *function*; at an endpoint unsigned, so that none of AWS's accepts it."""
+    config = Config(
+        signature_version=UNSIGNED if endpoint else None,
+        read_timeout=_LONGEST_SECONDS,
+        tcp_keepalive=True,
+        # A repeated call would do the function's work twice.
+        retries={"total_max_attempts": 1},
+    )
+    region = session.region_name or ("us-east-1" if endpoint else None)
+    client = session.client("lambda", region_name=region, endpoint_url=endpoint, config=config)
+
+    def invoke(event: bytes, message_id: str) -> Failure | None:
+        try:
+            answer = client.invoke(FunctionName=function, Payload=event)
+            payload = answer["Payload"].read()
+        except ClientError as error:
+            if endpoint and error.response["Error"]["Code"] == "502":
+                return Failure("ProcessEnded", "the emulator says that the process has ended")
+            raise
+        error_type = answer.get("FunctionError")
+        return failure_of(payload, error_type, message_id, is_emulated=endpoint is not None)
+
+    return invoke
+
+
+def _rehearse(
+    rehearsal: Rehearsal, events: Iterable[tuple[str, str, bytes | Failure]], invoke: Invoke
+) -> None:
+    """Invoke the function with each event, and add the results to *rehearsal*.
+
+    A call without an answer of the function is no verdict and ends it. It is not repeated: the
+    function may have done its work.
+    """
+    how_far = HowFar(rehearsal.messages)
+    with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count("pass", "fail"))):
+        try:
+            for message_id, new_id, event in events:
+                failure = event if isinstance(event, Failure) else invoke(event, new_id)
+                rehearsal.add(message_id, failure)
+        except (ClientError, BotoCoreError) as error:
+            rehearsal.stopped_by = f"{rehearsal.function}: {_fault(error, message_id, new_id)}"
+        except InputError as error:
+            rehearsal.stopped_by = str(error)
+        except KeyboardInterrupt:
+            rehearsal.stopped_by = _INTERRUPTED
+
+
+def _fault(error: ClientError | BotoCoreError, message_id: str, new_id: str) -> str:
+    """Describe a failed call, what to do, and whether the function may have run nevertheless."""
+    code, is_refusal = "", isinstance(error, _NEVER_SENT)
+    if isinstance(error, ClientError):
+        code = error.response["Error"]["Code"]
+        is_refusal = error.response["ResponseMetadata"]["HTTPStatusCode"] < 500  # noqa: PLR2004
+    lost = (
+        f"the answer was lost: the function may have processed message {message_id}, which it "
+        f"knows as {new_id}"
+    )
+    parts = (describe(error).strip(), _FIXES.get(code, ""), "" if is_refusal else lost)
+    return "; ".join(filter(None, parts))
+
+
+def _print(rehearsal: Rehearsal) -> None:
+    rows = [
+        (one.verdict, one.count, f"{one.error_type}: {one.error}".rstrip(": "), one.examples[0])
+        for one in rehearsal.outcomes
+    ]
+    terminal.print_table(("verdict", "messages", "why", "for example"), rows)
+    terminal.print_line(
+        f"{rehearsal.count('pass', 'fail'):,} of {counted(rehearsal.messages, 'message')} "
+        f"rehearsed: {rehearsal.count('pass'):,} passed, {rehearsal.count('fail'):,} failed"
+    )
+
+
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, _EXAMPLES)

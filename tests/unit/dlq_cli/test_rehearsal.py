@@ -1,0 +1,99 @@
+"""The rules of a rehearsal: the event has Lambda's shape, and the verdict is that of Lambda."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlq_cli.rehearsal import Failure, event_of, failure_of
+from dlq_replay.message import Message
+from tests.builders import NOW, context, counter, queue_arn
+
+EVENTS = Path(__file__).parents[3] / "events"
+ID = "5fea7756-0ea4-451a-a703-a558b933e274"
+
+
+@pytest.mark.parametrize("name", ["standard", "fifo", "binary-attribute"])
+def test_event_has_the_fields_of_lambda_s(name: str) -> None:
+    ours = {**counter("2"), **context(first_id="first")}
+    records = json.loads((EVENTS / f"{name}.json").read_text())["Records"]
+    arn = queue_arn("main.fifo" if name == "fifo" else "main")
+    for record in records:
+        message = Message.from_lambda_record(record)
+        message = replace(message, attributes={**message.attributes, **ours})
+        (made,) = event_of(message, arn, ID, NOW * 1000)["Records"]
+
+        assert made.keys() == record.keys()
+        expected = record["attributes"].keys() - {"DeadLetterQueueSourceArn", "AWSTraceHeader"}
+        assert made["attributes"].keys() - {"AWSTraceHeader"} == expected
+        assert made["attributes"].get("MessageGroupId") == record["attributes"].get(
+            "MessageGroupId"
+        )
+        assert made["attributes"]["ApproximateReceiveCount"] == "1"
+        assert (made["body"], made["md5OfBody"]) == (record["body"], record["md5OfBody"])
+        own = {n: a for n, a in record["messageAttributes"].items() if n not in ours}
+        assert made["messageAttributes"] == own
+        assert (made["messageId"], made["eventSourceARN"]) == (ID, arn)
+        assert record["messageId"] not in json.dumps(made)
+
+
+ERROR = {"errorMessage": "'vat'", "errorType": "KeyError", "stackTrace": []}
+PASS = None
+
+
+@pytest.mark.parametrize(
+    ("answer", "function_error", "is_emulated", "expected"),
+    [
+        pytest.param(None, None, False, PASS, id="nothing"),
+        pytest.param({}, None, False, PASS, id="empty object"),
+        pytest.param({"batchItemFailures": None}, None, False, PASS, id="null list"),
+        pytest.param({"batchItemFailures": []}, None, False, PASS, id="empty list"),
+        pytest.param("done", None, False, PASS, id="text, which no batch response is"),
+        pytest.param(
+            {"batchItemFailures": [{"itemIdentifier": ID}]},
+            *(None, False, "batchItemFailures"),
+            id="reported",
+        ),
+        pytest.param(
+            {"batchItemFailures": [{"itemIdentifier": "m-2"}]},
+            *(None, False, "InvalidPartialResponse"),
+            id="another message",
+        ),
+        pytest.param(
+            {"batchItemFailures": ["m-1"]},
+            *(None, False, "InvalidPartialResponse"),
+            id="item that is no object",
+        ),
+        pytest.param(
+            {"batchItemFailures": ID}, None, False, "InvalidPartialResponse", id="no list"
+        ),
+        pytest.param(ERROR, "Unhandled", False, "KeyError", id="exception"),
+        pytest.param({"errorMessage": "x"}, "Unhandled", False, "Unhandled", id="without a type"),
+        pytest.param(ERROR, None, True, "KeyError", id="exception in the emulator"),
+        pytest.param(ERROR, None, False, PASS, id="an object that a function on AWS returns"),
+        pytest.param({**ERROR, "batchItemFailures": []}, None, True, PASS, id="an own answer"),
+    ],
+)
+def test_verdict(
+    answer: object, function_error: str | None, is_emulated: bool, expected: str | None
+) -> None:
+    failure = failure_of(json.dumps(answer).encode(), function_error, ID, is_emulated=is_emulated)
+
+    assert (failure and failure.type) == expected
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b"", None),
+        (
+            b"Task timed out after 3.00 seconds",
+            Failure("Timeout", "Task timed out after 3.00 seconds"),
+        ),
+        (b"<html>", Failure("InvalidAnswer", "<html>")),
+    ],
+)
+def test_payload_that_is_no_json(payload: bytes, expected: Any) -> None:
+    assert failure_of(payload, None, ID, is_emulated=True) == expected
