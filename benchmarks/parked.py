@@ -36,7 +36,7 @@ def fill(server: MeasuringServer, url: str, count: int) -> None:
 
 def archive(folder: str, count: int) -> None:
     """Write *count* parked messages to an archive, as a drain does."""
-    place, drain_id = open_archive(folder), new_id(_EPOCH_SECONDS)
+    place, drain_id = open_archive(folder, creates=True), new_id(_EPOCH_SECONDS)
     drained_at = datetime.fromtimestamp(_EPOCH_SECONDS, UTC)
     for first in range(0, count, _FILE_MESSAGES):
         numbers = range(first, min(first + _FILE_MESSAGES, count))

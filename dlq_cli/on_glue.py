@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.stack_values import aws_errors, read_stack
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_folder
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import CHECK_FAILED, progress_here
 from spark_reprocess.errors import ArchiveError, BusyError, InputError
@@ -87,7 +87,7 @@ def run_on_glue(
             "--on-glue out"
         )
     client = session.client("glue")
-    archive = open_archive(dict(pairwise(words))["--archive"])
+    archive = open_folder(dict(pairwise(words))["--archive"])
     privacy = privacy_options(client, job) if verb in {"analyze", "redrive", "run"} else []
     return follow(start(client, job, [verb, *words, *privacy]), archive, sleep)
 

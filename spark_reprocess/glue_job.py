@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import TextIO
 
 from spark_reprocess.actor import JOB_RUN_ID
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_folder
 from spark_reprocess.command_line.verb import INTERRUPTED
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -141,7 +141,7 @@ class RunResult:
 
 def write_result(archive: Archive, job_run_id: str, result: RunResult) -> None:
     """Write the result of a run durably. Raises ArchiveError."""
-    content = json.dumps({"version": 1, **asdict(result)}, indent=1)
+    content = json.dumps(asdict(result), indent=1)
     archive.write(f"runs/{job_run_id}/result.json", content.encode())
 
 
@@ -183,7 +183,7 @@ def _followed(
     interrupt: Callable[[], object],
 ) -> int:
     try:
-        archive = open_archive(place)
+        archive = open_folder(place)
     except InputError:
         # The verb says what is wrong with it.
         return main(command)

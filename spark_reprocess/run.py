@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from spark_reprocess.actor import require_reason
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
-from spark_reprocess.archive.message_store import MESSAGES, drain_ids
+from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.canary.options import CanaryOptions
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
@@ -225,7 +225,7 @@ def _undecided(archive: Archive, run_id: str) -> Undecided:
         return Undecided(0, 0)
     now = count(archive, _CLAIM_TTL_SECONDS)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
-    content = {"version": 1, "run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
+    content = {"run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     oldest = now.oldest_undecided_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0

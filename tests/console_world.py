@@ -56,7 +56,7 @@ def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Messa
 
 def archive_with(folder: Path, messages: Sequence[Message], files: int = 1) -> Archive:
     """Write one drain of these messages, and the plan that leaves them all, with its report."""
-    archive = open_archive(str(folder / "archive"))
+    archive = open_archive(str(folder / "archive"), creates=True)
     rows = [to_row(one, queue_url("parked"), NOW) for one in messages]
     for number in range(files):
         write_messages(archive, DRAIN, number, rows[number::files])
@@ -80,7 +80,7 @@ def archive_from(
         bodies: of the message with this number in the group at this place.
         each: messages of a group.
     """
-    archive = open_archive(str(folder / "archive"))
+    archive = open_archive(str(folder / "archive"), creates=True)
     groups = [
         one if is_group_id(one.group_id) else replace(one, group_id=f"g-{place:010x}")
         for place, one in enumerate(findings.groups)

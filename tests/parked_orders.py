@@ -34,7 +34,7 @@ def order(number: int, *, vat: bool = True, source: str = "orders", **fields: An
 
 def archived(folder: Path, messages: Sequence[Message], parked: str = "parked") -> Archive:
     """Write messages as a drain of the queue *parked* would have left them."""
-    archive = open_archive(str(folder / "archive"))
+    archive = open_archive(str(folder / "archive"), creates=True)
     drained_at = datetime.fromtimestamp(NOW, UTC)
     rows = [to_row(one, queue_url(parked), drained_at) for one in messages]
     # Of two files, so that the order of a plan is not that of one file.

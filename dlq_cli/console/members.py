@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.message_index import read_table_columns
-from spark_reprocess.archive.message_store import read_columns, rows_of_file
-from spark_reprocess.errors import InputError
+from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.plan.plan import Plan
 
@@ -28,7 +27,6 @@ MOST_FOUND = 200
 
 CLAIM_TTL_SECONDS = 900
 _COLUMNS = ("message_id", "file", "sent_at", "receive_count", "body_bytes", "group_id")
-_FROM_FILES = ("sent_at", "receive_count", "body_bytes")
 
 SORTS: Mapping[str, tuple[str, str]] = {
     "oldest": ("sent_at", "ascending"),
@@ -182,40 +180,22 @@ def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
 
     Raises: as ``group_messages`` does.
     """
-    if plan.snapshot.table_sha256 is None:
-        raise InputError(
-            f"plan {plan.plan_id}: an old version wrote it, without a table of its messages: "
-            "analyze again"
-        )
     table = _plan_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))
 
 
-_tables: dict[tuple[str, str, str], pa.Table] = {}
+_tables: dict[tuple[str, str, str | None], pa.Table] = {}
 """The table that was read last, by archive, plan and digest: it never changes."""
 
 
-def _plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
+def _plan_table(archive: Archive, plan_id: str, digest: str | None) -> pa.Table:
     """Read a plan's table, and keep it: one of a million messages takes some 100 MB."""
     key = (archive.root, plan_id, digest)
     table = _tables.get(key)
     if table is None:
-        table = _read_plan_table(archive, plan_id, digest)
+        table = read_table_columns(archive, plan_id, _COLUMNS, digest)
         _tables.clear()
         _tables[key] = table
-    return table
-
-
-def _read_plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
-    table = read_table_columns(archive, plan_id, _COLUMNS, digest)
-    if table.num_rows and table["body_bytes"].null_count == table.num_rows:
-        # An older version wrote the table: what people sort by is in the files of messages.
-        ids = table.select(["message_id", "file", "group_id"])
-        rows = read_columns(archive, ("message_id", *_FROM_FILES)).drop_columns(["drain_id"])
-        sums: Any = [(name, "min") for name in _FROM_FILES]
-        found = rows.group_by("message_id").aggregate(sums)
-        found = found.rename_columns([name.removesuffix("_min") for name in found.column_names])
-        table = ids.join(found, "message_id", join_type="left outer")
     return table
 
 

@@ -163,7 +163,6 @@ class Installation:
         consumers: the functions that event source mappings feed from the main queue.
         dlq_alarms: the account's alarms on the DLQ, without the stack's own.
         other_main: the other main queues that are configured, as far as they could be read.
-        writes_source: whether the function's version names the source queue on held copies.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
         data_key: None where the stack has none.
@@ -183,7 +182,6 @@ class Installation:
     dlq: QueueFacts
     parked: QueueFacts
     other_main: tuple[QueueFacts, ...] = ()
-    writes_source: bool = True
     triggers: tuple[TriggerFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     dlq_alarms: tuple[AlarmFacts, ...] = ()

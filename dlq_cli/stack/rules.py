@@ -292,13 +292,11 @@ def _sources_are_configured(of: Installation) -> Iterator[Finding]:
     missing = [queue.name for queue in using if queue not in configured and queue != own]
     if missing:
         arns = ",".join(arn for queue, arn in using.items() if queue != own)
-        first = "" if of.writes_source else "deploy this version of the stack without it; then "
         yield _risk(
             of.dlq.name,
             f"also takes the dead letters of {', '.join(missing)}, which are not configured; "
             "those are parked as foreign_source",
-            f"{first}set OtherMainQueueArns={arns} in a second update, once this version has run "
-            "for an hour and so names the source on all copies that wait in the DLQ",
+            f"set OtherMainQueueArns={arns}",
         )
     read = {QueueAddress.from_arn(queue.arn) for queue in of.other_main}
     for queue in configured:

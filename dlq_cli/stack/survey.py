@@ -23,7 +23,7 @@ from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from dlq_replay.settings import OTHER_MAIN_QUEUES, ReplaySettings
+from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, describe
 from spark_reprocess.clients import SOURCES_PAGE
 from spark_reprocess.errors import InputError
@@ -129,8 +129,6 @@ class _Survey:
             dlq=dlq,
             parked=parked,
             other_main=others,
-            # Each version that reads the variable also names the source, and its stack sets it.
-            writes_source=OTHER_MAIN_QUEUES in _variables(configuration),
             triggers=(*(mappings or ()), *(pipes or ())),
             knows_triggers=mappings is not None and pipes is not None,
             consumers=self._try("the main queue's consumers", lambda: self._consumers(main), ()),

@@ -132,14 +132,14 @@ def console_of(options: argparse.Namespace) -> "Console":
     from dlq_cli.console.site import Console  # noqa: PLC0415 - see _run
     from dlq_cli.console.work import Works  # noqa: PLC0415
     from spark_reprocess.analysis.mask import compile_masks  # noqa: PLC0415
-    from spark_reprocess.archive.files import open_archive  # noqa: PLC0415
+    from spark_reprocess.archive.files import open_archive, open_folder  # noqa: PLC0415
 
     given: dict[str, Any] = {
         name: value for name in VALUES if (value := getattr(options, name.replace("-", "_")))
     }
     archive, values = options.archive, given
     if archive and options.stack:
-        given = {**given, "archive": open_archive(archive).root}
+        given = {**given, "archive": open_folder(archive).root}
     if options.stack:
         of_stack = asdict(read_stack(options.session, options.stack))
         found = {name: of_stack[name.replace("-", "_")] for name in VALUES}

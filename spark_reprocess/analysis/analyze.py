@@ -44,7 +44,7 @@ from spark_reprocess.analysis.outputs import (
 )
 from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
 from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
 from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
@@ -118,7 +118,7 @@ def analyze(
     archive = open_archive(options.archive)
     masks = compile_masks(options.masks, shows_values=options.has_samples)
     plan_id = new_id(time.time(), archive.list(REPORTS))
-    reports = open_archive(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
+    reports = open_folder(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.

@@ -23,8 +23,6 @@ from spark_reprocess.findings import (
     format_lead,
 )
 
-SUMMARY_VERSION = 1
-
 _TIME = pa.timestamp("us", tz="UTC")
 _SPREAD = pa.struct([(name, pa.float64()) for name in ("least", "median", "p95", "greatest")])
 LEAD_FIELDS: "list[pa.Field[Any]]" = [
@@ -96,7 +94,6 @@ def groups_parquet(findings: Findings) -> bytes:
 def summary_json(findings: Findings) -> str:
     """Serialize everything that was found as JSON; times in ISO 8601."""
     content = {
-        "version": SUMMARY_VERSION,
         "signature": SIGNATURE_VERSION,
         **asdict(findings),
         "undecided": findings.undecided,
@@ -107,7 +104,7 @@ def summary_json(findings: Findings) -> str:
 
 
 def findings_of(summary: Mapping[str, Any]) -> Findings:
-    """Return what ``summary_json`` wrote; what an older version did not write has its default.
+    """Return what ``summary_json`` wrote.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it is no summary.
@@ -119,17 +116,15 @@ def findings_of(summary: Mapping[str, Any]) -> Findings:
             "analyzed_at": datetime.fromisoformat(raw["analyzed_at"]),
             "bucket_starts": tuple(map(datetime.fromisoformat, raw["bucket_starts"])),
             "groups": tuple(map(_group_of, raw["groups"])),
-            "gone": tuple(
-                GoneGroup(**_with_times(_known(GoneGroup, one))) for one in raw.get("gone", ())
-            ),
-            "unreadable": tuple(raw.get("unreadable", ())),
+            "gone": tuple(GoneGroup(**_with_times(_known(GoneGroup, one))) for one in raw["gone"]),
+            "unreadable": tuple(raw["unreadable"]),
         }
     )
 
 
 def _group_of(row: Mapping[str, Any]) -> GroupFinding:
     raw = _with_times(_known(GroupFinding, row))
-    versions = [(one["version"], one["messages"]) for one in row.get("versions", ())]
+    versions = [(one["version"], one["messages"]) for one in row["versions"]]
     return GroupFinding(
         **{
             **raw,

@@ -54,11 +54,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("error_version", pa.string()),
     ]
 )
-"""The columns of a Parquet file of the archive, as this version writes it.
-
-A new column must be nullable: files of older versions are read with nulls in it. Keep a file of
-each earlier schema in ``tests/data``.
-"""
+"""The columns of a Parquet file of the archive."""
 
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
@@ -138,24 +134,6 @@ def _system(row: Mapping[str, Any]) -> dict[str, str]:
     if (count := row.get("receive_count")) is not None:
         system[_RECEIVE_COUNT] = str(count)
     return system
-
-
-def column_of(rows: pa.RecordBatch | pa.Table, name: str) -> Any:  # noqa: ANN401 - see below
-    """Return one column of ``ARROW_SCHEMA`` from what was read of a file.
-
-    It is an Array of a batch and a ChunkedArray of a table.
-
-    A column that an older version did not write is null in each row.
-
-    Raises:
-        pa.ArrowInvalid: it is one that every version writes, so this is no file of an archive.
-    """
-    if name in rows.schema.names:
-        return rows.column(name)
-    field = ARROW_SCHEMA.field(name)
-    if not field.nullable:
-        raise pa.ArrowInvalid(f"column {name} is missing")
-    return pa.nulls(rows.num_rows, field.type)
 
 
 def to_table(rows: list[Row]) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from spark_reprocess.actor import Caller
-from spark_reprocess.archive.files import Archive, damage_named, new_id, read_json
+from spark_reprocess.archive.files import Archive, damage_named, new_id
 from spark_reprocess.archive.ledger import LEDGER
 
 _FOLDER = f"{LEDGER}/erasures"
@@ -32,7 +32,7 @@ class Erasure:
         failure_table: from which what was recorded of all these copies goes; None for none.
         expired_days: of an expiry, after how many days what is decided went; None for an erasure.
         first_ids: of an expiry, the first id of each message that has another one.
-        caller: whose credentials it was; unknown where an older version wrote the record.
+        caller: whose credentials it was.
     """
 
     erase_id: str
@@ -68,7 +68,6 @@ def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
         What was written; with another id if a record had this one already.
     """
     content = {
-        "version": 1,
         "who": erasure.who,
         **asdict(erasure.caller),
         "reason": erasure.reason,
@@ -174,7 +173,7 @@ def _expired(days: int) -> str:
 
 def _read(archive: Archive, path: str) -> Erasure:
     with damage_named(archive, path):
-        raw = read_json(archive, path, archive.read(path))
+        raw = json.loads(archive.read(path) or b"")
         erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
         return Erasure(
             erase_id=erase_id,

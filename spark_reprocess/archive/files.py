@@ -4,15 +4,14 @@ It promises two things. A file is durable when ``write`` or ``create`` returns: 
 of the machine. And of several callers of ``create`` exactly one wins.
 """
 
-import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.s3 import S3Archive
@@ -23,8 +22,13 @@ RECORD_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/*(?P<rest>.*)", re.DOTALL)
 
-# Older versions wrote the microseconds of an event before the Z, and six random digits behind it.
-_ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})(?:[0-9]{6})?Z-([0-9a-f]{5})")
+_ID_TIME = re.compile(r"(2[0-9]{7}T[0-9]{6})Z-([0-9a-f]{5})")
+
+MESSAGES = "messages"
+"""The folder of the messages, below the archive's root."""
+
+_FORMAT_FILE = "format"
+_FORMAT = b"1\n"
 
 
 def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
@@ -157,8 +161,34 @@ class Archive(Protocol):
         """
 
 
-def open_archive(location: str) -> Archive:
-    """Return the archive at *location*: a folder on local disk, or a prefix of an S3 bucket.
+def open_archive(location: str, *, creates: bool = False) -> Archive:
+    """Return the archive at *location* after a check of its format, the content of ``format``.
+
+    The first drain writes that file before it receives (*creates*). An archive that has messages
+    and no such file is refused: somebody removed the file, or the folder is no archive.
+
+    Raises:
+        InputError: the archive has another format; or as for ``open_folder``.
+        ArchiveError: the file cannot be read or written.
+    """
+    archive = open_folder(location)
+    content = archive.read(_FORMAT_FILE)
+    if content is None and not archive.list(MESSAGES):
+        if not creates:
+            return archive
+        archive.create(_FORMAT_FILE, _FORMAT)
+        content = archive.read(_FORMAT_FILE)
+    if content != _FORMAT:
+        found = "no file" if content is None else repr(content[:20].decode(errors="replace"))
+        raise InputError(
+            f"archive {archive.root}: this program reads archives whose file {_FORMAT_FILE!r} says "
+            f"{_FORMAT.decode().strip()}, and this one has {found}"
+        )
+    return archive
+
+
+def open_folder(location: str) -> Archive:
+    """Return the files at *location*: a folder on local disk, or a prefix of an S3 bucket.
 
     Only a bucket must exist already.
 
@@ -243,38 +273,6 @@ def damage_named(
         ) from error
 
 
-def read_json(archive: Archive, path: str, content: bytes | None) -> dict[str, Any]:
-    """Parse the *content* of the record at *path*; inside ``damage_named``.
-
-    Raises:
-        ArchiveError: it was written by a newer version of this program.
-    """
-    raw: dict[str, Any] = json.loads(content or b"")
-    require_version(archive, path, raw)
-    return raw
-
-
-def known_values(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a record that are fields of the dataclass *kind*, by name.
-
-    A newer version may have added others; an older one may lack some.
-    """
-    return {one.name: raw[one.name] for one in fields(kind) if one.name in raw}
-
-
-def require_version(archive: Archive, path: str, raw: Mapping[str, Any]) -> None:
-    """Refuse a record whose version is greater than 1, the newest that is known here.
-
-    Raises:
-        ArchiveError: it was written by a newer version of this program.
-    """
-    if raw.get("version", 1) > 1:
-        raise ArchiveError(
-            f"archive {archive.root}: {path} was written by a newer version of this program "
-            f"(version {raw['version']}); update the program"
-        )
-
-
 def read_text(location: str) -> str:
     """Return one file's text, from wherever an archive may be; it need not be in one.
 
@@ -285,7 +283,7 @@ def read_text(location: str) -> str:
     folder, _, name = location.rpartition("/")
     try:
         if "://" in location:
-            content = open_archive(folder).read(name)
+            content = open_folder(folder).read(name)
             if content is None:
                 raise InputError(f"{location}: No such file")
             return content.decode()

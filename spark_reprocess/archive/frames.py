@@ -3,9 +3,7 @@
 Spark's own Parquet reader reads the files of messages where it can reach them: on local disk, and
 on S3 where the cluster has a Hadoop file system for the scheme, as AWS Glue has. Plain pyspark
 has none; there each task fetches files through the archive's adapter and reads them with pyarrow.
-Both readers give null for a column that the file's version did not write, and leave out a column
-that this version does not know. Tables (see ``table_parts``) and ledgers (see ``ledgers``) are
-always read through the adapter.
+Tables (see ``table_parts``) and ledgers (see ``ledgers``) are always read through the adapter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, column_of
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.files import MESSAGES, Archive
 from spark_reprocess.archive.ledgers import CLAIMED, ClaimReader, ledger_files
 from spark_reprocess.archive.message_store import (
     BUCKET_DIGITS,
-    MESSAGES,
     digest,
     digest_of_buckets,
     drain_folder,
@@ -253,8 +250,7 @@ def read_files(
         with message_damage_named(archive, row["path"]):
             file = pq.ParquetFile(pa.BufferReader(content))
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=stored):
-                # By name: a file lists its columns in its own order, and an old one lacks some.
-                known: dict[str, Any] = {name: column_of(batch, name) for name in stored}
+                known: dict[str, Any] = {name: batch.column(name) for name in stored}
                 known["drain_id"] = pa.repeat(pa.scalar(row["drain_id"]), batch.num_rows)
                 known[FILE] = pa.repeat(pa.scalar(row["path"]), batch.num_rows)
                 yield pa.RecordBatch.from_arrays([known[name] for name in names], names=names)
@@ -339,7 +335,7 @@ def read_table(
         spark: the session.
         archive: where the table is.
         folder: its path below the archive's root.
-        schema_ddl: the wanted columns, as Spark's DDL. A column that the table lacks is null.
+        schema_ddl: the wanted columns, as Spark's DDL.
         digest: what ``write_table`` returned; None accepts any table in that folder.
 
     Raises:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, new_id, read_json
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, new_id
 from spark_reprocess.triage.events import EventKind, GroupEvent
 from spark_reprocess.triage.status import (
     REMEMBERED_REPORTS,
@@ -34,7 +34,6 @@ from spark_reprocess.triage.status import (
 GROUPS = "groups"
 SEEN = f"{GROUPS}/seen"
 
-_VERSION = 1
 _CONCURRENT_READS = 16
 _JSON = ".json"
 
@@ -54,7 +53,7 @@ def add_event(archive: Archive, event: GroupEvent) -> GroupEvent:
     while True:
         others = archive.list(f"{GROUPS}/{event.group_id}")
         named = replace(event, event_id=new_id(event.time.timestamp(), others))
-        content = json.dumps({"version": _VERSION, **_event_fields(named)}, indent=1)
+        content = json.dumps(_event_fields(named), indent=1)
         if archive.create(_event_path(named), content.encode()):
             return named
 
@@ -65,7 +64,7 @@ def read_memory(archive: Archive) -> GroupMemory:
     A damaged file is left out and named in ``unreadable``: one record does not stop all others.
 
     Raises:
-        ArchiveError: the archive cannot be read, or a newer version of this program wrote a file.
+        ArchiveError: the archive cannot be read.
     """
     paths = [path for path in archive.list(GROUPS) if path.endswith(_JSON)]
     seen = [path for path in paths if path.startswith(f"{SEEN}/")]
@@ -114,7 +113,6 @@ def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemo
         ArchiveError: it cannot be written; then the next analysis repeats what this one said.
     """
     content = {
-        "version": _VERSION,
         "report_id": report_id,
         "analyzed_at": at.isoformat(),
         "reports": memory.reports,
@@ -165,8 +163,7 @@ def _attempt(archive: Archive, path: str, parse: Callable[[str, Any], _Record]) 
     if content is None:
         return None
     try:
-        raw = read_json(archive, path, content)
-        return parse(path, raw)
+        return parse(path, json.loads(content))
     except RECORD_DAMAGE:
         return None
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.archive.disposition import DECIDED, Disposition
-from spark_reprocess.archive.files import Archive, Probe, damage_named, read_json
+from spark_reprocess.archive.files import Archive, Probe, damage_named
 from spark_reprocess.errors import ArchiveError
 
 LEDGER = "ledger"
@@ -119,7 +119,7 @@ class RunRecord:
         return Caller(self.caller_arn, self.caller_fault, self.job_run_id)
 
 
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result, RunRecord)}
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Claim, Result)}
 
 
 class AttemptName(NamedTuple):
@@ -215,7 +215,7 @@ class Ledger:
         with damage_named(self.archive, f"{path} or its result"):
             return Attempt(
                 name,
-                claim_of(read_json(self.archive, path, claim)),
+                claim_of(json.loads(claim)),
                 None
                 if results is None
                 else tuple(result_of(json.loads(line)) for line in results.decode().splitlines()),
@@ -223,7 +223,7 @@ class Ledger:
 
     def claim(self, unit: str, chunk: int, number: int, claim: Claim) -> bool:
         """Claim attempt *number*, durably; return False where somebody else has it."""
-        content = json.dumps({"version": 1, **values_of(claim)}, indent=1, default=dict).encode()
+        content = json.dumps(values_of(claim), indent=1, default=dict).encode()
         return self.archive.create(self._path(unit, chunk, number, "claim.json"), content)
 
     def record(self, unit: str, chunk: int, number: int, results: Sequence[Result]) -> None:
@@ -261,12 +261,12 @@ def timestamp(now_seconds: float) -> str:
 
 
 def claim_of(raw: Mapping[str, Any]) -> Claim:
-    """Make a claim of its values by name; unknown names are ignored.
+    """Make a claim of its values by name.
 
     Raises:
         ValueError, KeyError, TypeError: it lacks a value, or one is of the wrong kind.
     """
-    claim = Claim(**{**_known(Claim, raw), "message_ids": tuple(raw["message_ids"])})
+    claim = Claim(**{**raw, "message_ids": tuple(raw["message_ids"])})
     datetime.fromisoformat(claim.time)
     float(claim.ttl_seconds)
     return claim
@@ -282,12 +282,7 @@ def result_of(raw: Mapping[str, Any]) -> Result:
     outcome = Disposition(raw["outcome"])
     if outcome not in OUTCOMES:
         raise ValueError(outcome)
-    return Result(**{**_known(Result, raw), "outcome": outcome})
-
-
-def _known(kind: type[Claim | Result | RunRecord], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a newer version added."""
-    return {name: raw[name] for name in _FIELDS[kind] if name in raw}
+    return Result(**{**raw, "outcome": outcome})
 
 
 def record_run(archive: Archive, record: RunRecord) -> Probe:
@@ -297,7 +292,7 @@ def record_run(archive: Archive, record: RunRecord) -> Probe:
         ArchiveError: it cannot be written; nothing may be claimed then.
     """
     path = _run_path(record.plan_id, record.run_id)
-    content = json.dumps({"version": 1, **asdict(record)}, indent=1).encode()
+    content = json.dumps(asdict(record), indent=1).encode()
     if not archive.create(path, content):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
     return Probe(path, content)
@@ -308,8 +303,6 @@ def run_records(
 ) -> dict[tuple[str, str], RunRecord]:
     """Read the records of these runs, each given by plan id and run id.
 
-    A run of a version that wrote no records is not in the answer.
-
     Raises:
         ArchiveError: one cannot be read, or somebody changed it.
     """
@@ -318,7 +311,7 @@ def run_records(
         path = _run_path(*run)
         if (content := archive.read(path)) is not None:
             with damage_named(archive, path):
-                found[run] = RunRecord(**_known(RunRecord, read_json(archive, path, content)))
+                found[run] = RunRecord(**json.loads(content))
     return found
 
 

@@ -25,7 +25,6 @@ from spark_reprocess.archive.files import (
     RECORD_DAMAGE,
     Archive,
     damage_named,
-    require_version,
 )
 from spark_reprocess.archive.ledger import (
     LEDGER,
@@ -46,7 +45,6 @@ from spark_reprocess.errors import ArchiveError
 
 _FOLDER = f"{LEDGER}/compacted"
 _FILE = re.compile(rf"{_FOLDER}/(?P<number>\d{{8}})\.parquet")
-_VERSION = 1
 
 _MESSAGE = pa.struct(
     [
@@ -78,7 +76,7 @@ _COLUMNS: "list[pa.Field[Any]]" = [
 leaves a message out, all but ``message_id`` is null.
 """
 
-_SCHEMA = pa.schema(_COLUMNS, metadata={"version": str(_VERSION)})
+_SCHEMA = pa.schema(_COLUMNS)
 
 _ATTEMPTS_AT_ONCE = 500
 """With 100 messages each: about 10 MB of rows, and one row group of the file."""
@@ -100,8 +98,7 @@ class CompactedFile:
         """Read the file at *path*.
 
         Raises:
-            ArchiveError: it is gone, it cannot be read, or a newer version of this program wrote
-                it and changed what its columns mean.
+            ArchiveError: it is gone, or somebody changed it.
         """
         content = archive.read(path)
         if content is None:
@@ -111,16 +108,9 @@ class CompactedFile:
             )
         with damage_named(archive, path, (*PARQUET_DAMAGE, *RECORD_DAMAGE), _ADVICE):
             parquet = pq.ParquetFile(pa.BufferReader(content))
-            metadata = parquet.schema_arrow.metadata or {}
-            require_version(archive, path, {"version": int(metadata.get(b"version", 1))})
-            if missing := _names(_SCHEMA) - _names(parquet.schema_arrow):
-                raise pa.ArrowInvalid(f"columns {sorted(missing)} are missing")
+            if not parquet.schema_arrow.equals(_SCHEMA):
+                raise pa.ArrowInvalid("it has other columns")
         return cls(archive, path, parquet)
-
-    @property
-    def has_unknown_columns(self) -> bool:
-        """Whether a newer version of this program wrote it, with columns of its own."""
-        return bool(_names(self.parquet.schema_arrow) - _names(_SCHEMA))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Decode the rows, 500 attempts at once.
@@ -230,11 +220,6 @@ def _compact(archive: Archive) -> None:
     added = list(_finished(archive, files.others))
     if not added:
         return
-    if files.compacted and files.compacted.has_unknown_columns:
-        raise ArchiveError(
-            f"archive {archive.root}: {files.compacted.path} was written by a newer version of "
-            "this program; update the program"
-        )
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
         for batch in files.compacted.batches() if files.compacted else ():
@@ -272,15 +257,10 @@ def _attempt(row: dict[str, Any]) -> Attempt:
     name = AttemptName(*(row[column] for column in AttemptName._fields))
     messages = row["messages"]
     message_ids = [one["message_id"] for one in messages]
-    claim = claim_of({**row, "edits": dict(row["edits"]), "message_ids": message_ids})
+    values = {key: row[key] for key in row.keys() - {"messages", *AttemptName._fields}}
+    claim = claim_of({**values, "edits": dict(row["edits"]), "message_ids": message_ids})
     results = tuple(result_of(one) for one in messages if one["outcome"] is not None)
     return Attempt(name, claim, results)
-
-
-def _names(schema: pa.Schema) -> set[str]:
-    """Return the names of all columns, and of the fields in ``messages``."""
-    inner = schema.field("messages").type.value_type if "messages" in schema.names else ()
-    return {*schema.names, *(f"messages.{field.name}" for field in inner)}
 
 
 _TYPES: dict[str, pa.DataType] = {
@@ -341,8 +321,8 @@ class ClaimReader:
         if known.null_count:
             # To leave the message out would be to call it open, and to send it again.
             raise ArchiveError(
-                f"archive {self.archive.root}: the compacted ledger has an outcome that this "
-                "version of the program does not know; update the program"
+                f"archive {self.archive.root}: the compacted ledger has an unknown outcome; "
+                f"somebody changed it: {_ADVICE}"
             )
         strengths = _STRENGTHS.take(known)
         claims = batch.select(["plan_id", "time"]).take(pc.list_parent_indices(messages))

@@ -2,8 +2,7 @@
 
 ``analysis.message_table`` describes a plan's table and writes it. It has each message's group and
 file, its first id and what people sort by. So a message's history and a group's list cost the
-reading of one table, not of the whole archive. The table of an older version lacks some columns:
-then all files are read, as they always could be.
+reading of one table, not of the whole archive.
 """
 
 from collections.abc import Collection, Sequence
@@ -75,7 +74,7 @@ _MOST_TABLES = 3
 def read_table_columns(
     archive: Archive, plan_id: str, columns: Sequence[str], digest: str | None = None
 ) -> pa.Table:
-    """Read columns of a plan's table; null where an older version wrote it without them.
+    """Read columns of a plan's table.
 
     Args:
         archive: which has the table.
@@ -136,8 +135,6 @@ def read_message_index(archive: Archive) -> MessageIndex:
             keys = read_table_columns(archive, plan_id, ("message_id", "first_id", "file"))
         except ArchiveError:
             # Without the table the files are read, which are right in any case.
-            continue
-        if keys["first_id"].null_count:
             continue
         tables.append(keys)
         counts: Any = pc.value_counts(keys["file"])

@@ -23,12 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, column_of, to_table
-from spark_reprocess.archive.files import Archive, damage_named
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_table
+from spark_reprocess.archive.files import MESSAGES, Archive, damage_named
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
 from spark_reprocess.errors import ArchiveError, InputError
 
-MESSAGES = "messages"
 _CONCURRENT_READS = 8
 _DRAIN = "drain_id="
 _NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
@@ -80,7 +79,7 @@ def rows_of_file(
     columns: Sequence[str] = ARROW_SCHEMA.names,
     keys: Sequence[str] = ("message_id",),
 ) -> pa.Table | None:
-    """Read rows of one file of messages; null in columns that an older version did not write.
+    """Read rows of one file of messages.
 
     Args:
         archive: which has the file.
@@ -103,13 +102,12 @@ def rows_of_file(
         is_wanted = None
         if ids is not None:
             found, wanted = file.read(columns=[*keys]), pa.array(ids, pa.string())
-            matches = (pc.is_in(column_of(found, name), value_set=wanted) for name in keys)
+            matches = (pc.is_in(found[name], value_set=wanted) for name in keys)
             is_wanted = reduce(pc.or_, matches)
             if not pc.any(is_wanted).as_py():
                 return pa.schema([ARROW_SCHEMA.field(name) for name in columns]).empty_table()
-        rows = file.read(columns=[name for name in columns if name in file.schema_arrow.names])
-        rows = rows if is_wanted is None else rows.filter(is_wanted)
-        return pa.table({name: column_of(rows, name) for name in columns})
+        rows = file.read(columns=[*columns]).select([*columns])
+        return rows if is_wanted is None else rows.filter(is_wanted)
 
 
 def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:

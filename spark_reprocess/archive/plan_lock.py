@@ -23,8 +23,6 @@ A lock that is over never gets alive again: its holder does not renew it after i
 that dies, even right after it created its file, counts as alive until then. Takers compare the
 times in the files with their own clocks. If a clock is wrong and a lock is taken too early, the
 earlier holder and its tasks find a conflicting lock with a greater number, and stop.
-
-``turns/`` has the same content, written by older versions. Their runs are respected, too.
 """
 
 import json
@@ -36,7 +34,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from spark_reprocess.archive.files import Archive, damage_named, known_values, read_json
+from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.errors import ArchiveError, BusyError
 
@@ -47,7 +45,6 @@ ANALYZE = "analyze"
 """The claims of every analysis."""
 
 _LOCKS = "locks"
-_TURNS = "turns"
 _ERASE = "erase "
 _END = ".end.json"
 _NUMBER = re.compile(rf"{_LOCKS}/(\d+)\.(end\.)?json")
@@ -155,7 +152,7 @@ class PlanLock:
     def release(self) -> None:
         """Let others take the lock. If that cannot be written, the lock's life ends by itself."""
         now = self._now_seconds()
-        ended = {"version": 1, "ended": timestamp(now)}
+        ended = {"ended": timestamp(now)}
         with suppress(ArchiveError):
             self._archive.write(self.view.path, self._content(now, **ended))
             self._archive.write(_end_path(self.view.path), json.dumps(ended).encode())
@@ -186,7 +183,6 @@ class PlanLock:
 
     def _content(self, now: float, **more: object) -> bytes:
         content = {
-            "version": 1,
             **asdict(self._holder),
             "since": timestamp(self._since),
             "alive_until": timestamp(now + self._lock_seconds),
@@ -323,19 +319,18 @@ def _conflict(holder: LockHolder, claims: str) -> bool:
 
 def _open_locks(archive: Archive) -> tuple[int, list[str]]:
     """Return the greatest number that was taken, and the paths of what was not released."""
-    listed, turns = archive.list(_LOCKS), archive.list(_TURNS)
+    listed = archive.list(_LOCKS)
     numbers = (int(found[1]) for path in listed if (found := _NUMBER.fullmatch(path)))
     last = max(numbers, default=0)
     # A folder may be listed without a file that is created meanwhile, but no number is left out.
-    paths = [*map(_path, range(1, last + 1)), *turns]
-    ends = {path for path in (*listed, *turns) if path.endswith(_END)}
-    return last, [path for path in paths if path not in ends and _end_path(path) not in ends]
+    paths = map(_path, range(1, last + 1))
+    return last, [path for path in paths if _end_path(path) not in listed]
 
 
 def _parse(archive: Archive, path: str, content: bytes | None) -> _Lock:
     with damage_named(archive, path, advice="if no run is going on, remove it"):
-        raw = read_json(archive, path, content)
-        holder = LockHolder(**known_values(LockHolder, raw))
+        raw = json.loads(content or b"")
+        holder = LockHolder(raw["run_id"], raw["claims"], raw["what"], raw["who"])
         found = _Lock(path, holder, raw["since"], raw["alive_until"], "ended" in raw)
         found.is_alive(0)
         return found

@@ -10,16 +10,16 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reprocess.archive.files import RECORD_DAMAGE, Archive, read_json
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
 from spark_reprocess.errors import ArchiveError, InputError
 
-PARQUET_DAMAGE = (pa.ArrowException, OSError)
-"""What pyarrow raises for a damaged file; OSError where it cannot decompress a page."""
+PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
+"""What pyarrow raises for a damaged file: OSError where it cannot decompress a page, KeyError where
+a column is missing."""
 
 _MANIFEST = "manifest.json"
 _PART_BYTES = 64 * 1024 * 1024
@@ -59,7 +59,7 @@ def table_digest(archive: Archive, folder: str) -> str | None:
 def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
     """Write the manifest that names *parts*; return the digest of the table that is there then."""
     found = [asdict(one) for one in sorted(parts, key=lambda part: part.name)]
-    content = json.dumps({"version": 1, "parts": found}, indent=1).encode()
+    content = json.dumps({"parts": found}, indent=1).encode()
     if archive.create(f"{folder}/{_MANIFEST}", content):
         return sha256(content).hexdigest()
     for part in parts:
@@ -82,8 +82,7 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
             "analyze again"
         )
     try:
-        raw = read_json(archive, path, content)
-        return [Part(one["name"], one["rows"], one["sha256"]) for one in raw["parts"]]
+        return [Part(**one) for one in json.loads(content)["parts"]]
     except RECORD_DAMAGE as error:
         raise _changed(archive, path) from error
 
@@ -148,7 +147,7 @@ def read_parts(
 
 
 def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
-    """Read the columns of *schema* of one file, null where it has none. As ``read_parts``."""
+    """Read the columns of *schema* of one file. Raises as ``read_parts`` does."""
     path = f"{folder}/{part.name}"
     content = archive.read(path)
     if content is None:
@@ -158,17 +157,9 @@ def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> p
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     try:
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
-        known = [name for name in schema.names if name in file.schema_arrow.names]
-        rows = file.read(columns=known)
+        return file.read(columns=schema.names).select(schema.names).cast(schema)
     except PARQUET_DAMAGE as error:
         raise _changed(archive, path) from error
-    columns: list[Any] = [
-        rows[field.name].cast(field.type)
-        if field.name in known
-        else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _missing(archive: Archive, path: str) -> ArchiveError:

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import MESSAGES, Archive
 from spark_reprocess.archive.frames import archive_rows
-from spark_reprocess.archive.message_store import MESSAGES, drain_ids, drain_of
+from spark_reprocess.archive.message_store import drain_ids, drain_of
 from spark_reprocess.canary.options import CanaryOptions, Redelivery
 from spark_reprocess.clients import ClientFactory, QueueCounts, queue_counts, require_queue
 from spark_reprocess.drain.drain import DrainOptions, drain

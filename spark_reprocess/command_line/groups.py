@@ -39,7 +39,7 @@ class ListedGroup:
         lead: what sets the group apart, masked; empty where nothing does.
         note: of the plan.
         is_edited: whether the plan changes its messages before it sends them.
-        status: what the analysis made of it; empty where an older version made the report.
+        status: what the analysis made of it.
         owner: who looks after it now; empty for nobody.
         ticket: likewise.
         resolved_in: the consumer's version that was said to resolve it; None for none.

@@ -122,7 +122,6 @@ def _format_outcome(entry: LedgerEntry) -> str:
 
 def _entry_fields(entry: LedgerEntry) -> Fields:
     yield "by", entry.who
-    # A run of an older version has recorded neither.
     yield "caller", str(entry.caller) if entry.caller_arn or entry.caller_fault else ""
     yield "why", entry.reason
     yield "to", entry.destination

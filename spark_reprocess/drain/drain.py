@@ -113,9 +113,9 @@ def drain(
         InputError: the queue or the archive cannot be used as given. Nothing was received.
         ArchiveError: the archive cannot be written. Nothing was received.
     """
-    archive = open_archive(options.archive)
     address = require_queue_url("--parked-queue-url", options.parked_queue_url)
     queue = require_queue("--parked-queue-url", options.parked_queue_url, make_client)
+    archive = open_archive(options.archive, creates=True)
     started = time.time()
     drain_id = new_id(started)
     with _probing(archive, drain_id, new_id(started - _PROBE_LIFE_SECONDS)) as probe:

@@ -27,13 +27,12 @@ from spark_reprocess.archive.erasures import (
     record_erasure,
     unfinished,
 )
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.frames import archive_rows, column_texts
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import (
-    MESSAGES,
     drain_ids,
     drain_of,
     holds_any,

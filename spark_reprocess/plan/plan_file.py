@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spark_reprocess.archive.files import Archive, open_archive, read_text
+from spark_reprocess.archive.files import Archive, open_folder, read_text
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import ID, SqlFaults, read_plan
@@ -100,4 +100,4 @@ def find_plan(archive: Archive, plan: str | None) -> PlanFile:
 
 def _at(location: str) -> PlanFile:
     folder, _, name = location.rpartition("/")
-    return PlanFile(open_archive(folder or "."), name)
+    return PlanFile(open_folder(folder or "."), name)

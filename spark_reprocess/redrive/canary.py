@@ -266,7 +266,6 @@ class Canary:
 
     def _record(self, report: CanaryReport) -> None:
         content = {
-            "version": 1,
             "run_id": self.context.run_id,
             "who": self.context.who,
             "reason": self.context.reason,

@@ -324,7 +324,6 @@ def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> N
         ArchiveError: they cannot be written; nothing may be sent then.
     """
     head = {
-        "version": 1,
         "run_id": context.run_id,
         "who": context.who,
         "time": timestamp(now_seconds),

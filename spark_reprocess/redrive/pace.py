@@ -163,8 +163,7 @@ class PaceWatch:
         }
         # Tasks go on with the pace before; an archive that cannot be written ends the run anyway.
         with suppress(ArchiveError):
-            content = {"version": 1, "queues": paces}
-            self._archive.write(self.path, json.dumps(content).encode())
+            self._archive.write(self.path, json.dumps({"queues": paces}).encode())
 
     def sentences(self) -> list[str]:
         """Say what holds messages up now, or why that is not known; empty if nothing does."""

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from spark_reprocess.actor import actor
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
-from spark_reprocess.archive.message_store import MESSAGES, digest
+from spark_reprocess.archive.message_store import digest
 from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.clients import (
     ClientFactory,

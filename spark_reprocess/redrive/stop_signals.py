@@ -31,7 +31,7 @@ def write_stop_marker(archive: Archive, path: str, why: str) -> None:
     Raises:
         ArchiveError: it cannot be written.
     """
-    archive.create(path, json.dumps({"version": 1, "why": why}).encode())
+    archive.create(path, json.dumps({"why": why}).encode())
 
 
 class StopSignals:

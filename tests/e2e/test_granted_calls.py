@@ -243,7 +243,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     client = boto3.client("s3")
     client.create_bucket(Bucket=BUCKET)
     client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
-    archive = open_archive(f"s3://{BUCKET}/archive")
+    archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [to_row(message(f"m-{n}"), "https://q", long_ago) for n in range(5)]
     for drain_id, brought in (("d-1", rows[:3]), ("d-2", rows[3:])):

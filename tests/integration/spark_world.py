@@ -48,7 +48,7 @@ def archive_of(
     Without *drained_from*, a queue of the kind that the messages are of: FIFO queues alone number
     them.
     """
-    archive = open_archive(str(folder))
+    archive = open_archive(str(folder), creates=True)
     is_fifo = any("SequenceNumber" in one.system for one in messages)
     drained_from = drained_from or queue_url("parked.fifo" if is_fifo else "parked")
     drained_at = datetime.fromtimestamp(NOW, UTC)
@@ -88,12 +88,6 @@ class FullAtCompaction(LocalArchive):
         if path.startswith("ledger/compacted/"):
             raise ArchiveError("no space left on device")
         return LocalArchive.create(self, path, content)
-
-
-def uncompact(archive: Archive) -> None:
-    """Leave only the claims and results of the ledger, as older versions did."""
-    for path in archive.list("ledger/compacted"):
-        archive.remove(path)
 
 
 def receive_all(queue: SqsQueue) -> list[Message]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.files import Archive, open_archive, open_folder
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.aws_models import parse_once
 from tests.s3_server import CONFLICT, UNAVAILABLE, S3Fault, S3Server, serve_s3
@@ -291,7 +291,7 @@ class TestS3:
         assert "secret" not in str(raised.value)
 
     def test_bucket_that_is_not_there_is_named(self, bucket: str) -> None:
-        archive = open_archive("s3://no-such-bucket/prefix")
+        archive = open_folder("s3://no-such-bucket/prefix")
         place = "archive s3://no-such-bucket/prefix: cannot "
 
         for act in (
@@ -305,7 +305,7 @@ class TestS3:
                 act()
 
     def test_file_that_cannot_be_discarded_stays(self, bucket: str) -> None:
-        open_archive("s3://no-such-bucket/prefix").discard("probes/1")
+        open_folder("s3://no-such-bucket/prefix").discard("probes/1")
 
     def test_server_that_is_not_there_is_an_error(
         self, bucket: str, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,7 @@
 """Runs compact the ledger when they end, so that later commands open few files of it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,8 @@ import pytest
 from spark_reprocess.archive import files
 from spark_reprocess.archive.ledgers import ledger_files
 from spark_reprocess.inspect.status import StatusOptions, status
-from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import FullAtCompaction, LoggedReads, uncompact
+from tests.integration.desk import MakeDesk, standard
+from tests.integration.spark_world import FullAtCompaction, LoggedReads
 from tests.ledgers import uncompacted
 
 PER_RUN = 150
@@ -59,24 +59,6 @@ def test_status_and_dry_run_open_as_many_files_after_two_runs_as_after_one(
         assert list(one) == ["ledger/compacted/00000001.parquet"]
         assert list(two) == ["ledger/compacted/00000002.parquet"]
         assert one.total() == two.total()
-
-
-def answers(desk: Desk) -> list[Mapping[str, int]]:
-    """What a dry run and ``status`` count."""
-    dry_run = desk.redrive(execute=False)
-    counts = {word: dry_run.count(word) for word in ("send", "sent_before", "busy", "in_doubt")}
-    return [counts, status(StatusOptions(desk.archive.root)).counts]
-
-
-def test_answers_are_those_of_the_claims_and_results(make_desk: MakeDesk) -> None:
-    desk = make_desk(standard(PER_RUN))
-    desk.redrive(limit=PER_RUN - 20)
-
-    compacted = answers(desk)
-    uncompact(desk.archive)
-
-    assert answers(desk) == compacted
-    assert compacted[0] == {"send": 20, "sent_before": PER_RUN - 20, "busy": 0, "in_doubt": 0}
 
 
 def test_compaction_that_fails_does_not_fail_the_run(

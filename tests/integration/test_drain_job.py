@@ -111,7 +111,7 @@ def test_unwritable_archive_is_noticed_before_a_receive(
     source.send([entry_of(parked(1))])
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ArchiveError, match=r"cannot write probes/.*: Not a directory"):
+    with pytest.raises(ArchiveError, match="cannot read format: Not a directory"):
         drain(spark, DrainOptions(source.url, str(tmp_path / "file" / "archive")))
     assert [one.system["ApproximateReceiveCount"] for one in receive_all(source)] == ["1"]
 

@@ -70,7 +70,7 @@ def erased(started_spark: "SparkSession") -> Erased:
         bucket = NAMES["BUCKET"]
         s3.create_bucket(Bucket=bucket)
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-        archive = open_archive(f"s3://{bucket}/archive")
+        archive = open_archive(f"s3://{bucket}/archive", creates=True)
         drained_at = datetime.fromtimestamp(NOW, UTC)
 
         def drained(drain_id: str, *messages: Message) -> str:

@@ -232,16 +232,6 @@ def test_each_message_goes_back_to_its_own_main_queue(
     next(worlds, None)
 
 
-def test_unknown_keys_of_the_context_come_back_on_every_copy(world: World) -> None:
-    later = {"x1": 123, "x2": {"type": "Timeout"}, "x3": None}
-    known = context(first_id="a", unknown=later)
-    letters = world.put_in_dlq(SendEntry("a", known), SendEntry("b", {**known, **counter("3")}))
-
-    assert invoke(*letters) == set()
-    copies = [*receive_all(world.main), *receive_all(world.parked)]
-    assert [one.history.context.unknown for one in copies] == [later, later]
-
-
 def test_context_with_a_huge_number_does_not_stop_the_other_letters(world: World) -> None:
     hostile = {CONTEXT_ATTRIBUTE: text(f'{{"v":1,"t0":{"9" * 2000}}}')}
     letters = world.put_in_dlq(SendEntry("hostile", hostile), SendEntry("good"))

@@ -28,7 +28,7 @@ def archive(
     bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
     region = os.environ["AWS_DEFAULT_REGION"]
     boto3.client("s3", region_name=region).create_bucket(Bucket=bucket)
-    return open_archive(f"s3://{bucket}/dead letters")
+    return open_archive(f"s3://{bucket}/dead letters", creates=True)
 
 
 def approve(location: str) -> None:

@@ -193,7 +193,7 @@ def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixtur
     assert "broken   dlq: VisibilityTimeout is 10 s" in out
     assert "to do: set it to 180 s" in out
     assert "risk     dlq: also takes the dead letters of invoices" in out
-    assert f"set OtherMainQueueArns={arn('invoices')} in a second update" in out
+    assert f"set OtherMainQueueArns={arn('invoices')}" in out
 
 
 def test_the_doctor_reads_every_page_of_the_sources(

@@ -50,15 +50,6 @@ queue_names = st.builds(
     st.text(_NAME_CHARACTERS, min_size=1, max_size=75),
     st.sampled_from(["", ".fifo"]),
 )
-unknown_keys = st.dictionaries(
-    st.text(string.ascii_lowercase, max_size=3).map("later{}".format),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=9),
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
-        max_leaves=4,
-    ),
-    max_size=3,
-)
 contexts = st.builds(
     ReplayContext,
     first_id=st.none() | ascii_words,
@@ -75,7 +66,6 @@ contexts = st.builds(
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
     replay_count=st.none() | st.integers(0, 10**38 - 1),
-    unknown=unknown_keys,
     first_replay_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     error_type=st.none() | ascii_words,
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),

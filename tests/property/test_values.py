@@ -1,24 +1,16 @@
 import json
 import random
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
+from dlq_replay.attributes import MAX_ATTRIBUTES
 from dlq_replay.backoff import Backoff, draw_delay_seconds
-from dlq_replay.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES, ReplayContext
+from dlq_replay.context import CONTEXT_MAX_BYTES, ReplayContext
 from dlq_replay.message import Message
-from dlq_replay.outgoing import (
-    canary_entry,
-    held_entry,
-    parked_entry,
-    redriven_entry,
-    replay_entry,
-)
-from tests.builders import NOW, context_of, lambda_record, policy, received
-from tests.property.strategies import contexts, messages, unknown_keys
+from tests.builders import lambda_record, received
+from tests.property.strategies import contexts, messages
 
 rates = st.floats(0.001, 43_200)
 caps = st.integers(0, 1_209_600)
@@ -69,26 +61,7 @@ def test_context_fits_and_survives_but_for_a_shortened_error(context: ReplayCont
 
     assert text.isascii()
     assert len(text) <= CONTEXT_MAX_BYTES
-    assert replace(read, error=None, unknown={}) == replace(context, error=None, unknown={})
-    assert read.unknown.items() <= context.unknown.items()
-
-
-@given(messages(), unknown_keys)
-def test_unknown_keys_survive_every_copy_of_a_message(
-    message: Message, unknown: dict[str, Any]
-) -> None:
-    known = ReplayContext.from_json(ReplayContext(first_id="a", unknown=unknown).to_json())
-    ours = {CONTEXT_ATTRIBUTE: MessageAttribute("String", known.to_json())}
-    letter = Message(message.message_id, message.body, ours, message.system)
-
-    for entry in (
-        replay_entry(letter, 1, 0, NOW, policy()),
-        parked_entry(letter, "too_old", NOW, policy()),
-        held_entry(letter, NOW + 5000, 900, NOW, policy()),
-        redriven_entry(letter, "plan", to_fifo=True),
-        canary_entry(letter, "plan", to_fifo=True),
-    ):
-        assert context_of(entry).unknown == known.unknown
+    assert replace(read, error=None) == replace(context, error=None)
 
 
 @given(st.text())

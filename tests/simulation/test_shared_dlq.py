@@ -1,34 +1,31 @@
 """A DLQ that several main queues share: no message changes its queue, whatever is configured when.
 
-The replay function's own code, on the model of SQS. While a stack is updated, several versions and
-several configurations of the function run side by side.
+The replay function's own code, on the model of SQS. While a stack is updated, several
+configurations of the function run side by side.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.decision import Hold
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import QueueLimits
 from dlq_replay.replay import Replayer
 from local_sqs.faults import Effect, Fault
 from local_sqs.model_queue import ModelQueue
-from tests.builders import context, text
+from tests.builders import context
 from tests.simulation.event_source import EventSource, InlineExecutor, run
 from tests.simulation.stack import FOURTEEN_DAYS, Stack
 
 MAX_ATTEMPTS = 3
-EARLIER = "a version that writes no source on held copies"
-ALONE = "this version, one main queue configured"
-SHARED = "this version, the queue of invoices configured, too"
+ALONE = "one main queue configured"
+SHARED = "the queue of invoices configured, too"
 
 MAIN, INVOICES, PAYMENTS = "main", "invoices", "payments"
 """Three queues that share the DLQ. The last one is never configured."""
@@ -50,27 +47,12 @@ class Letter:
     carried: str | None = None
 
 
-class WithoutSource(ModelQueue):
-    """The DLQ as a version sends to it that writes no source on held copies."""
-
-    def send(self, entries: Sequence[SendEntry]) -> Any:
-        return super().send([_without_source(entry) for entry in entries])
-
-
-def _without_source(copy: Any) -> Any:
-    attribute = copy.attributes.get(CONTEXT_ATTRIBUTE)
-    if attribute is None:
-        return copy
-    known = replace(ReplayContext.from_json(attribute.value), source_queue=None)
-    return replace(copy, attributes={**copy.attributes, CONTEXT_ATTRIBUTE: text(known.to_json())})
-
-
 @dataclass
 class World:
-    """The queues, their consumers, and a function of which each batch may be another version's.
+    """The queues, their consumers, and a function; each batch may meet another configuration.
 
     Attributes:
-        versions: of the batches, in their order; the last one handles all further batches.
+        versions: configurations, by batch; the last one handles all further batches.
         handled: what each consumer succeeded with.
     """
 
@@ -101,7 +83,7 @@ class World:
         self.handled: dict[str, list[str]] = {name: [] for name in self.queues}
         self.parked: list[Message] = []
         self.holds = 0
-        self.replayers = {one: self._replayer(one) for one in (EARLIER, ALONE, SHARED)}
+        self.replayers = {one: self._replayer(one) for one in (ALONE, SHARED)}
 
     def play(self) -> "World":
         for number, letter in enumerate(self.letters):
@@ -128,13 +110,12 @@ class World:
         is_shared = version == SHARED
         wired = self.stack.replayer
         randomness = random.Random(version)
-        dlq = WithoutSource if version == EARLIER else ModelQueue
         return Replayer(
             policy=replace(
                 wired.policy, other_main_queues={invoices: self.limits} if is_shared else {}
             ),
             main_queue=self.stack.main,
-            dlq=dlq(self.stack.front, self.stack.dlq.queue.name),
+            dlq=ModelQueue(self.stack.front, self.stack.dlq.queue.name),
             parked_queue=self.stack.parked,
             now_seconds=self.stack.now_seconds,
             draw_up_to=lambda top: randomness.randint(0, top),
@@ -206,28 +187,6 @@ faults = st.builds(
 
 @settings(max_examples=settings().max_examples * 2)
 @given(
-    st.lists(letters, min_size=1, max_size=9),
-    st.lists(st.sampled_from([EARLIER, ALONE]), max_size=4),
-    st.lists(st.sampled_from([ALONE, SHARED]), min_size=1, max_size=9),
-    st.booleans(),
-    st.lists(faults, max_size=2),
-)
-def test_no_message_changes_its_queue_in_two_stack_updates(
-    letters: list[Letter],
-    first_update: list[str],
-    second_update: list[str],
-    is_fifo: bool,
-    faults: list[Fault],
-) -> None:
-    """Also where the second one is rolled back, or the queue is taken out again."""
-    world = World(letters, [*first_update, *second_update], is_fifo, faults).play()
-
-    nothing_is_lost(world)
-    parked_copies_name_no_other_source(world)
-
-
-@settings(max_examples=settings().max_examples * 2)
-@given(
     st.lists(letters | confused, min_size=1, max_size=9),
     st.lists(st.sampled_from([ALONE, SHARED]), min_size=1, max_size=9),
     st.booleans(),
@@ -292,23 +251,7 @@ def held_once_by(version: str, source: str, then: str) -> World:
     return world
 
 
-def test_a_copy_that_an_earlier_version_held_is_parked_and_not_guessed() -> None:
-    world = held_once_by(EARLIER, MAIN, then=SHARED)
-
-    (parked,) = world.parked
-    assert (parked.history.context.reason, parked.history.context.source_queue) == (
-        "foreign_source",
-        None,
-    )
-
-
-def test_a_copy_that_an_earlier_version_held_goes_back_while_one_queue_is_configured() -> None:
-    world = held_once_by(EARLIER, MAIN, then=ALONE)
-
-    assert world.handled[MAIN] == ["0 main"]
-
-
-def test_a_copy_that_was_held_before_the_second_update_goes_back() -> None:
+def test_a_copy_that_was_held_before_the_update_goes_back() -> None:
     world = held_once_by(ALONE, MAIN, then=SHARED)
 
     assert world.handled[MAIN] == ["0 main"]

@@ -4,8 +4,7 @@ Pure. SQS does not encrypt attributes, so no body and no secret belongs here.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dlq_replay.addresses import is_queue_name
@@ -18,10 +17,6 @@ _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
 ERROR_VERSION_CHARACTERS = 64
 _SECONDS_MAX = 2**63 - 1
 _REPLAY_COUNT_MAX = 10**38 - 1
-_UNKNOWN_MAX_BYTES = 256
-_KNOWN_KEYS = frozenset(
-    {"v", "id", "t0", "due", "reason", "error", "plan", "src", "n", "r", "k", "held"}
-)
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -59,8 +54,6 @@ class ReplayContext:
         source_queue: name of the queue that it was a dead letter of.
         replay_count: the true replay count of a canary, whose counter is above every
             ``MaxAttempts``; on the canary and on the parked copy that it ends as.
-        unknown: keys that this version does not know, with the JSON values that they had; at most
-            256 bytes of them, the first that fit. Whoever rewrites the context keeps them.
         first_replay_seconds: when its first replay was sent, epoch seconds; on that copy.
         error_type: the type of error that it failed with; on the copy of the first replay, and on
             held copies, whose new ids no consumer recorded a failure for.
@@ -75,14 +68,13 @@ class ReplayContext:
     plan_id: str | None = None
     source_queue: str | None = None
     replay_count: int | None = None
-    unknown: Mapping[str, Any] = field(default_factory=dict)
     first_replay_seconds: int | None = None
     error_type: str | None = None
     held_seconds: int | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the attribute's text.
+        """Read the attribute's text. Other keys are ignored, and are not in a rewritten context.
 
         Raises:
             ValueError: this is no context of version 1; the caller goes on as if there were none
@@ -103,27 +95,24 @@ class ReplayContext:
             first_replay_seconds=_seconds(raw, "r"),
             error_type=_text(raw, "k"),
             held_seconds=_seconds(raw, "held"),
-            unknown=_unknown(raw),
         )
 
     def to_json(self) -> str:
         """Format it compactly, in ASCII.
 
-        Where it would be more than 1,024 bytes, the error's message is cut first. Then the unknown
-        keys are left out, then the error's version, then the whole error. That is enough for the
-        fields that one copy has; all at their widest would be 1,302 bytes.
+        Where it would be more than 1,024 bytes, the error's message is cut first. Then the error's
+        version is left out, then the whole error. That is enough for the fields that one copy has;
+        all at their widest would be 1,302 bytes.
         """
         for characters in _ERROR_MESSAGE_CHARACTERS:
             text = self._format(characters)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
-        known = replace(self, unknown={})
         unversioned = self.error and replace(self.error, version=None)
-        for smaller in (known, replace(known, error=unversioned)):
-            text = smaller._format(0)  # noqa: SLF001 - of this class
-            if len(text) <= CONTEXT_MAX_BYTES:
-                return text
-        return replace(known, error=None)._format(0)  # noqa: SLF001 - of this class
+        text = replace(self, error=unversioned)._format(0)  # noqa: SLF001 - of this class
+        if len(text) <= CONTEXT_MAX_BYTES:
+            return text
+        return replace(self, error=None)._format(0)  # noqa: SLF001 - of this class
 
     def _format(self, error_characters: int) -> str:
         fields: dict[str, Any] = {
@@ -140,8 +129,7 @@ class ReplayContext:
             "k": self.error_type,
             "held": self.held_seconds,
         }
-        known = {key: value for key, value in fields.items() if value is not None}
-        return _compact_json({**known, **self.unknown})
+        return _compact_json({key: value for key, value in fields.items() if value is not None})
 
 
 def _load_object(text: str) -> dict[str, Any]:
@@ -170,23 +158,6 @@ def _queue_name(raw: dict[str, Any], key: str) -> str | None:
     if value is not None and not (isinstance(value, str) and is_queue_name(value)):
         raise ValueError(f"{key} must be the name of an SQS queue")
     return value
-
-
-def _unknown(raw: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    room = _UNKNOWN_MAX_BYTES
-    for key, value in raw.items():
-        if key in _KNOWN_KEYS:
-            continue
-        try:
-            size = len(_compact_json({key: value}))
-        except (ValueError, RecursionError):
-            # Python reads NaN and deep nesting that it does not write again.
-            continue
-        if size <= room:
-            kept[key] = value
-            room -= size
-    return kept
 
 
 def _seconds(raw: dict[str, Any], key: str) -> int | None:

@@ -144,9 +144,9 @@ def redriven_entry(
     """The copy that a redrive sends: a fresh start that remembers its origin.
 
     The counter is cleared unless *keep_counter*, which sends the true count of a canary that came
-    back. The context keeps the first id, the source queue and the keys that this version does not
-    know, and names the plan. On FIFO the deduplication id is the archived copy's id with the
-    plan's: sending it again within one plan is removed by SQS, a later plan's is not.
+    back. The context keeps the first id and the source queue, and names the plan. On FIFO the
+    deduplication id is the archived copy's id with the plan's: sending it again within one plan is
+    removed by SQS, a later plan's is not.
     """
     context = _redriven_context(message, plan_id)
     others = _without(message.attributes, CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
@@ -258,7 +258,6 @@ def _context(
         error=error,
         plan_id=known.plan_id,
         source_queue=_source_queue_name(message, policy),
-        unknown=known.unknown,
         held_seconds=held_seconds,
     )
 
@@ -287,7 +286,6 @@ def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
         first_id=message.first_id,
         plan_id=plan_id,
         source_queue=known.source_queue,
-        unknown=known.unknown,
     )
 
 

@@ -111,7 +111,7 @@ def test_canary_needs_two_attributes(own: int, has_room: bool) -> None:
 
 
 def test_canary_must_fit_the_queue() -> None:
-    ours = {**counter("3"), **context(source_queue="orders", unknown={"r": 1})}
+    ours = {**counter("3"), **context(source_queue="orders")}
     source = message("m-1", "x" * 1000, ours)
     size = canary_entry(source, "p-1", to_fifo=False).size_bytes
 

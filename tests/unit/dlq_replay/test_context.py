@@ -19,7 +19,6 @@ def test_every_field_survives_the_wire() -> None:
         "plan-1",
         "orders",
         4,
-        {"later": [1]},
         5,
         "orders.TimeoutError",
         6,
@@ -28,58 +27,10 @@ def test_every_field_survives_the_wire() -> None:
     assert full == ReplayContext.from_json(full.to_json())
 
 
-@pytest.mark.parametrize("value", ["[1]", "null", '{"a":[1.5,true,""]}', '"späť"', "0", "-1e3"])
-def test_unknown_key_survives_a_rewrite_with_its_value(value: str) -> None:
-    known = ReplayContext.from_json(f'{{"v":1,"id":"a","later":{value}}}')
+def test_other_keys_are_ignored() -> None:
+    read = ReplayContext.from_json('{"v":1,"id":"a","later":[1],"other":NaN}')
 
-    assert known.first_id == "a"
-    assert json.loads(known.to_json())["later"] == json.loads(value)
-
-
-@pytest.mark.parametrize(
-    ("junk", "kept"),
-    [
-        ('"a":"%s","b":1' % ("x" * 300), {"b": 1}),
-        ('"a":NaN,"b":1', {"b": 1}),
-        ('"a":1e400,"b":1', {"b": 1}),
-        (f'"a":{"[" * 500}1{"]" * 500},"b":1', {"b": 1}),
-        (",".join(f'"k{n:03d}":{n}' for n in range(200)), {f"k{n:03d}": n for n in range(24)}),
-    ],
-    ids=["long", "not a number", "infinite", "deep", "many"],
-)
-def test_unknown_keys_that_cannot_be_kept_are_left_out(junk: str, kept: dict[str, int]) -> None:
-    assert ReplayContext.from_json(f'{{"v":1,"id":"a",{junk}}}').unknown == kept
-
-
-def test_error_message_gives_way_before_unknown_keys() -> None:
-    later = {"later": "x" * 240}
-    widest = FailureError("E" * 128, "m" * 500)
-    context = ReplayContext(
-        "i" * 128, 2**62, 2**62, "r" * 128, widest, "p" * 128, "q" * 80, 9, later
-    )
-    written = ReplayContext.from_json(context.to_json())
-
-    assert written.unknown == later
-    assert written.error == FailureError("E" * 128, "m" * 25)
-
-
-def test_unknown_keys_give_way_before_the_error() -> None:
-    quotes = '"' * 128
-    context = ReplayContext(
-        quotes,
-        2**62,
-        2**62,
-        "r",
-        FailureError("E" * 128, "m" * 500),
-        quotes,
-        "q" * 80,
-        10**38 - 1,
-        {"a": "x" * 240},
-    )
-    written = ReplayContext.from_json(context.to_json())
-
-    assert (written.unknown, written.error) == ({}, FailureError("E" * 128, ""))
-    assert (written.first_id, written.source_queue) == (quotes, "q" * 80)
+    assert read == ReplayContext(first_id="a")
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ def test_a_message_of_no_queue_is_of_none_where_several_are_configured() -> None
     assert context_of(entry).source_queue is None
 
 
-def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> None:
-    letter = message(attributes=context(source_queue="other", unknown={"later": {"m": 1}}))
+def test_every_copy_keeps_a_source_queue_that_it_carries() -> None:
+    letter = message(attributes=context(source_queue="other"))
     entries = (
         replay_entry(letter, 1, 0, NOW, policy()),
         held_entry(letter, NOW + 5000, 900, NOW, policy()),
@@ -137,13 +137,6 @@ def test_every_copy_keeps_a_source_queue_and_unknown_keys_that_it_carries() -> N
     )
 
     assert [context_of(entry).source_queue for entry in entries] == ["other"] * 4
-    assert [context_of(entry).unknown for entry in entries] == [{"later": {"m": 1}}] * 4
-
-
-def test_parked_copy_keeps_unknown_keys() -> None:
-    letter = message(attributes=context(unknown={"later": None}))
-
-    assert context_of(parked_entry(letter, "too_old", NOW, policy())).unknown == {"later": None}
 
 
 def test_room_for_the_context_counts_what_it_carries() -> None:
@@ -151,7 +144,7 @@ def test_room_for_the_context_counts_what_it_carries() -> None:
     size = held_entry(bare, 10**11 - 1, 900, 10**11 - 1, policy()).size_bytes + len(
         "sqs-dlq-replay-nbNumber1"
     )
-    more = message("m-1", attributes=context(first_id="m-0", unknown={"z": 1}))
+    more = message("m-1", attributes=context(first_id="m-0!"))
     elsewhere = replace(bare, system={"DeadLetterQueueSourceArn": queue_arn("longer")})
 
     assert has_room_for_context(bare, 1, policy(max_message_bytes=size))
@@ -263,7 +256,7 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     quotes, moment = '"' * 128, 2**63 - 1
     wide = {"v": 1, "id": quotes, "plan": quotes, "reason": quotes, "src": "q" * 80, "k": quotes}
     wide |= {"t0": moment, "due": moment, "r": moment, "held": moment, "n": 10**38 - 1}
-    wide |= {"error": {"type": quotes, "message": quotes, "version": '"' * 64}, "new": "x" * 240}
+    wide |= {"error": {"type": quotes, "message": quotes, "version": '"' * 64}}
     attributes = {CONTEXT_ATTRIBUTE: text(json.dumps(wide))}
     dead, canary = (
         message("m-1", attributes={**attributes, **counter(str(count))})

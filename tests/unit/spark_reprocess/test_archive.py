@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.files import Archive, new_id, open_archive
+from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
 from spark_reprocess.archive.frames import spark_path
 from spark_reprocess.errors import ArchiveError, InputError
 
@@ -46,15 +47,8 @@ def test_ids_sort_after_those_that_faster_clocks_made(now: float, others: list[f
     assert found[:-6] >= new_id(now)[:-6]
 
 
-@pytest.mark.parametrize(
-    "taken",
-    [
-        "20991231T235959Z-f423fabcdef",
-        "20991231T235959Z-ffffff",
-        "20991231T235959999999Z-abcdef",
-    ],
-)
-def test_ids_sort_after_those_of_older_versions_and_at_the_end_of_a_second(taken: str) -> None:
+@pytest.mark.parametrize("taken", ["20991231T235959Z-f423fabcdef", "20991231T235959Z-ffffff"])
+def test_ids_sort_after_those_at_the_end_of_a_second(taken: str) -> None:
     first = new_id(0, [f"groups/g-1/{taken}.json"])
     second = new_id(0, [first])
 
@@ -86,7 +80,7 @@ def test_nothing_but_the_file_is_left_behind(archive: Archive, tmp_path: Path) -
 
 def test_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    archive = open_archive(str(tmp_path / "file" / "below"))
+    archive = open_folder(str(tmp_path / "file" / "below"))
 
     with pytest.raises(ArchiveError, match="cannot be written: Not a directory; give a folder"):
         archive.check_writable()
@@ -183,3 +177,32 @@ def test_folders_that_several_make_at_once_are_no_fault(tmp_path: Path) -> None:
                 assert won.count(True) == 1
     finally:
         sys.setswitchinterval(former)
+
+
+def test_the_first_writer_names_the_format_and_no_other_changes_it(tmp_path: Path) -> None:
+    assert open_archive(str(tmp_path)).list("") == []
+
+    for _ in range(2):
+        archive = open_archive(str(tmp_path), creates=True)
+        archive.write("messages/a.parquet", b"")
+
+    assert archive.read("format") == b"1\n"
+    assert open_archive(str(tmp_path)) == archive
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(b"2\n", r"'2\n'"), (b"1", "'1'"), (b"", "''"), (b"\xff" * 99, "'\ufffd"), (None, "no file")],
+)
+@pytest.mark.parametrize("creates", [False, True])
+def test_an_archive_of_another_format_is_refused(
+    tmp_path: Path, content: bytes | None, found: str, *, creates: bool
+) -> None:
+    archive = open_folder(str(tmp_path))
+    archive.write("messages/a.parquet", b"")
+    if content is not None:
+        archive.write("format", content)
+
+    with pytest.raises(InputError, match=re.escape(f"says 1, and this one has {found}")):
+        open_archive(str(tmp_path), creates=creates)
+    assert archive.read("format") == content

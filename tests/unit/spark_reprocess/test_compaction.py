@@ -104,7 +104,7 @@ def test_attempt_is_read_back_with_all_its_fields(archive: Archive) -> None:
 
 
 def test_claims_and_results_stay_as_they_are(archive: Archive) -> None:
-    """An older version of this program reads them alone."""
+    """They are the records; a compacted file is a copy."""
     run_of(archive, 1, "m-1")
     Ledger(archive, "p-2").claim("g-1", 1, 1, claim("m-2"))
     before = contents(archive)
@@ -225,30 +225,6 @@ def test_compaction_that_fails_is_noted_and_made_up_for(archive: Archive) -> Non
 def rewrite(archive: Archive, change: Callable[[pa.Table], pa.Table]) -> None:
     path = Path(archive.root, FIRST)
     pq.write_table(change(pq.ParquetFile(path).read()), path)
-
-
-def test_columns_of_a_newer_version_are_ignored_and_not_lost(archive: Archive) -> None:
-    run_of(archive, 1, "m-1")
-    compact_ledger(archive)
-    rewrite(archive, lambda table: table.append_column("from_the_future", [["x"]]))
-    run_of(archive, 2, "m-2")
-
-    (note,) = compact_ledger(archive)
-
-    assert f"{FIRST} was written by a newer version of this program" in note
-    assert others(archive) == [2]
-    assert everything(archive, ["m-1"]) == uncompacted(archive)
-
-
-def test_file_of_a_greater_version_is_refused(archive: Archive) -> None:
-    run_of(archive, 1, "m-1")
-    compact_ledger(archive)
-    rewrite(archive, lambda table: table.replace_schema_metadata({"version": "2"}))
-
-    with pytest.raises(ArchiveError, match=r"written by a newer version of this program.*2"):
-        ledger_files(archive)
-    run_of(archive, 2, "m-2")
-    assert len(compact_ledger(archive)) == 1
 
 
 @pytest.mark.parametrize("columns", [["plan_id"], ["plan_id", "unit", "chunk", "number"]])

@@ -82,7 +82,7 @@ def ids_in(archive: Archive) -> list[str]:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
+    return open_archive(str(tmp_path), creates=True)
 
 
 def test_what_is_decided_goes_and_a_dry_run_changes_nothing(archive: Archive) -> None:
@@ -292,7 +292,7 @@ def test_killed_anywhere_a_repeat_ends_it_and_nothing_undecided_is_lost(
 ) -> None:
     gone = {one for one, outcome in outcomes.items() if outcome in DECIDED}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        archive = open_archive(folder)
+        archive = open_archive(folder, creates=True)
         for number, ids in enumerate(files):
             drained(archive, (D1, D2)[number % 2], sorted(ids), task=number)
         if outcomes:

@@ -1,6 +1,5 @@
 """What an archive remembers of groups: files that are created once, and how few are opened."""
 
-import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_events import add_event, read_memory, with_notes, write_seen
 from spark_reprocess.archive.local import LocalArchive
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.triage.events import EventKind, GroupEvent
 from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, Status, outcome
 
@@ -193,13 +191,3 @@ def test_a_damaged_file_is_named_and_stops_nothing(archive: Archive, content: by
     assert set(memory.unreadable) == {event_path, seen_path}
     assert memory.state(GROUP).resolved_in == "9"
     assert GROUP in memory.groups
-
-
-@pytest.mark.parametrize(
-    "path", [f"groups/{GROUP}/20261109T000000000000Z-x.json", "groups/seen/3.json"]
-)
-def test_a_file_of_a_newer_version_is_refused(archive: Archive, path: str) -> None:
-    archive.write(path, json.dumps({"version": 2}).encode())
-
-    with pytest.raises(ArchiveError, match="newer version"):
-        read_memory(archive)

@@ -61,7 +61,7 @@ def claim(*ids: str, seconds: float = NOW + 200.0, is_canary: bool = False) -> C
 @pytest.fixture(params=["claims and results", "compacted"])
 def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     """Two copies of one dead letter, drained twice, redriven once; and a stranger."""
-    archive = open_archive(str(tmp_path))
+    archive = open_archive(str(tmp_path), creates=True)
     first = parked("copy-1", "first", NOW)
     drained(archive, "d-1", first, parked("other", "other-first", NOW))
     drained(archive, "d-2", first, parked("copy-2", "first", NOW + 500, plan="p-1"))

@@ -42,12 +42,11 @@ def test_the_summary_says_everything_of_the_whole() -> None:
 
     assert set(summary) == {
         *(one.name for one in fields(Findings)),
-        "version",
         "signature",
         "undecided",
         "statuses",
     }
-    assert (summary["version"], summary["signature"]) == (1, "v1")
+    assert summary["signature"] == "v1"
     assert summary["undecided"] == summary["messages"] - summary["decided"]
     assert summary["analyzed_at"] == "2025-11-20T10:30:00+00:00"
 
@@ -143,17 +142,3 @@ def test_without_a_trend_a_lead_or_a_condition_nothing_is_said_of_it() -> None:
 )
 def test_a_summary_is_read_back_as_it_was_written(findings: Findings) -> None:
     assert findings_of(json.loads(summary_json(findings))) == findings
-
-
-def test_a_summary_of_an_older_version_has_the_defaults() -> None:
-    """The archive of that version is in tests/data."""
-    summary = json.loads(summary_json(some_findings(a_group())))
-    for name in ("gone", "unreadable", "sampled"):
-        del summary[name]
-    for name in ("versions", "status", "first_seen_at", "owner", "note"):
-        del summary["groups"][0][name]
-
-    findings = findings_of({**summary, "of a newer version": 1})
-
-    assert findings.groups[0] == a_group(share=1.0)
-    assert (findings.gone, findings.sampled) == ((), 0)
