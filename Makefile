@@ -16,7 +16,7 @@ export PYTHONPATH := layers/core
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size build validate sam-local \
-	wheel spark-package publish check bench soak soak-gameday outages lock clean
+	wheel spark-package publish check bench soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,9 +54,6 @@ bench: setup ## Compare the product with the alternatives; exit 1 if a target is
 
 soak: setup ## Whole demos and outages, killed work, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
-
-soak-gameday: setup ## Let a game day pass fifty times in a row, on standard and on FIFO queues [GAMEDAYS=50]
-	@GAMEDAYS=$(or $(GAMEDAYS),50) $(BIN)/python -m pytest tests/integration/test_gameday.py -k time_after_time
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
 	@OUTAGES=full $(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)

@@ -29,7 +29,6 @@ _OWN = {
     "console": "a web page on this machine: see, decide, edit, put back",
     "stacks": "installations in this account and Region",
     "doctor": "check queues, function and trigger; say what to change",
-    "gameday": "send a test message through all of it and watch each joint",
     "pause": "stop automatic replay; dead letters stay in the DLQ",
     "resume": "start automatic replay again",
     "simulate": "what a replay policy would do in an outage",
@@ -42,7 +41,7 @@ _NAMES = {
     "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
-    "Maintain an installation": ("stacks", "doctor", "gameday", "pause", "resume", "simulate"),
+    "Maintain an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
 }
 
 LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}

@@ -1,6 +1,8 @@
 """``doctor``: checks an installation."""
 
 import argparse
+import secrets
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,15 +10,23 @@ from dataclasses import asdict
 from dlq_cli.stack.facts import Installation
 from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_cli.stack.survey import survey
-from dlq_cli.stack_values import required
-from spark_reprocess.command_line.terminal import print_answer, print_line, print_parts
+from dlq_cli.stack.trial import Check, Trial
+from dlq_cli.stack_values import clients_of, required
+from spark_reprocess.command_line.terminal import AS_JSON, print_answer, print_line, print_parts
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
+from spark_reprocess.errors import InputError
 
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
 risk, and what to change. Exit code 1 if something is broken. Changes nothing. It receives up to 10
-parked messages and makes them visible again at once, unless you give --no-peek."""
+parked messages and makes them visible again at once, unless you give --no-peek.
 
+With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
+function park it: no consumer sees it. It finds the message in the parked queue, compares it and
+deletes it. To find it, it receives all parked messages, if they are at most 100, and gives them
+back."""
+
+_VERDICTS = {True: ("works", "green"), False: ("broken", "red"), None: ("unknown", "cyan")}
 _STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}
 
 
@@ -27,18 +37,73 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not receive up to 10 parked messages to check the room for attributes",
     )
+    parser.add_argument(
+        "--send-test-message",
+        action="store_true",
+        help="send one message through the DLQ, the function and the parked queue",
+    )
+    parser.add_argument(
+        "--through-consumer",
+        action="store_true",
+        help="send the test message to the main queue; your consumer has to fail on it",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before --through-consumer")
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.through_consumer and not options.send_test_message:
+        raise InputError("--through-consumer: add --send-test-message")
     installation = survey(options.session, required(options.stack), peek=options.peek)
     findings = examine(installation)
-    found = [asdict(one) for one in findings]
-    print_answer(
-        {"function": installation.function_name, "findings": found},
-        lambda: _print(installation, findings),
+    checks: list[Check] = []
+    if not AS_JSON.get():
+        _print(installation, findings)
+    if options.send_test_message:
+        trial = Trial(
+            clients_of(options.session),
+            installation,
+            secrets.token_hex(8),
+            through_consumer=options.through_consumer,
+        )
+        if options.through_consumer and not options.yes:
+            _ask_for_the_consumer(installation)
+        for check in trial.run():
+            checks.append(check)
+            if not AS_JSON.get():
+                _print_check(check)
+    answer = {
+        "function": installation.function_name,
+        "findings": [asdict(finding) for finding in findings],
+        "test_message": [asdict(check) for check in checks],
+    }
+    print_answer(answer, lambda: None)
+    is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
+    has_failed = any(check.works is False for check in checks)
+    return CHECK_FAILED if is_broken or has_failed else DONE
+
+
+def _ask_for_the_consumer(installation: Installation) -> None:
+    """Ask whether the consumer may get the message.
+
+    Raises:
+        InputError: the answer is no, or nobody can be asked.
+    """
+    if not sys.stdin.isatty():
+        raise InputError("nobody can be asked here, because this is no terminal: add --yes")
+    sys.stderr.write(
+        f"The consumer of {installation.main.name} gets a message whose body it does not know, up "
+        f"to {installation.main.max_receive_count} times. It has to fail on it. Go on? [y/N] "
     )
-    is_broken = any(one.severity is Severity.BROKEN for one in findings)
-    return CHECK_FAILED if is_broken else DONE
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("nothing was sent")
+
+
+def _print_check(check: Check) -> None:
+    word, style = _VERDICTS[check.works]
+    print_parts((f"{word:<8}", style), (f" test message, {check.name}: {check.observed}", ""))
+    for cause in check.causes:
+        print_line(f"         {cause.subject}: {cause.fault}\n         to do: {cause.fix}")
 
 
 def _print(installation: Installation, findings: Sequence[Finding]) -> None:

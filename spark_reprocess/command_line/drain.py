@@ -75,7 +75,7 @@ def print_drain(summary: DrainSummary) -> None:
             print_line(f"  {fault}")
     if summary.tests:
         were = counted(summary.tests, "test message")
-        print_line(f"{were} of dlq gameday: deleted, not archived")
+        print_line(f"{were} of dlq doctor: deleted, not archived")
     if summary.rest and summary.rest.total:
         print_line(_format_rest(summary.rest))
     if summary.archived:

@@ -80,7 +80,7 @@ class DrainSummary:
 
     Attributes:
         rest: SQS's counts of the queue afterwards; None if SQS did not answer.
-        tests: test messages of ``dlq gameday``.
+        tests: test messages of ``dlq doctor``.
     """
 
     drain_id: str

@@ -1,7 +1,7 @@
 """One drain task: receive a chunk of messages, write it durably, only then delete it.
 
 No I/O but through the arguments. Wherever a task stops, each message is in the queue, in the
-archive, or in both; never in neither. Only test messages of ``dlq gameday`` are deleted and not
+archive, or in both; never in neither. Only test messages of ``dlq doctor`` are deleted and not
 archived.
 """
 
@@ -17,11 +17,11 @@ from typing import NamedTuple, Protocol
 
 from dlq_replay.attributes import size_bytes
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.gameday import gameday_of
 from dlq_replay.message import Message
 from dlq_replay.policy import MAX_MESSAGE_BYTES
 from dlq_replay.retry import Retry
 from dlq_replay.sqs import MAX_RECEIVE
+from dlq_replay.trial import trial_id_of
 from spark_reprocess.archive.dead_letter_schema import Row, to_row
 from spark_reprocess.errors import ArchiveError
 
@@ -86,7 +86,7 @@ class DrainCounts:
         unreadable: receives of messages that could not be parsed; they stay in the queue.
         faults: what was wrong with the first few of those.
         stopped_by: why the task ended early; None if the queue was empty or a limit was reached.
-        tests: test messages of ``dlq gameday`` that were deleted and not archived. No other count
+        tests: test messages of ``dlq doctor`` that were deleted and not archived. No other count
             has them.
     """
 
@@ -371,4 +371,4 @@ class DrainTask:
 
 
 def _is_test(received: Message | MalformedMessageError) -> bool:
-    return isinstance(received, Message) and gameday_of(received) is not None
+    return isinstance(received, Message) and trial_id_of(received) is not None

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dlq_cli.__main__ import GROUPS, LINES
-from dlq_cli.gameday.joints import Joint, Name, Report, Verdict
 from dlq_cli.stack.rules import Finding, Severity
+from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import STACK_OPTIONS, StackValues
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from spark_reprocess.archive.disposition import Disposition
@@ -70,8 +70,7 @@ def test_every_exit_code_has_a_row() -> None:
         ("status", [ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker]),
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
         ("stacks", [StackValues]),
-        ("doctor", [Finding]),
-        ("gameday", [Report, Joint, Finding]),
+        ("doctor", [Finding, Check]),
         ("drain", [DrainSummary, QueueCounts]),
         ("rehearse", [Rehearsal, Outcome]),
         ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
@@ -88,10 +87,6 @@ def test_every_field_of_a_json_answer_is_named(heading: str, values: list[Any]) 
 
 def test_every_state_of_a_message_is_named() -> None:
     assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
-
-
-def test_every_joint_and_verdict_is_named() -> None:
-    assert {*Verdict, *Name} <= set(re.findall(r"`([\w-]+)`", section("gameday")))
 
 
 def test_every_severity_of_a_finding_is_named() -> None:

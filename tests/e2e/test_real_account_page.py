@@ -410,13 +410,13 @@ def test_the_code_is_as_before_when_a_build_of_other_code_fails(world: World) ->
     assert code.read_text("utf-8") == "as it was\n"
 
 
-def test_a_game_day_that_fails_does_not_end_the_check(world: World) -> None:
-    world.failing = ["dlq_cli gameday"]
+def test_a_test_message_that_fails_does_not_end_the_check(world: World) -> None:
+    world.failing = ["dlq_cli doctor"]
 
     ran = world.run("--yes", "deploy")
 
     assert ran.code == 0
-    assert len([one for one in ran.of("python") if "gameday" in one]) == 3
+    assert len([one for one in ran.of("python") if "--send-test-message" in one]) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from dlq_replay.gameday import gameday_entry
 from dlq_replay.message import SendEntry
+from dlq_replay.trial import trial_entry
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Probe, open_archive
 from spark_reprocess.archive.frames import read_archive
@@ -63,7 +63,7 @@ def test_test_message_of_a_game_day_is_deleted_and_not_archived(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     source = make_queue("parked")
-    test_message = gameday_entry("20261122T203000Z-0123abcd", policy())
+    test_message = trial_entry("0123456789abcdef", policy())
     source.send([test_message, SendEntry("real", test_message.attributes)])
 
     summary = drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))

@@ -142,6 +142,33 @@ def test_the_doctor_finds_nothing_broken(stack: str, capsys: pytest.CaptureFixtu
     assert "risk " not in out
 
 
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--through-consumer"], "add --send-test-message"),
+        (["--send-test-message", "--through-consumer"], "main may take 960 s"),
+    ],
+)
+def test_the_doctor_refuses_a_test_message_that_cannot_end(
+    options: list[str], rule: str, stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("doctor", "--stack", stack, *options) == 2
+    assert rule in capsys.readouterr().err
+
+
+def test_the_doctor_sends_no_test_message_where_replay_is_paused(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("pause", "--stack", stack) == 0
+    capsys.readouterr()
+
+    assert run("doctor", "--stack", stack, "--send-test-message", "--json") == 1
+
+    (check,) = json.loads(capsys.readouterr().out)["test_message"]
+    assert check["works"] is False
+    assert "replay is paused" in check["causes"][0]["fault"]
+
+
 def test_the_doctor_reads_the_policy_of_the_data_key(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``policy``            the numbers that the rules use
 ``breaker``           the circuit breaker: when it opens, what passes it, when it closes
 ``outgoing``          the wire format of a replayed, held or parked copy
-``gameday``           the test message of ``dlq gameday``, and how it is recognised
+``trial``             the test message of ``dlq doctor``, and how it is recognised
 ``decision``          the rules: replay, hold or park
 ``settings``          the environment, read once, all faults together
 ``events``            reads a Lambda event, record by record

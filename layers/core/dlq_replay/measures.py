@@ -10,10 +10,10 @@ from enum import StrEnum
 
 from dlq_replay.breaker_worker import BreakerReport
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.gameday import gameday_of
 from dlq_replay.message import Message
 from dlq_replay.plan import Wait
 from dlq_replay.replay import BatchOutcome
+from dlq_replay.trial import trial_id_of
 
 SERVICE = "dlq-replay"
 NAMESPACE = "DlqReplay"
@@ -148,10 +148,10 @@ def _arrivals(outcome: BatchOutcome) -> Iterator[int]:
 def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
     """Yield the messages to count: one that stays in the DLQ is counted when it leaves.
 
-    Test messages of ``dlq gameday`` are no dead letters.
+    Test messages of ``dlq doctor`` are no dead letters.
     """
     for one in outcome.outcomes:
-        if isinstance(one.record, Message) and not one.is_left and gameday_of(one.record) is None:
+        if isinstance(one.record, Message) and not one.is_left and trial_id_of(one.record) is None:
             yield one.record
 
 

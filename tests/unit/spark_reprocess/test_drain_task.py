@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.gameday import gameday_entry
 from dlq_replay.message import Message
+from dlq_replay.trial import trial_entry
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.drain.drain_task import (
     CHUNK_SECONDS,
@@ -223,7 +223,7 @@ def test_queue_of_unreadable_messages_only_is_drained() -> None:
 
 
 def test_test_messages_of_a_game_day_are_deleted_and_not_archived() -> None:
-    shelf, disk = Shelf([sent_by_gameday(0), *parked(3), sent_by_gameday(1)]), Disk()
+    shelf, disk = Shelf([sent_by_doctor(0), *parked(3), sent_by_doctor(1)]), Disk()
 
     counts = run(shelf, disk)
 
@@ -234,28 +234,28 @@ def test_test_messages_of_a_game_day_are_deleted_and_not_archived() -> None:
 
 def test_real_message_with_the_marker_of_a_game_day_is_archived() -> None:
     """A consumer copies the attributes of what it receives to what it sends."""
-    marked = replace(message("m-0"), attributes=sent_by_gameday(0).attributes)
+    marked = replace(message("m-0"), attributes=sent_by_doctor(0).attributes)
     shelf, disk = Shelf([marked]), Disk()
 
     assert run(shelf, disk) == DrainCounts(received=1, archived=1, deleted=1)
 
 
 def test_test_message_that_is_not_deleted_comes_again_and_is_no_fault() -> None:
-    shelf, disk = Shelf([sent_by_gameday(0)], stuck=frozenset({"test-0"})), Disk(room=0)
+    shelf, disk = Shelf([sent_by_doctor(0)], stuck=frozenset({"test-0"})), Disk(room=0)
 
     assert run(shelf, disk) == DrainCounts()
     assert disk.files == []
 
 
 def test_nothing_of_a_game_day_is_written_where_nothing_else_is_there() -> None:
-    shelf, disk = Shelf([sent_by_gameday(n) for n in range(25)]), Disk(room=0)
+    shelf, disk = Shelf([sent_by_doctor(n) for n in range(25)]), Disk(room=0)
 
     assert run(shelf, disk) == DrainCounts(tests=25)
 
 
-def sent_by_gameday(number: int) -> Message:
-    """A test message of ``dlq gameday``."""
-    entry = gameday_entry(f"20261122T203000Z-{number:08x}", policy())
+def sent_by_doctor(number: int) -> Message:
+    """A test message of ``dlq doctor``."""
+    entry = trial_entry(f"{number:016x}", policy())
     return Message(f"test-{number}", entry.body, entry.attributes, receipt_handle="r")
 
 

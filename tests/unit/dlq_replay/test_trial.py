@@ -1,12 +1,10 @@
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.decision import Park, ParkReason, decide
-from dlq_replay.gameday import GAMEDAY_ATTRIBUTE, gameday_entry, gameday_of, new_run_id
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.measures import Metric, measure_batch, measure_dlq
 from dlq_replay.message import Message, SendEntry
@@ -14,20 +12,17 @@ from dlq_replay.outgoing import parked_entry, redriven_entry
 from dlq_replay.plan import Step
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome
+from dlq_replay.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from tests.builders import NOW, context, policy, queue_arn, text
 
-RUN = new_run_id(datetime(2026, 11, 22, 20, 30, tzinfo=UTC), "0123abcd")
+RUN = "0123456789abcdef"
 
 
-def sent(rules: ReplayPolicy | None = None, run_id: str = RUN, **system: str) -> Message:
+def sent(rules: ReplayPolicy | None = None, trial_id: str = RUN, **system: str) -> Message:
     """The test message as it is received; *system* are SQS's attributes."""
-    entry = gameday_entry(run_id, rules or policy())
+    entry = trial_entry(trial_id, rules or policy())
     group = {"MessageGroupId": entry.message_group_id} if entry.message_group_id else {}
     return Message("copy-1", entry.body, entry.attributes, {**group, **system})
-
-
-def test_id_of_a_game_day_begins_with_its_time() -> None:
-    assert RUN == "20261122T203000Z-0123abcd"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +48,7 @@ def test_it_is_recognised_as_it_is_sent_and_as_it_is_parked() -> None:
         entry = parked_entry(first, "attempts_exhausted", NOW, rules)
         parked = Message("copy-2", entry.body, entry.attributes, first.system)
 
-        assert gameday_of(first) == gameday_of(parked) == RUN
+        assert trial_id_of(first) == trial_id_of(parked) == RUN
         assert parked.first_id == "copy-1"
 
 
@@ -66,7 +61,7 @@ def with_attribute(message: Message, name: str, value: MessageAttribute) -> Mess
     return replace(message, attributes={**message.attributes, name: value})
 
 
-MARKER = sent().attributes[GAMEDAY_ATTRIBUTE]
+MARKER = sent().attributes[TRIAL_ATTRIBUTE]
 REAL = Message("m", '{"order": 1}', {"tenant": text("a")})
 
 
@@ -76,37 +71,37 @@ REAL = Message("m", '{"order": 1}', {"tenant": text("a")})
         REAL,
         # A consumer that copies the attributes of what it received to what it sends.
         replace(REAL, attributes=sent().attributes),
-        with_attribute(REAL, GAMEDAY_ATTRIBUTE, MARKER),
+        with_attribute(REAL, TRIAL_ATTRIBUTE, MARKER),
         # Somebody forges the marker, with an id that is none or with another's body.
-        replace(sent(), body=sent(run_id="20261122T203000Z-ffffffff").body),
+        replace(sent(), body=sent(trial_id="ffffffffffffffff").body),
         replace(sent(), body=sent().body + " "),
         replace(sent(), body=""),
-        sent(run_id="anything"),
-        sent(run_id=f"{RUN}\n"),
-        sent(run_id=f'{RUN}"'),
+        sent(trial_id="anything"),
+        sent(trial_id=f"{RUN}\n"),
+        sent(trial_id=f'{RUN}"'),
         # A body with content of its own in attributes.
         with_attribute(sent(), "tenant", text("a")),
-        with_attribute(sent(), GAMEDAY_ATTRIBUTE, MessageAttribute("Binary", RUN.encode())),
-        with_attribute(sent(), GAMEDAY_ATTRIBUTE, MessageAttribute("String.id", RUN)),
-        without(sent(), GAMEDAY_ATTRIBUTE),
+        with_attribute(sent(), TRIAL_ATTRIBUTE, MessageAttribute("Binary", RUN.encode())),
+        with_attribute(sent(), TRIAL_ATTRIBUTE, MessageAttribute("String.id", RUN)),
+        without(sent(), TRIAL_ATTRIBUTE),
         with_attribute(sent(), CONTEXT_ATTRIBUTE, text("a note of somebody else")),
         with_attribute(sent(), CONTEXT_ATTRIBUTE, context(plan_id="p")[CONTEXT_ATTRIBUTE]),
         sent(MessageGroupId="orders"),
     ],
 )
 def test_a_real_message_is_never_taken_for_one(real: Message) -> None:
-    assert gameday_of(real) is None
+    assert trial_id_of(real) is None
 
 
 def test_a_copy_that_a_redrive_sent_is_real() -> None:
     entry = redriven_entry(sent(), "plan", to_fifo=False)
 
-    assert gameday_of(Message("m", entry.body, entry.attributes)) is None
+    assert trial_id_of(Message("m", entry.body, entry.attributes)) is None
 
 
 @pytest.mark.parametrize("name", [REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE])
 def test_it_is_recognised_without_what_a_copy_may_lose(name: str) -> None:
-    assert gameday_of(without(sent(), name)) == RUN
+    assert trial_id_of(without(sent(), name)) == RUN
 
 
 def test_it_counts_as_parked_but_not_as_a_dead_letter_that_arrived() -> None:

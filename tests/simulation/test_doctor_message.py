@@ -1,0 +1,325 @@
+"""The test message of ``dlq doctor``, on the real use case and the model's virtual clock."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectionClosedError
+
+from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.trial import Check, Trial
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.settings import ReplaySettings
+from dlq_replay.trial import TRIAL_ATTRIBUTE
+from local_sqs.client import client_for
+from local_sqs.model_queue import ModelQueue
+from spark_reprocess.errors import InputError
+from tests.builders import environment
+from tests.simulation.event_source import EventSource, run
+from tests.simulation.stack import Stack
+
+REAL = "a-real-message-with-the-marker-of-a-test"
+
+
+class Died(BaseException):
+    """SIGKILL: nothing of the program runs any more."""
+
+
+class Client:
+    """The SQS client, whose call number *at* does not end well; after a refusal, all that follow.
+
+    Attributes:
+        error: what that call raises.
+        is_done: whether SQS carries it out.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.calls = 0
+        self.at = 0
+        self.error: BaseException = Died()
+        self.is_done = False
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.client, name)
+
+        def count(**request: Any) -> Any:
+            self.calls += 1
+            if isinstance(self.error, Died | ClientError) and 0 < self.at < self.calls:
+                raise self.error
+            if self.calls != self.at:
+                return call(**request)
+            if self.is_done:
+                call(**request)
+            raise self.error
+
+        return count
+
+
+class World:
+    """An installation with a real message in its parked queue."""
+
+    def __init__(self, *, is_fifo: bool = False, visibility_seconds: int = 30) -> None:
+        self.stack = stack = Stack(is_fifo=is_fifo)
+        self.client = Client(client_for(stack.front))
+        self.sources = [stack.replay_source()]
+        self.logs: list[dict[str, Any]] = []
+        marked = {TRIAL_ATTRIBUTE: MessageAttribute("String", "0123456789abcdef").to_api()}
+        self.send(stack.parked, REAL, MessageAttributes=marked)
+        suffix = ".fifo" if is_fifo else ""
+        settings = ReplaySettings.from_env(
+            environment(
+                MAIN_QUEUE_URL=stack.main.url,
+                DLQ_URL=stack.dlq.url,
+                PARKED_QUEUE_URL=stack.parked.url,
+                MAX_ATTEMPTS="20",
+            )
+        )
+        trigger = TriggerFacts(
+            "mapping", "Enabled", stack.dlq.arn, reports_batch_item_failures=True
+        )
+        self.installation = Installation(
+            function_name=f"replay{suffix}",
+            timeout_seconds=30,
+            settings=settings,
+            main=self.facts("main", stack.main),
+            dlq=self.facts("dlq", stack.dlq),
+            parked=self.facts("parked", stack.parked),
+            triggers=(trigger,),
+            log_group="/aws/lambda/replay",
+        )
+
+    def send(self, queue: ModelQueue, body: str, **more: Any) -> None:
+        group = (
+            {"MessageGroupId": "g", "MessageDeduplicationId": body}
+            if queue.url.endswith(".fifo")
+            else {}
+        )
+        self.client.client.send_message(QueueUrl=queue.url, MessageBody=body, **group, **more)
+
+    def facts(self, role: str, queue: ModelQueue) -> QueueFacts:
+        answer = self.client.client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
+        return QueueFacts(role, queue.url, answer["Attributes"])
+
+    def pass_time(self, seconds: float) -> None:
+        run(self.stack.model, self.sources, self.stack.clock.now_ms() + round(seconds * 1000))
+
+    def trial(self, trial_id: str = "00000000000000aa", **options: Any) -> Trial:
+        return Trial(
+            lambda service: self.client if service == "sqs" else self,
+            options.pop("installation", self.installation),
+            trial_id,
+            now=self.stack.clock.time,
+            sleep=self.pass_time,
+            **options,
+        )
+
+    def check(self, **options: Any) -> list[Check]:
+        return list(self.trial(**options).run())
+
+    # --- the log, as far as it is asked
+
+    def get_paginator(self, _: str) -> "World":
+        return self
+
+    def paginate(self, **request: Any) -> list[dict[str, Any]]:
+        message_id = request["filterPattern"].split('"')[1]
+        outcomes = [one for batch in self.stack.outcomes for one in batch.outcomes]
+        return [{"events": [one for one in outcomes if one.message_id == message_id]}]
+
+    def tests_left(self) -> list[str]:
+        """The bodies of all messages but the real one; each queue is read to its end."""
+        self.pass_time(200)
+        bodies = [
+            message["Body"]
+            for queue in (self.stack.main, self.stack.dlq, self.stack.parked)
+            for _ in range(3)
+            for message in self.client.client.receive_message(
+                QueueUrl=queue.url, MaxNumberOfMessages=10
+            ).get("Messages", [])
+        ]
+        assert bodies.count(REAL) == 1
+        return [body for body in bodies if body != REAL]
+
+
+def verdicts(checks: list[Check]) -> dict[str, bool | None]:
+    return {check.name: check.works for check in checks}
+
+
+def way(*, is_fifo: bool = False) -> str:
+    return "dlq.fifo → function → parked.fifo" if is_fifo else "dlq → function → parked"
+
+
+@pytest.mark.parametrize("is_fifo", [False, True])
+def test_message_is_parked_compared_and_deleted_and_no_other_is(*, is_fifo: bool) -> None:
+    world = World(is_fifo=is_fifo)
+
+    assert verdicts(world.check()) == {
+        "sent": True,
+        way(is_fifo=is_fifo): True,
+        "as it was sent": True,
+        "removed": True,
+    }
+    assert world.tests_left() == []
+
+
+def test_consumer_that_fails_sends_it_the_whole_way() -> None:
+    world = World()
+    consumer = EventSource(world.stack.main, lambda batch: {one.message_id for one in batch})
+    world.sources.append(consumer)
+
+    checks = world.check(through_consumer=True)
+
+    assert verdicts(checks) == {
+        "sent": True,
+        f"main → consumer → {way()}": True,
+        "as it was sent": True,
+        "removed": True,
+    }
+
+
+def test_consumer_that_takes_it_is_named() -> None:
+    world = World()
+    world.sources.append(EventSource(world.stack.main, lambda _: set()))
+
+    check = world.check(through_consumer=True)[1]
+
+    assert check.works is False
+    assert "did not become a dead letter" in check.causes[0].fault
+
+
+def test_main_queue_that_needs_too_long_is_refused() -> None:
+    world = World()
+    slow = {**world.installation.main.attributes, "VisibilityTimeout": "3600"}
+    of = replace(world.installation, main=replace(world.installation.main, attributes=slow))
+
+    with pytest.raises(InputError, match="may take"):
+        world.trial(installation=of, through_consumer=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"reserved_concurrency": 0}, "reserved concurrency is 0"),
+        ({"triggers": ()}, "nothing is replayed"),
+    ],
+)
+def test_nothing_is_sent_where_a_rule_says_that_it_would_stay(
+    changes: dict[str, Any], fault: str
+) -> None:
+    world = World()
+
+    (check,) = world.check(installation=replace(world.installation, **changes))
+
+    assert check.works is False
+    assert any(fault in cause.fault for cause in check.causes)
+    assert world.client.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({}, "did not park a message of dlq within 180 s"),
+        ({"denied_sends": ("parked",)}, "may not send to it"),
+        ({"denied_keys": ("key",)}, "may not use its KMS key"),
+    ],
+)
+def test_message_that_stays_in_the_dlq_is_explained_by_a_rule_and_removed(
+    changes: dict[str, Any], fault: str
+) -> None:
+    world = World()
+    world.sources.clear()
+
+    sent, arrived, removed = world.check(installation=replace(world.installation, **changes))
+
+    assert (sent.works, arrived.works, removed.works) == (True, False, True)
+    assert fault in arrived.causes[0].fault
+    assert world.tests_left() == []
+
+
+def test_send_that_sqs_refuses_names_the_right() -> None:
+    world = World()
+    world.client.at = 1
+    world.client.error = ClientError(
+        {
+            "Error": {"Code": "AccessDenied", "Message": "no"},
+            "ResponseMetadata": {"HTTPStatusCode": 403},  # type: ignore[typeddict-item]
+        },
+        "SendMessageBatch",
+    )
+
+    (sent,) = world.check()
+
+    assert sent.works is False
+    assert "sqs:SendMessage" in sent.causes[0].fix
+
+
+def test_copy_that_differs_from_the_wire_format_is_a_fault_of_the_function() -> None:
+    world = World()
+    other = replace(world.installation, main=replace(world.installation.main, url="x"))
+    attributes = {**other.main.attributes, "QueueArn": world.stack.main.arn + "-2"}
+    of = replace(other, main=replace(other.main, attributes=attributes))
+
+    compared = world.check(installation=of)[2]
+
+    assert compared.works is False
+    assert "source queue is main, not main-2" in compared.causes[0].fault
+
+
+def fill(world: World) -> None:
+    for number in range(101):
+        world.send(world.stack.parked, str(number))
+
+
+def limit_receives(world: World) -> None:
+    policy = f'{{"deadLetterTargetArn":"{world.stack.main.arn}","maxReceiveCount":"50"}}'
+    world.client.client.set_queue_attributes(
+        QueueUrl=world.stack.parked.url, Attributes={"RedrivePolicy": policy}
+    )
+
+
+@pytest.mark.parametrize("guard", [fill, limit_receives])
+def test_nothing_is_received_where_it_could_harm_and_the_log_is_asked(
+    guard: Callable[[World], None],
+) -> None:
+    world = World()
+    guard(world)
+    before = world.stack.front.log.count("ReceiveMessage")
+
+    sent, arrived, removed = world.check()
+
+    assert (sent.works, arrived.works, removed.works) == (True, True, None)
+    assert "its log says so" in arrived.observed
+    assert "the next drain deletes it" in removed.observed
+    received = world.stack.front.log.count("ReceiveMessage") - before
+    # Of the function alone.
+    assert received <= 2 * len(world.stack.outcomes) + 2
+
+
+def calls_of_a_test(*, is_fifo: bool) -> int:
+    world = World(is_fifo=is_fifo)
+    world.check()
+    return world.client.calls
+
+
+@pytest.mark.parametrize("is_fifo", [False, True])
+@pytest.mark.parametrize("is_done", [False, True], ids=["not done", "done"])
+@pytest.mark.parametrize("error", [Died(), ConnectionClosedError(endpoint_url="https://aws")])
+def test_whatever_call_does_not_end_well_the_next_test_cleans_up_and_nothing_real_is_lost(
+    error: BaseException, *, is_done: bool, is_fifo: bool
+) -> None:
+    for at in range(1, calls_of_a_test(is_fifo=is_fifo) + 1):
+        world = World(is_fifo=is_fifo)
+        world.client.at, world.client.error, world.client.is_done = at, error, is_done
+        try:
+            world.check()
+        except Died:
+            assert isinstance(error, Died)
+        world.client.at = 0
+        world.pass_time(200)
+
+        checks = world.check(trial_id="00000000000000bb")
+
+        assert [check.works for check in checks] == [True] * 4, at
+        assert world.tests_left() == [], at
