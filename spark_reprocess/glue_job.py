@@ -5,9 +5,7 @@ the whole command line of this job is one argument::
 
     --command-line "run --archive s3://bucket/archive --parked-queue-url https://..."
 
-It is split as a shell splits it. Glue's other arguments are ignored. After a word ``--`` come the
-options of the stack's parameter SparkJobOptions: they are added to the command line, and must not
-override what other parameters set.
+It is split as a shell splits it. Glue's other arguments are ignored.
 
 In the archive, under ``runs/<job run id>/``, the run writes ``result.json`` when it ends. Whoever
 follows the run writes ``stop`` to end it early.
@@ -39,27 +37,12 @@ _CHECK_SECONDS = 5.0
 MOST_CHARACTERS = 1_000_000
 """Of a text that is kept. The log of the run has all of it."""
 
-FURTHER = "--"
-DECIDED_BY_THE_STACK = (
-    "--archive",
-    "--parked-queue-url",
-    "--to-queue-url",
-    "--main-queue-url",
-    "--failure-table",
-    "--policy",
-    "--policy-sha256",
-    "--execute",
-    "--reason",
-)
-"""Options that SparkJobOptions must not have, nor abbreviations of them."""
-
 
 def command_of(arguments: Sequence[str]) -> list[str]:
     """Return the verb and its arguments from Glue's *arguments*.
 
     Raises:
-        SystemExit: there is no command line, its quotes do not close, or SparkJobOptions has an
-            option that is not allowed.
+        SystemExit: there is no command line, or its quotes do not close.
     """
     # Not with argparse: it takes a value such as "--help" for an option. The last one wins.
     values = [after for word, after in pairwise(arguments) if word == OPTION]
@@ -67,23 +50,9 @@ def command_of(arguments: Sequence[str]) -> list[str]:
         raise SystemExit(f"{OPTION} is missing: give a verb and its arguments, e.g. {OPTION} run")
     text = values[-1]
     try:
-        words = shlex.split(text)
+        return shlex.split(text)
     except ValueError as error:
         raise SystemExit(f"{OPTION} {text}: {error}") from error
-    if FURTHER not in words:
-        return words
-    place = words.index(FURTHER)
-    return [*words[:place], *_checked(words[place + 1 :])]
-
-
-def _checked(further: list[str]) -> list[str]:
-    for word in further:
-        name = word.partition("=")[0]
-        if name.startswith("--") and any(one.startswith(name) for one in DECIDED_BY_THE_STACK):
-            raise SystemExit(
-                f"SparkJobOptions must not have {name}: other parameters of the stack decide it"
-            )
-    return further
 
 
 def run(

@@ -5,6 +5,9 @@ installs functions and layers. The S3 key contains the hash of the code. So an u
 the files of a run in progress, and a rollback finds the files of the previous version. A Delete
 removes all versions of the code: S3 deletes no bucket that has any, and the rollback of a failed
 first deployment deletes the bucket.
+
+The answer also names the Availability Zone of the job's subnet. AWS Glue fails a run whose
+connection does not name it, and no function of CloudFormation gives it.
 """
 
 import hashlib
@@ -12,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
 from botocore.config import Config
@@ -44,8 +47,9 @@ def lambda_handler(event: Mapping[str, Any], context: Any) -> None:  # noqa: ANN
     """Publish the job on Create and Update, remove it on Delete, and answer CloudFormation.
 
     Args:
-        event: a custom resource's request; its properties are ``Bucket`` and ``Prefix``. The
-            answer's data are ``ScriptUri`` and ``PackageUri``, ``s3://...``.
+        event: a custom resource's request; its properties are ``Bucket``, ``Prefix`` and, for a job
+            in a VPC, ``SubnetId``. The answer's data are ``ScriptUri`` and ``PackageUri``,
+            ``s3://...``, and with a subnet ``AvailabilityZone``.
         context: Lambda's own; for the remaining time.
     """
 
@@ -66,6 +70,12 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
         client.put_object(Bucket=bucket, Key=f"{folder}/{name}", Body=content)
     uri = f"s3://{bucket}/{folder}"
     return {"ScriptUri": f"{uri}/{SCRIPT}", "PackageUri": f"{uri}/{PACKAGE}"}
+
+
+def availability_zone_of(client: Any, subnet_id: str) -> str:  # noqa: ANN401 - no stubs for EC2
+    """Return the name of the Availability Zone of a subnet. Raises ClientError, BotoCoreError."""
+    [subnet] = client.describe_subnets(SubnetIds=[subnet_id])["Subnets"]
+    return str(subnet["AvailabilityZone"])
 
 
 def remove_job(
@@ -113,15 +123,18 @@ def remove_job(
 def _act(event: Event, seconds_left: Callable[[], float]) -> dict[str, str]:
     properties = event["ResourceProperties"]
     if event["RequestType"] == "Delete":
-        remove_job(_client(), properties["Bucket"], properties["Prefix"], seconds_left)
+        remove_job(_client("s3"), properties["Bucket"], properties["Prefix"], seconds_left)
         return {}
-    return publish_job(_client(), properties["Bucket"], properties["Prefix"], JOB)
+    subnet_id = properties.get("SubnetId")
+    zone = availability_zone_of(_client("ec2"), subnet_id) if subnet_id else None
+    uris = publish_job(_client("s3"), properties["Bucket"], properties["Prefix"], JOB)
+    return {**uris, "AvailabilityZone": zone} if zone else uris
 
 
 @cache
-def _client() -> "S3Client":
+def _client(service: Literal["ec2", "s3"]) -> Any:  # noqa: ANN401 - no stubs for EC2
     return boto3.client(
-        "s3",
+        service,
         # The regional endpoint: the global one redirects requests for a new bucket.
         region_name=os.environ.get("AWS_REGION"),
         config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 3}),

@@ -1,6 +1,5 @@
 """Just enough CloudFormation to see, without AWS, which stack a template makes of parameters."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,10 +58,10 @@ _TemplateLoader.add_multi_constructor("!", _long_form)
 
 
 def load_template(path: Path) -> dict[str, Any]:
-    """Read a template; what it has by a YAML alias is there in full, as ``sam build`` writes it."""
+    """Read a template, with the short forms of its functions in full."""
     template = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506
     assert isinstance(template, dict)
-    return dict(json.loads(json.dumps(template)))
+    return template
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,12 @@ class Stack:
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
-        return self._present("Resources")
+        present = self._present("Resources")
+        of_all = self.resolve(self.template.get("Globals", {}).get("Function", {}))
+        for resource in present.values():
+            if resource["Type"] == "AWS::Serverless::Function":
+                resource["Properties"] = of_all | resource["Properties"]
+        return present
 
     @property
     def outputs(self) -> dict[str, dict[str, Any]]:

@@ -51,13 +51,13 @@ ACCEPTED_BY_SERVERLESS_REPO = {
 }
 
 OWN_QUEUES = {
-    "MainQueueURL": "https://sqs.eu-west-1.amazonaws.com/210987654321/orders",
-    "DLQArn": "arn:aws:sqs:eu-west-1:210987654321:orders-dlq",
+    "MainQueueURL": "https://sqs.us-east-1.amazonaws.com/210987654321/orders",
+    "DLQArn": "arn:aws:sqs:us-east-1:210987654321:orders-dlq",
 }
-OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:eu-west-1:210987654321:orders-parked"}
+OWN_PARKED_QUEUE = {"ParkedQueueArn": "arn:aws:sqs:us-east-1:210987654321:orders-parked"}
 OTHER_MAIN_QUEUES = {
-    "OtherMainQueueArns": "arn:aws:sqs:eu-west-1:210987654321:invoices,"
-    "arn:aws:sqs:eu-west-1:210987654321:refunds"
+    "OtherMainQueueArns": "arn:aws:sqs:us-east-1:210987654321:invoices,"
+    "arn:aws:sqs:us-east-1:210987654321:refunds"
 }
 FIFO = {"QueueType": "fifo"}
 OWN_FIFO_QUEUES = {name: f"{value}.fifo" for name, value in OWN_QUEUES.items()}
@@ -69,7 +69,6 @@ DATA_KEY = {"DataKmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/data"}
 NETWORK = {
     "SubnetIds": "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
     "SecurityGroupIds": "sg-0a1b2c3d4e5f60718",
-    "SparkJobAvailabilityZone": "eu-west-1a",
 }
 PRESCRIBED = (
     NETWORK
@@ -77,18 +76,13 @@ PRESCRIBED = (
     | {
         "PermissionsBoundaryArn": "arn:aws:iam::123456789012:policy/platform/boundary",
         "RolePath": "/apps/orders/",
-        "GlueSecurityConfigurationName": "orders",
-        "ReserveConcurrency": "true",
-        "Tracing": "true",
     }
 )
 """All that an organization may prescribe."""
 
 NO_ALARMS = {"CreateAlarms": "false"}
-KEYS = {
-    name: f"arn:aws:kms:us-east-1:123456789012:key/{name.lower()}"
-    for name in ("MainQueueKmsKeyArn", "DLQKmsKeyArn", "ParkedQueueKmsKeyArn")
-}
+QUEUE_KEYS = [f"arn:aws:kms:us-east-1:123456789012:key/{name}" for name in ("orders", "earlier")]
+KEYS = {"QueueKmsKeyArns": ",".join(QUEUE_KEYS)}
 
 
 def function_of(stack: Stack) -> dict[str, Any]:
@@ -116,9 +110,12 @@ def event_of(stack: Stack) -> dict[str, Any]:
 
 
 def statements_of(stack: Stack, role: str = "ReplayRole") -> list[dict[str, Any]]:
+    """The statements of *role*: its own, and those of policies that name it."""
+    of_its_own = stack.resources[role]["Properties"]["Policies"]
+    shared = [one for one in stack.of_type("AWS::IAM::Policy").values() if role in one["Roles"]]
     return [
         statement
-        for policy in stack.resources[role]["Properties"]["Policies"]
+        for policy in (*of_its_own, *shared)
         for statement in policy["PolicyDocument"]["Statement"]
     ]
 

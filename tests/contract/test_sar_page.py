@@ -37,7 +37,6 @@ ALL = (
     | {"SparkJobPolicyUri": "s3://rules/policy.yaml", "ArchiveRetentionDays": "90"}
     | PRESCRIBED
     | KEYS
-    | {"OtherSourceKmsKeyArns": KEYS["MainQueueKmsKeyArn"]}
     | OTHER_MAIN_QUEUES
     | OWN_QUEUES
     | OWN_PARKED_QUEUE

@@ -58,7 +58,7 @@ def test_the_urls_of_your_queues_are_built_from_their_arns() -> None:
         stack, pseudo_parameters={**PSEUDO_PARAMETERS, "AWS::URLSuffix": "amazonaws.com.cn"}
     )
     account = "210987654321"
-    host = "https://sqs.eu-west-1.amazonaws.com"
+    host = "https://sqs.us-east-1.amazonaws.com"
 
     assert environment_of(stack)["MAIN_QUEUE_URL"] == OWN_QUEUES["MainQueueURL"]
     assert environment_of(stack)["DLQ_URL"] == f"{host}/{account}/orders-dlq"
@@ -157,7 +157,7 @@ def test_a_standard_dlq_is_polled_in_large_batches_with_partial_responses() -> N
         "FunctionName": "ReplayFunction",
         "EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:DeadLetterQueue",
         "BatchSize": "100",
-        "MaximumBatchingWindowInSeconds": "1",
+        "MaximumBatchingWindowInSeconds": 1,
         "Enabled": True,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "ScalingConfig": {"MaximumConcurrency": "5"},
@@ -210,7 +210,7 @@ def test_no_statement_reaches_beyond_what_it_names(given: dict[str, str]) -> Non
 
 
 def test_the_function_may_do_on_each_queue_what_it_does_there_and_no_more() -> None:
-    queue = "arn:aws:sqs:eu-west-1:210987654321:"
+    queue = "arn:aws:sqs:us-east-1:210987654321:"
 
     assert grants_of(Stack.of(TEMPLATE, OWN_QUEUES | OWN_PARKED_QUEUE)) == {
         f"{queue}orders": {"sqs:SendMessage", "sqs:GetQueueAttributes"},
@@ -331,28 +331,8 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
     for name, role in roles.items():
         assert role["PermissionsBoundary"] == PRESCRIBED["PermissionsBoundaryArn"], name
     for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
-        assert not {"Path", "PermissionsBoundary"} & role.keys()
-
-
-def test_concurrency_is_reserved_only_if_asked_for_and_then_exactly_what_the_queue_may_use() -> (
-    None
-):
-    given = {"ReserveConcurrency": "true", "MaximumConcurrency": "17"}
-
-    reserving = Stack.of(TEMPLATE, given)
-    assert function_of(reserving)["ReservedConcurrentExecutions"] == "17"
-    assert event_of(reserving)["ScalingConfig"] == {"MaximumConcurrency": "17"}
-    assert "ReservedConcurrentExecutions" not in function_of(Stack.of(TEMPLATE))
-
-
-def test_all_functions_are_traced_or_none() -> None:
-    for given, mode in (({}, "PassThrough"), ({"Tracing": "true"}, "Active")):
-        stack = Stack.of(TEMPLATE, SPARK_JOB | given)
-        functions = stack.of_type("AWS::Serverless::Function").values()
-        assert [one["Tracing"] for one in functions] == [mode] * 3
-        for role in ("ReplayRole", "PublishJobRole", "ReminderRole"):
-            traces = Call("xray:PutTraceSegments", "*")
-            assert is_allowed(traces, statements_of(stack, role)) == (mode == "Active")
+        assert role["Path"] == "/"
+        assert "PermissionsBoundary" not in role
 
 
 def test_functions_and_job_run_in_the_network_that_is_given() -> None:
@@ -365,10 +345,11 @@ def test_functions_and_job_run_in_the_network_that_is_given() -> None:
         assert function["VpcConfig"] == {"SubnetIds": subnets, "SecurityGroupIds": groups}
     assert connection["ConnectionInput"]["ConnectionType"] == "NETWORK"
     assert connection["ConnectionInput"]["PhysicalConnectionRequirements"] == {
-        "AvailabilityZone": NETWORK["SparkJobAvailabilityZone"],
+        "AvailabilityZone": "JobCode.AvailabilityZone",
         "SubnetId": subnets[0],
         "SecurityGroupIdList": groups,
     }
+    assert stack.resources["JobCode"]["Properties"]["SubnetId"] == subnets[0]
     job = stack.resources["SparkJob"]["Properties"]
     assert job["Connections"] == {"Connections": ["SparkJobNetwork"]}
 
@@ -377,7 +358,7 @@ def test_without_a_network_nothing_mentions_one() -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
 
     assert not stack.of_type("AWS::Glue::Connection")
-    assert not re.search("VpcConfig|ec2:|Connections", json.dumps(stack.resources))
+    assert not re.search("VpcConfig|ec2:|Connections|SubnetId", json.dumps(stack.resources))
 
 
 @pytest.mark.parametrize("role", ["ReplayRole", "PublishJobRole", "ReminderRole"])
@@ -390,6 +371,17 @@ def test_lambda_makes_network_interfaces_and_the_code_of_a_function_cannot(role:
         made_by_code = replace(made_by_lambda, context={"lambda:SourceFunctionArn": function})
         assert is_allowed(made_by_lambda, statements)
         assert not is_allowed(made_by_code, statements)
+
+
+def test_the_code_of_the_publisher_alone_may_ask_for_the_zone_of_the_subnet() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | NETWORK)
+    by_code = {"lambda:SourceFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:f"}
+    asks = Call("ec2:DescribeSubnets", "*", by_code)
+    roles = ("ReplayRole", "PublishJobRole", "ReminderRole")
+
+    assert [one for one in roles if is_allowed(asks, statements_of(stack, one))] == [
+        "PublishJobRole"
+    ]
 
 
 def test_glue_makes_network_interfaces_in_the_first_subnet_alone() -> None:
@@ -409,12 +401,6 @@ def test_a_network_is_given_whole(missing: str) -> None:
 
     assert Stack.of(TEMPLATE, SPARK_JOB | given).broken_rules == ["NetworkIsComplete"]
     assert Stack.of(TEMPLATE, SPARK_JOB | NETWORK).broken_rules == []
-
-
-def test_without_the_spark_job_no_availability_zone_is_needed() -> None:
-    given = {name: value for name, value in NETWORK.items() if name.endswith("Ids")}
-
-    assert Stack.of(TEMPLATE, given).broken_rules == []
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

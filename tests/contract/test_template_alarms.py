@@ -278,6 +278,25 @@ def test_a_drain_on_another_spark_does_not_either() -> None:
     assert without_glue["UndecidedAlarm"]["Dimensions"] == ALARMS["UndecidedAlarm"]["Dimensions"]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "is_watched"),
+    [
+        ("cron(0 5 * * ? *)", True),
+        ("cron(30 */6 ? * * *)", True),
+        ("cron(0 5 ? * MON-FRI *)", False),
+        ("cron(0 5 1 * ? *)", False),
+        ("cron(0 5 * 1-6 ? *)", False),
+        ("cron(0 5 * * ? 2027)", False),
+    ],
+)
+def test_a_missed_run_is_an_alarm_where_the_schedule_has_one_each_day(
+    schedule: str, is_watched: bool
+) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | {"SparkJobSchedule": schedule})
+
+    assert ("RunMissedAlarm" in stack.resources) is is_watched
+
+
 def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
     longest_wait_seconds = 39_600
     fifo = Stack.of(TEMPLATE, FIFO).of_type("AWS::CloudWatch::Alarm")["NothingReplayedAlarm"]

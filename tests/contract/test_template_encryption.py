@@ -8,24 +8,15 @@ from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     DATA_KEY,
     KEYS,
-    OTHER_MAIN_QUEUES,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
+    QUEUE_KEYS,
     SPARK_JOB,
     TEMPLATE,
-    grants_of,
+    message_queues_of,
     statements_of,
 )
 
-QUEUE_KEYS = {
-    "MainQueue": "MainQueueKmsKeyArn",
-    "DeadLetterQueue": "DLQKmsKeyArn",
-    "ParkedQueue": "ParkedQueueKmsKeyArn",
-}
-OTHER_KEYS = [
-    "arn:aws:kms:us-east-1:123456789012:key/shared",
-    "arn:aws:kms:us-east-1:123456789012:key/earlier",
-]
 ROLES = ["ReplayRole", "SparkJobRole"]
 
 
@@ -34,62 +25,26 @@ def kms_statements(stack: Stack, role: str) -> dict[str, dict[str, Any]]:
     return {one["Sid"]: one for one in statements if "kms:" in str(one["Action"])}
 
 
-@pytest.mark.parametrize(("queue", "parameter"), QUEUE_KEYS.items())
-def test_a_created_queue_is_encrypted_with_its_own_key_or_that_of_sqs(
-    queue: str, parameter: str
-) -> None:
-    given = {parameter: KEYS[parameter]}
-    queues = Stack.of(TEMPLATE, given).of_type("AWS::SQS::Queue")
+def test_created_queues_are_encrypted_with_the_first_key_or_that_of_sqs() -> None:
+    created = message_queues_of(Stack.of(TEMPLATE, KEYS)).values()
+    of_sqs = message_queues_of(Stack.of(TEMPLATE)).values()
 
-    encrypted_by_us = queues.pop(queue)
-    assert encrypted_by_us["KmsMasterKeyId"] == KEYS[parameter]
-    assert "SqsManagedSseEnabled" not in encrypted_by_us
-    for other in queues.values():
-        assert other["SqsManagedSseEnabled"] is True
-        assert "KmsMasterKeyId" not in other
+    assert [one["KmsMasterKeyId"] for one in created] == [QUEUE_KEYS[0]] * 3
+    assert not any("SqsManagedSseEnabled" in one for one in created)
+    assert [one["SqsManagedSseEnabled"] for one in of_sqs] == [True] * 3
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("own", [{}, OWN_QUEUES | OWN_PARKED_QUEUE])
-def test_what_was_encrypted_with_any_of_the_keys_can_be_read_and_sent_on(
+def test_what_was_encrypted_with_any_of_the_keys_can_be_read_and_sent_on_through_sqs_alone(
     role: str, own: dict[str, str]
 ) -> None:
-    grants = grants_of(Stack.of(TEMPLATE, own | SPARK_JOB | KEYS), role)
+    [statement] = kms_statements(Stack.of(TEMPLATE, own | SPARK_JOB | KEYS), role).values()
 
-    for key in KEYS.values():
-        assert grants[key] == {"kms:Decrypt", "kms:GenerateDataKey"}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_messages_of_other_queues_can_be_read_and_nothing_is_sent_with_their_keys(
-    role: str,
-) -> None:
-    given = {"OtherSourceKmsKeyArns": ",".join(OTHER_KEYS)}
-    statements = kms_statements(Stack.of(TEMPLATE, given | SPARK_JOB), role)
-
-    assert statements.keys() == {"DecryptMessagesFromElsewhere"}
-    assert statements["DecryptMessagesFromElsewhere"]["Action"] == "kms:Decrypt"
-    assert statements["DecryptMessagesFromElsewhere"]["Resource"] == OTHER_KEYS
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_messages_are_sent_with_the_keys_of_other_main_queues(role: str) -> None:
-    given = {"OtherSourceKmsKeyArns": ",".join(OTHER_KEYS)} | OTHER_MAIN_QUEUES
-    grants = grants_of(Stack.of(TEMPLATE, given | SPARK_JOB), role)
-
-    for key in OTHER_KEYS:
-        assert grants[key] == {"kms:Decrypt", "kms:GenerateDataKey"}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_keys_are_used_through_sqs_alone(role: str) -> None:
-    given = KEYS | SPARK_JOB | OTHER_MAIN_QUEUES | {"OtherSourceKmsKeyArns": OTHER_KEYS[0]}
-    statements = kms_statements(Stack.of(TEMPLATE, given), role)
-
-    assert len(statements) == 3
-    for statement in statements.values():
-        through = statement["Condition"]["StringEquals"]
-        assert through == {"kms:ViaService": "sqs.us-east-1.amazonaws.com"}
+    assert statement["Resource"] == QUEUE_KEYS
+    assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    through = {"kms:ViaService": "sqs.us-east-1.amazonaws.com"}
+    assert statement["Condition"] == {"StringEquals": through}
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -131,7 +86,7 @@ def test_queues_that_the_stack_creates_refuse_plain_http_and_yours_keep_their_po
         "1234abcd-12ab-34cd-56ef-1234567890ab",
     ],
 )
-@pytest.mark.parametrize("name", [*KEYS, "OtherSourceKmsKeyArns"])
+@pytest.mark.parametrize("name", [*KEYS, *DATA_KEY])
 def test_only_a_key_s_arn_can_stand_in_a_policy(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"{name}=.*must be"):
         Stack.of(TEMPLATE, {name: value})
@@ -207,24 +162,8 @@ def test_policies_for_people_and_consumers_use_the_data_key_too() -> None:
             assert is_allowed(Call(action, KEY, through), statements), name
 
 
-@pytest.mark.parametrize("name", [*KEYS, "OtherSourceKmsKeyArns"])
-def test_messages_with_a_key_of_yours_are_not_archived_without_one(name: str) -> None:
-    given = SPARK_JOB | {name: OTHER_KEYS[0]}
-
-    assert Stack.of(TEMPLATE, given).broken_rules == ["KeyedMessagesNeedAKeyedArchive"]
-    assert Stack.of(TEMPLATE, given | DATA_KEY).broken_rules == []
-    assert Stack.of(TEMPLATE, given | {"AllowUnkeyedArchive": "true"}).broken_rules == []
-    assert Stack.of(TEMPLATE, {name: OTHER_KEYS[0]}).broken_rules == []
-
-
-def test_a_security_configuration_is_the_job_s_and_its_log_may_be_encrypted() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB | {"GlueSecurityConfigurationName": "orders"})
-    group = "arn:aws:logs:us-east-1:123456789012:log-group:/aws-glue/jobs-role-orders"
-
-    assert stack.resources["SparkJob"]["Properties"]["SecurityConfiguration"] == "orders"
-    allowed = statements_of(stack, "SparkJobRole")
-    assert is_allowed(Call("logs:AssociateKmsKey", group), allowed)
-    assert not is_allowed(Call("logs:CreateLogGroup", "*"), allowed)
-    without = Stack.of(TEMPLATE, SPARK_JOB)
-    assert "SecurityConfiguration" not in without.resources["SparkJob"]["Properties"]
-    assert "CreateLogGroup" not in str(statements_of(without, "SparkJobRole"))
+def test_messages_with_a_key_of_yours_are_not_archived_without_one() -> None:
+    assert Stack.of(TEMPLATE, SPARK_JOB | KEYS).broken_rules == ["KeyedMessagesNeedAKeyedArchive"]
+    assert Stack.of(TEMPLATE, SPARK_JOB | KEYS | DATA_KEY).broken_rules == []
+    assert Stack.of(TEMPLATE, SPARK_JOB).broken_rules == []
+    assert Stack.of(TEMPLATE, KEYS).broken_rules == []

@@ -1,14 +1,12 @@
-import argparse
 import re
 import shlex
 from typing import Any
 
 import pytest
 
-from spark_reprocess.command_line import run
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.erase.expire import ExpireOptions
-from spark_reprocess.glue_job import DECIDED_BY_THE_STACK, OPTION, command_of
+from spark_reprocess.glue_job import OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     FIFO,
@@ -23,7 +21,7 @@ from tests.contract.template import (
     grants_of,
 )
 
-OWN = "https://sqs.eu-west-1.amazonaws.com/210987654321/orders"
+OWN = "https://sqs.us-east-1.amazonaws.com/210987654321/orders"
 POLICY = {"SparkJobPolicyUri": "s3://rules/dlq/(orders)!policy.yaml"}
 
 
@@ -83,7 +81,6 @@ def test_the_job_runs_one_at_a_time_on_spark_4_1_and_is_not_retried_by_glue() ->
     job = job_of(stack_of(SparkJobWorkers="7", SparkJobTimeoutMinutes="30"))
 
     assert job["GlueVersion"] == "6.0"
-    assert job_of(stack_of(GlueVersion="6.1"))["GlueVersion"] == "6.1"
     assert (job["Command"]["Name"], job["Command"]["PythonVersion"]) == ("glueetl", "3")
     assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
     assert job["MaxRetries"] == 0
@@ -206,64 +203,6 @@ def test_the_address_of_one_file_is_taken(uri: str) -> None:
     assert uri in command_line_of(stack_of(SparkJobPolicyUri=uri))
 
 
-def options_of_run() -> list[str]:
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--archive")
-    run.VERB.add_arguments(parser)
-    return [one for action in parser._actions for one in action.option_strings]  # noqa: SLF001
-
-
-def test_a_further_option_is_any_that_no_other_parameter_decides() -> None:
-    command = command_line_of(stack_of(**POLICY, SparkJobExecute="true"))
-    given = {word for word in command if word.startswith("--")} - {"--no-samples"}
-
-    assert given <= set(DECIDED_BY_THE_STACK)
-    for option in options_of_run():
-        for options in (option, f"{option} x", f"--max-rate 5 {option}", f"{option} --max-rate 5"):
-            if option in DECIDED_BY_THE_STACK:
-                with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
-                    stack_of(SparkJobOptions=options)
-            else:
-                assert option in command_line_of(stack_of(SparkJobOptions=options))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *("--execute", "--execute --reason tried", "--mask --execute", "--policy s3://b/x"),
-        *("--main-queue-url https://x/1/q", "--archive s3://other/archive"),
-    ],
-)
-def test_a_further_option_that_decides_for_others_is_refused(options: str) -> None:
-    with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
-        stack_of(SparkJobOptions=options)
-
-
-@pytest.mark.parametrize(
-    "options", ["--exec", "--execut", "--pol x", "--to-queue x", "--archiv x", "--rea x", "--ma"]
-)
-def test_an_abbreviation_of_one_ends_the_run_before_it_begins(options: str) -> None:
-    stack = stack_of(SparkJobOptions=options)
-
-    with pytest.raises(SystemExit, match="SparkJobOptions must not have --"):
-        command_line_of(stack)
-    passed = job_of(stack)["DefaultArguments"][OPTION].replace(" -- ", " ")
-    with pytest.raises(SystemExit, match="2"):
-        parse(shlex.split(passed))
-
-
-def test_further_options_are_passed_on() -> None:
-    options = "--max-rate 100 --canary 5% --no-samples"
-
-    assert command_line_of(stack_of(SparkJobOptions=options))[-5:] == options.split()
-
-
-@pytest.mark.parametrize("options", ["--where 'x'", "canary", "--a  b", "--a; rm", '--a "b"', " "])
-def test_options_that_a_command_line_would_misread_are_refused(options: str) -> None:
-    with pytest.raises(ValueError, match=r"SparkJobOptions=.*must be"):
-        stack_of(SparkJobOptions=options)
-
-
 def test_acting_needs_a_policy() -> None:
     assert stack_of(SparkJobExecute="true").broken_rules == ["ExecutionNeedsAPolicy"]
     assert stack_of(SparkJobExecute="true", **POLICY).broken_rules == []
@@ -275,7 +214,6 @@ def test_acting_needs_a_policy() -> None:
         {},
         OWN_QUEUES | OWN_PARKED_QUEUE,
         POLICY | {"SparkJobExecute": "true"},
-        POLICY | {"SparkJobExecute": "true", "SparkJobOptions": "--max-rate 100 --canary 50"},
     ],
 )
 def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:

@@ -61,13 +61,6 @@ def packaged(packaged_file: Path) -> dict[str, Any]:
     return load_template(packaged_file)
 
 
-def test_every_yaml_alias_is_written_out_in_full(packaged_file: Path) -> None:
-    """CloudFormation supports neither aliases nor merges of YAML."""
-    events = yaml.parse(packaged_file.read_text("utf-8"))
-
-    assert not [one for one in events if getattr(one, "anchor", None)]
-
-
 def test_every_local_file_is_in_the_bucket(packaged: dict[str, Any], s3: "S3Client") -> None:
     application = packaged["Metadata"]["AWS::ServerlessRepo::Application"]
     properties = [resource["Properties"] for resource in packaged["Resources"].values()]

@@ -28,7 +28,6 @@ REQUIRED_VARIABLES = (
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
 # Like those above, as the template sets them: Lambda's own variables are in neither list.
 OPTIONAL_VARIABLES = (
-    "MAIN_QUEUE_NAME",
     OTHER_MAIN_QUEUES,
     "MAX_AGE_SECONDS",
     "NON_RETRYABLE_ERRORS",
@@ -80,7 +79,6 @@ class ReplaySettings:
         faults = [
             *reader.faults,
             *_contradictions(main, dlq, parked),
-            *_contradictions_of_name(environment.get("MAIN_QUEUE_NAME"), main),
             *_contradictions_of_others(others, environment.get("DLQ_URL", ""), main, dlq, parked),
         ]
         if non_retryable and not environment.get("FAILURE_TABLE"):
@@ -149,12 +147,6 @@ def _contradictions(
     if len({queue.is_fifo for queue in queues.values()}) > 1:
         faults.append(f"{', '.join(queues)}: must all be standard or all be FIFO (.fifo)")
     return faults
-
-
-def _contradictions_of_name(name: str | None, main: QueueAddress | None) -> list[str]:
-    if not name or main is None or main.name == name:
-        return []
-    return [f"MAIN_QUEUE_NAME={name}: MAIN_QUEUE_URL is that of {main.name}; it is not needed"]
 
 
 def _contradictions_of_others(

@@ -31,7 +31,6 @@ def test_complete_environment_is_read() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "MAIN_QUEUE_NAME",
         "OTHER_MAIN_QUEUE_ARNS",
         "MAX_AGE_SECONDS",
         "NON_RETRYABLE_ERRORS",
@@ -44,14 +43,6 @@ def test_empty_optional_variable_counts_as_not_set(name: str) -> None:
     assert ReplaySettings.from_env(environment()) == ReplaySettings.from_env(
         environment(**{name: ""})
     )
-
-
-def test_a_name_is_that_of_the_main_queue() -> None:
-    named = environment(MAIN_QUEUE_NAME="main")
-
-    assert ReplaySettings.from_env(named) == ReplaySettings.from_env(environment())
-    [fault] = faults_of(MAIN_QUEUE_NAME="mian")
-    assert fault.startswith("MAIN_QUEUE_NAME=mian: MAIN_QUEUE_URL is that of main;")
 
 
 def test_zero_cap_and_zero_attempts_are_allowed() -> None:

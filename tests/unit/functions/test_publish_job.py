@@ -147,6 +147,40 @@ def long_enough() -> float:
     return 60.0
 
 
+def answer_for_subnet(
+    subnet_id: str, s3: "S3Client", folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    clients = {"s3": s3, "ec2": boto3.client("ec2", region_name="us-east-1")}
+    monkeypatch.setattr(handler, "_client", clients.__getitem__)
+    monkeypatch.setattr(handler, "JOB", job_in(folder / "job"))
+    event = request("Create")
+    event["ResourceProperties"]["SubnetId"] = subnet_id
+    [answer] = answers(event, lambda event: handler._act(event, long_enough))  # noqa: SLF001
+    return answer
+
+
+def test_the_zone_of_the_job_s_subnet_is_answered(
+    s3: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subnets = boto3.client("ec2", region_name="us-east-1").describe_subnets()["Subnets"]
+    [subnet] = [one for one in subnets if one["AvailabilityZone"] == "us-east-1b"]
+
+    data = answer_for_subnet(subnet["SubnetId"], s3, tmp_path, monkeypatch)["Data"]
+
+    assert data.keys() == {"ScriptUri", "PackageUri", "AvailabilityZone"}
+    assert data["AvailabilityZone"] == "us-east-1b"
+
+
+def test_nothing_is_published_for_a_subnet_that_is_not_there(
+    s3: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = answer_for_subnet("subnet-0a1b2c3d4e5f60718", s3, tmp_path, monkeypatch)
+
+    assert answer["Status"] == "FAILED"
+    assert "InvalidSubnetID.NotFound" in answer["Reason"]
+    assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
+
+
 def versions_in(client: "S3Client") -> list[tuple[str, str]]:
     pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET)
     found: list[tuple[str, str]] = []
@@ -264,7 +298,7 @@ def test_no_deletion_begins_without_the_time_to_answer(monkeypatch: pytest.Monke
 def test_a_delete_is_answered_whether_or_not_the_bucket_is_there(
     versioned: "S3Client", monkeypatch: pytest.MonkeyPatch, bucket: str
 ) -> None:
-    monkeypatch.setattr(handler, "_client", lambda: versioned)
+    monkeypatch.setattr(handler, "_client", {"s3": versioned}.__getitem__)
     versioned.put_object(Bucket=BUCKET, Key="code/1/glue_job.py", Body=b"")
     event = request("Delete", PhysicalResourceId="JobCode")
     event["ResourceProperties"]["Bucket"] = bucket

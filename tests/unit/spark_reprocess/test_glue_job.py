@@ -35,35 +35,6 @@ def test_a_run_s_own_command_line_wins_over_the_job_s() -> None:
     assert command_of(arguments) == ["status", "--archive", "a"]
 
 
-def test_further_options_are_added() -> None:
-    line = "run --archive a --reason 'a -- b' -- --max-rate 5 --mask 'C-[0-9]+'"
-
-    assert command_of(["--command-line", line]) == [
-        *("run", "--archive", "a", "--reason", "a -- b"),
-        *("--max-rate", "5", "--mask", "C-[0-9]+"),
-    ]
-    assert command_of(["--command-line", "run --archive a -- "]) == ["run", "--archive", "a"]
-
-
-@pytest.mark.parametrize(
-    "further",
-    [
-        *(
-            "--execute",
-            "--exec",
-            "--policy=s3://b/x",
-            "'--policy' x",
-            "--pol\\icy x",
-            '""--reason x',
-        ),
-        *("--max-rate 5 -- --execute", "--mask x --to-queue-url y", "--main-queue-url y", "--ar y"),
-    ],
-)
-def test_further_options_do_not_decide_what_the_stack_does(further: str) -> None:
-    with pytest.raises(SystemExit, match="SparkJobOptions must not have --"):
-        command_of(["--command-line", f"run --archive a -- {further}"])
-
-
 def test_a_missing_command_line_is_named() -> None:
     with pytest.raises(SystemExit, match="--command-line is missing"):
         command_of([*GLUE, *AFTER])
