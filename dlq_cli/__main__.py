@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -144,9 +144,7 @@ def _run_of_the_job(
         # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]
     if ON_GLUE in words and not asks_for_help:
-        with suppress(ModuleNotFoundError):
-            # If Spark is not installed here, the run on Glue checks the arguments.
-            _parser_of(name)[0].parse_args(words)
+        _parser_of(name)[0].parse_args(words)
         return run_on_glue(make_session(), required(stack), name, _without_place(words))
     parser, verb = _parser_of(name)
     arguments = vars(parser.parse_args(words))
@@ -195,9 +193,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     for name, line in LINES.items():
         one = verbs.add_parser(name, description=line, help=line)
         if has_arguments:
-            # Of a verb whose packages are not installed only the name is completed.
-            with suppress(ModuleNotFoundError):
-                _fill(one, name)
+            _fill(one, name)
     return parser
 
 

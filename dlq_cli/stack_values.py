@@ -31,11 +31,7 @@ STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "restore": ("--archive", "--parked-queue-url"),
     "erase": ("--archive", "--failure-table"),
 }
-"""The options for which a stack has a value, by verb of the Spark job.
-
-They are not read from the parsers of the verbs: with ``--on-glue`` the packages of the verb need
-not be installed here.
-"""
+"""The options for which a stack has a value, by verb of the Spark job."""
 
 _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}

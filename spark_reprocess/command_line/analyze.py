@@ -3,12 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.mask import shorten
-from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
@@ -24,6 +22,9 @@ from spark_reprocess.findings import (
 )
 from spark_reprocess.plan.plan_file import REPORTS
 from spark_reprocess.plan.policy import Policy
+
+if TYPE_CHECKING:
+    from spark_reprocess.analysis.analyze import AnalyzeOptions
 
 _ABOUT = """\
 Groups the archive's undecided messages by failure, and finds what sets each group apart (its
@@ -63,6 +64,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(values: argparse.Namespace) -> int:
+    from spark_reprocess.analysis.analyze import analyze
+    from spark_reprocess.analysis.policy_actions import load_policy
+    from spark_reprocess.command_line.spark_session import start_spark
+
     if values.policy_sha256 and not values.policy:
         raise InputError("--policy-sha256 needs --policy: the file that has this hash")
     spark = start_spark()
@@ -72,8 +77,10 @@ def _run(values: argparse.Namespace) -> int:
     return DONE
 
 
-def options_of(values: argparse.Namespace, policy: Policy | None) -> AnalyzeOptions:
+def options_of(values: argparse.Namespace, policy: Policy | None) -> "AnalyzeOptions":
     """Return the options of an analysis. Its policy can only be read once Spark runs."""
+    from spark_reprocess.analysis.analyze import AnalyzeOptions
+
     return AnalyzeOptions(
         archive=values.archive,
         out=values.out,

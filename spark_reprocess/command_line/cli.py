@@ -129,7 +129,7 @@ def _with_spark_failures(call: Callable[[], int]) -> int:
         # Some verbs need no Spark, and it may not be installed.
         if "pyspark" not in sys.modules:
             raise
-        from spark_reprocess.command_line.spark_session import report_failure  # noqa: PLC0415
+        from spark_reprocess.command_line.spark_session import report_failure
 
         return report_failure(error)
 
@@ -160,11 +160,7 @@ def parse(argv: list[str]) -> Command:
 
 
 def load(name: str) -> Verb:
-    """Return a verb of ``VERBS``. Imports its module, and with it pyspark if the verb needs it.
-
-    Raises:
-        ModuleNotFoundError: pyspark is not installed, and the verb needs it.
-    """
+    """Return a verb of ``VERBS``. Neither this nor its help needs pyspark; running it may."""
     in_one_module = ("note", "resolve", "snooze")
     module = import_module(
         f"spark_reprocess.command_line.{'group_events' if name in in_one_module else name}"

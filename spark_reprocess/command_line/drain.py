@@ -1,14 +1,16 @@
 """``drain``: parked queue to archive."""
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.arguments import positive_number, whole_number
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
-from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.figures import counted, duration, quantity
+
+if TYPE_CHECKING:
+    from spark_reprocess.drain.drain import DrainOptions, DrainSummary
 
 _ABOUT = """\
 Moves messages from the parked queue into the archive. Each is written durably before it is
@@ -42,7 +44,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(options: DrainOptions) -> int:
+def _make_options(**values: Any) -> "DrainOptions":  # noqa: ANN401 - argparse's
+    from spark_reprocess.drain.drain import DrainOptions
+
+    return DrainOptions(**values)
+
+
+def _run(options: "DrainOptions") -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.drain.drain import drain
+
     summary = drain(start_spark(), options, progress=progress_here())
     print_answer(summary, lambda: print_drain(summary))
     for fault in summary.stopped_by:
@@ -53,7 +64,7 @@ def _run(options: DrainOptions) -> int:
     return BAD_INPUT if summary.stopped_by else DONE
 
 
-def print_drain(summary: DrainSummary) -> None:
+def print_drain(summary: "DrainSummary") -> None:
     """Print the counts, what is still in the queue, and the next command."""
     speed = summary.archived / summary.seconds if summary.seconds else 0
     print_table(
@@ -91,4 +102,4 @@ def _format_rest(rest: QueueCounts) -> str:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, DrainOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

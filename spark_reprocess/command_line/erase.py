@@ -1,13 +1,15 @@
 """``erase``: messages leave the archive for good."""
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.command_line.arguments import WHERE, add_execution
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
-from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.figures import counted
+
+if TYPE_CHECKING:
+    from spark_reprocess.erase.erase import EraseOptions, EraseSummary
 
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
@@ -45,13 +47,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution(parser, without="nothing is touched")
 
 
-def _run(options: EraseOptions) -> int:
+def _make_options(**values: Any) -> "EraseOptions":  # noqa: ANN401 - argparse's
+    from spark_reprocess.erase.erase import EraseOptions
+
+    return EraseOptions(**values)
+
+
+def _run(options: "EraseOptions") -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.erase.erase import erase
+
     summary = erase(start_spark(), options, progress=progress_here())
     print_answer(summary, lambda: print_erase(summary))
     return DONE
 
 
-def print_erase(summary: EraseSummary) -> None:
+def print_erase(summary: "EraseSummary") -> None:
     """Print what was erased, or would be, and which copies an erasure does not reach."""
     for one in summary.unknown_ids:
         print_line(f"nothing in the archive has the id {one}")
@@ -89,4 +100,4 @@ def print_erase(summary: EraseSummary) -> None:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -5,7 +5,6 @@ import os
 import sys
 
 from spark_reprocess.command_line.arguments import add_plan, whole_number
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_error, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.figures import counted
@@ -14,8 +13,9 @@ from spark_reprocess.progress import silent
 
 _ABOUT = """\
 Writes the messages of one group of a plan as JSON lines, one object per message: as they were
-archived, without the plan's edits, and whatever runs did with them. docs/reference.md lists the
-fields. Changes nothing in the archive.
+archived, without the plan's edits, and whatever runs did with them. They come in the order in which
+a redrive sends them: the oldest first, on FIFO queues within a message group. docs/reference.md
+lists the fields. Changes nothing in the archive. Needs no Spark.
 
 Nothing is masked: the output holds whole bodies and attributes. A file gets mode 0600, and a file
 that exists is not overwritten. Keep it where only those who may read the messages can read it, and
@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=whole_number(1),
         metavar="N",
-        help="write at most N messages, the oldest",
+        help="write the first N messages alone",
     )
 
 
@@ -45,7 +45,7 @@ def _run(options: ExportOptions) -> int:
     # On a terminal, progress lines would be written between the messages.
     is_shown = options.out == STANDARD_OUTPUT and sys.stdout.isatty()
     try:
-        summary = export(start_spark(), options, progress=silent if is_shown else progress_here())
+        summary = export(options, progress=silent if is_shown else progress_here())
     except BrokenPipeError:
         # The reader, such as head, has enough. Python would flush once more at its end, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

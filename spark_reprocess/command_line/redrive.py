@@ -27,7 +27,6 @@ from spark_reprocess.command_line.canary import (
     take_canary,
 )
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import (
     print_answer,
     print_diff,
@@ -46,9 +45,7 @@ from spark_reprocess.command_line.verb import (
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.redrive.editor import EditSample
-from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.spark import interrupts
 
 _ABOUT = """\
 Executes plan.yaml, on exactly the messages that it froze: sends groups with action "redrive" to
@@ -135,6 +132,9 @@ def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa
 
 
 def _run(options: RedriveOptions) -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.redrive.redrive import redrive
+
     summary = redrive(start_spark(), options, progress=progress_here())
     print_answer(
         redrive_fields(summary),
@@ -149,12 +149,14 @@ def _run(options: RedriveOptions) -> int:
 
 def exit_code_of(summary: RedriveSummary) -> int:
     """Print why a run stopped early, if it did, and return its exit code."""
+    from spark_reprocess.spark.interrupts import INTERRUPTED as BY_SIGNAL
+
     if summary.stopped_by:
         print_error(
             f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
             "again to go on"
         )
-    if summary.stopped_by == interrupts.INTERRUPTED:
+    if summary.stopped_by == BY_SIGNAL:
         return INTERRUPTED
     return NOT_ALL_SENT if summary.is_unfinished else DONE
 

@@ -1,7 +1,7 @@
 """``restore``: archive to parked queue."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import (
@@ -13,11 +13,12 @@ from spark_reprocess.command_line.arguments import (
 )
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.redrive import exit_code_of, redrive_fields
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.redrive.restore import RestoreOptions, restore
+
+if TYPE_CHECKING:
+    from spark_reprocess.redrive.restore import RestoreOptions
 
 _ABOUT = """\
 Sends archived messages back to the parked queue, with body, attributes, counter and context as
@@ -42,11 +43,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution(parser)
 
 
-def _make_options(**values: Any) -> RestoreOptions:  # noqa: ANN401 - argparse's
+def _make_options(**values: Any) -> "RestoreOptions":  # noqa: ANN401 - argparse's
+    from spark_reprocess.redrive.restore import RestoreOptions
+
     return RestoreOptions(send_in_doubt=take_in_doubt(values), **values)
 
 
-def _run(options: RestoreOptions) -> int:
+def _run(options: "RestoreOptions") -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.redrive.restore import restore
+
     summary = restore(start_spark(), options, progress=progress_here())
     print_answer(redrive_fields(summary), lambda: print_restore(summary))
     return exit_code_of(summary)

@@ -30,7 +30,6 @@ from spark_reprocess.command_line.arguments import (
 from spark_reprocess.command_line.canary import add_canary, take_canary
 from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive, redrive_fields
-from spark_reprocess.command_line.spark_session import start_spark
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line
 from spark_reprocess.command_line.verb import (
     BAD_INPUT,
@@ -40,12 +39,13 @@ from spark_reprocess.command_line.verb import (
     Verb,
     progress_here,
 )
-from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_cloudwatch import CloudWatchClient
+
+    from spark_reprocess.run import RunOptions, RunSummary, Undecided
 
 
 _ABOUT = """\
@@ -105,13 +105,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_canary(parser)
 
 
-def _make_options(*, masks: list[str], **values: object) -> RunOptions:
+def _make_options(*, masks: list[str], **values: object) -> "RunOptions":
+    from spark_reprocess.run import RunOptions
+
     make: Callable[..., RunOptions] = RunOptions
     canary = take_canary(values)
     return make(masks=tuple(masks), canary=canary, **values)
 
 
-def _run(options: RunOptions) -> int:
+def _run(options: "RunOptions") -> int:
+    from spark_reprocess.command_line.spark_session import start_spark
+    from spark_reprocess.run import run
+
     summary = run(
         start_spark(),
         options,
@@ -126,7 +131,7 @@ def _run(options: RunOptions) -> int:
     return _exit_code(summary)
 
 
-def _publish(options: RunOptions, undecided: Undecided) -> str | None:
+def _publish(options: "RunOptions", undecided: "Undecided") -> str | None:
     url = options.destination
     if url is None or not options.has_metrics:
         return None
@@ -179,7 +184,7 @@ def publish_undecided(
     return None
 
 
-def _exit_code(summary: RunSummary) -> int:
+def _exit_code(summary: "RunSummary") -> int:
     """Return the canary's code before others; that of a drain that SQS ended early comes last."""
     redriven = summary.redriven
     if redriven and redriven.canary and redriven.canary.stopped_groups:
@@ -191,7 +196,7 @@ def _exit_code(summary: RunSummary) -> int:
     return BAD_INPUT if summary.drained.stopped_by else DONE
 
 
-def _fields(summary: RunSummary) -> dict[str, object]:
+def _fields(summary: "RunSummary") -> dict[str, object]:
     return {
         **asdict(summary),
         "findings": summary.findings and analysis_fields(summary.findings),
@@ -199,7 +204,7 @@ def _fields(summary: RunSummary) -> dict[str, object]:
     }
 
 
-def print_run(summary: RunSummary) -> None:
+def print_run(summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
     print_drain(summary.drained)
     if summary.findings:
@@ -212,7 +217,7 @@ def print_run(summary: RunSummary) -> None:
     print_line(f"run {summary.run_id}: {totals}; {_format_undecided(summary.undecided)}")
 
 
-def _totals(summary: RunSummary) -> list[str]:
+def _totals(summary: "RunSummary") -> list[str]:
     totals = [f"{summary.drained.archived:,} archived"]
     redriven = summary.redriven
     if redriven is None:
@@ -224,7 +229,7 @@ def _totals(summary: RunSummary) -> list[str]:
     return [*totals, f"{sent:,} would be sent", f"{discarded:,} discarded"]
 
 
-def _format_undecided(undecided: Undecided) -> str:
+def _format_undecided(undecided: "Undecided") -> str:
     if not undecided.messages:
         return "nothing is undecided"
     hours = undecided.oldest_seconds / 3600

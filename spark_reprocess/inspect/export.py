@@ -1,34 +1,29 @@
 """The verb ``export``: the messages of one group of a plan as JSON lines, content included.
 
-Spark's tasks find, order and format the messages; the driver writes one partition after the other.
+Reads one file of messages at a time, without Spark; see ``member_rows``.
 """
 
 import base64
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-
 from dlq_replay.attributes import MessageAttribute
-from spark_reprocess.analysis.message_table import message_table
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.frames import arrival_order, read_archive
+from spark_reprocess.archive.lookup import member_rows
+from spark_reprocess.archive.message_index import read_members
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
-from spark_reprocess.spark.failures import explained
 
 STANDARD_OUTPUT = "-"
 _FILE_MODE = 0o600
@@ -43,7 +38,7 @@ class ExportOptions:
         plan: path of plan.yaml, or the id of its report; None for that of the newest report.
         group: id of one of its groups.
         out: path of a file that must not exist; ``-`` for standard output.
-        limit: write at most so many messages, the oldest; None for all.
+        limit: write the first so many messages; None for all.
     """
 
     archive: str
@@ -61,8 +56,7 @@ class ExportSummary:
         group_id: the group.
         planned: how many messages of the group the plan froze.
         written: how many messages were written.
-        missing: how many of *planned* the archive does not hold any more; 0 where *limit* left it
-            open.
+        missing: how many of those to write the archive does not hold any more.
         out: as in the options.
     """
 
@@ -73,9 +67,7 @@ class ExportSummary:
     out: str
 
 
-def export(
-    spark: SparkSession, options: ExportOptions, *, progress: Progress = silent
-) -> ExportSummary:
+def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSummary:
     """Write the messages of one group of a plan, as they were archived, one JSON object per line.
 
     Neither masks nor edits of the plan apply. What runs did with a message does not matter.
@@ -86,25 +78,17 @@ def export(
         ArchiveError: the archive cannot be read. A file that was begun is removed.
     """
     archive = open_archive(options.archive)
-    plan = find_plan(archive, options.plan).plan()
-    with opened(options.out) as out, progress("exporting", str), explained(None):
-        table = message_table(spark, archive, plan)
-        members = table.where(F.col("group_id") == options.group).select("message_id").persist()
-        try:
-            planned = members.count()
-            if not planned:
-                plan.index(options.group)
-                raise InputError(f"group {options.group}: has no message")
-            rows = read_archive(spark, archive, plan.snapshot.drain_ids)
-            written = 0
-            for line in _lines(rows, members, options):
-                out.write(f"{line}\n")
-                written += 1
-        finally:
-            members.unpersist()
+    plan = read_plan(find_plan(archive, options.plan).read())
+    plan.index(options.group)
+    written = 0
+    with opened(options.out) as out, progress("exporting", lambda: f"{written:,} messages"):
+        members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, options.group)
+        planned = len(members)
+        for row in member_rows(archive, members[: options.limit]):
+            out.write(f"{json_line(row, options.group)}\n")
+            written += 1
     wanted = planned if options.limit is None else min(planned, options.limit)
-    missing = planned - written if written < wanted else 0
-    return ExportSummary(options.group, planned, written, missing, options.out)
+    return ExportSummary(options.group, planned, written, wanted - written, options.out)
 
 
 def json_line(row: Mapping[str, Any], group_id: str) -> str:
@@ -131,25 +115,6 @@ def _attribute(attribute: MessageAttribute) -> dict[str, str]:
         key: value if isinstance(value, str) else base64.b64encode(value).decode()
         for key, value in attribute.to_api().items()
     }
-
-
-def _lines(rows: DataFrame, members: DataFrame, options: ExportOptions) -> Iterator[str]:
-    """The lines, as SQS got the messages."""
-    found = rows.join(members, "message_id", "left_semi")
-    if options.limit is not None:
-        # The oldest are found by ids and times, so that no bodies are sorted that are not written.
-        keys = found.select("message_id", "sequence_number", "sent_at")
-        oldest = keys.orderBy(*arrival_order()).limit(options.limit).select("message_id")
-        found = found.join(oldest, "message_id", "left_semi")
-    ordered = found.select(*ARROW_SCHEMA.names).orderBy(*arrival_order())
-    lines = ordered.mapInArrow(partial(_format, options.group), "line string")
-    return (row["line"] for row in lines.toLocalIterator())
-
-
-def _format(group_id: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        lines = [json_line(row, group_id) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.string())})
 
 
 @contextmanager

@@ -1,19 +1,22 @@
-"""The shape of an exported line, the file that it goes to, and the verb's answer."""
+"""Which messages are exported, the shape of a line, the file that it goes to, and the answer."""
 
 import json
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import FailureError
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
+from spark_reprocess.archive.message_store import message_files, write_without
 from spark_reprocess.command_line.cli import main, parse
 from spark_reprocess.command_line.export import print_export
 from spark_reprocess.errors import InputError
 from spark_reprocess.inspect.export import ExportOptions, ExportSummary, json_line, opened
+from tests import parked_orders
 from tests.builders import context, message, queue_url, text
 
 Capture = pytest.CaptureFixture[str]
@@ -123,6 +126,47 @@ def test_export_writes_all_to_standard_output_by_default() -> None:
     more = parse([*ARGV, "--out", "f", "--limit", "5"]).options
 
     assert more == ExportOptions("a", "p.yaml", "g-1", "f", 5)
+
+
+def exported(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_export_writes_the_messages_of_one_group_oldest_first(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    orders = [parked_orders.order(n, SentTimestamp=str(10**12 - n)) for n in range(6)]
+    other = context(reason="too_old", source_queue="orders")
+    archive = parked_orders.archived(tmp_path, [*orders, message("m-other", "{}", other)])
+    group = next(one.group_id for one in parked_orders.plan_of(archive).groups if one.count == 6)
+    argv = ["export", "--archive", archive.root, "--group", group]
+
+    everything = tmp_path / "all.jsonl"
+    assert main([*argv, "--out", str(everything)]) == 0
+    assert "wrote 6 of 6 messages" in capsys.readouterr().out
+    lines = exported(everything)
+    assert [line["message_id"] for line in lines] == [one.message_id for one in orders[::-1]]
+    assert [line["body"] for line in lines] == [one.body for one in orders[::-1]]
+    assert {line["group_id"] for line in lines} == {group}
+
+    assert main([*argv, "--out", str(everything)]) == 2
+    assert "exists" in capsys.readouterr().err
+
+    assert main([*argv, "--limit", "2"]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line) for line in shown.out.splitlines()] == lines[:2]
+    assert "wrote 2 of 6 messages" in shown.err
+
+    unwritten = tmp_path / "none.jsonl"
+    assert main([*argv[:-1], "g-none", "--out", str(unwritten)]) == 2
+    assert "has no group g-none; its groups are g-" in capsys.readouterr().err
+    assert not unwritten.exists()
+
+    for path in message_files(archive):
+        write_without(archive, path, {orders[0].message_id})
+    assert main([*argv, "--out", str(tmp_path / "rest.jsonl")]) == 0
+    assert exported(tmp_path / "rest.jsonl") == lines[:-1]
+    assert "1 message not in the archive any more" in capsys.readouterr().out
 
 
 def test_help_says_that_nothing_is_masked(capsys: Capture) -> None:

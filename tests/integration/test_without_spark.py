@@ -1,0 +1,43 @@
+"""What works where neither Spark nor what it brings is installed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.parked_orders import archived, order, plan_of
+
+PROGRAM = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas", "numpy"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from dlq_cli.__main__ import LINES, main
+failed = [verb for verb in LINES if main([verb, "--help"])]
+print("failed:", failed, flush=True)
+codes = [main(["export", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])]
+print("codes:", codes)
+"""
+
+
+def test_help_of_every_verb_and_an_export_need_no_spark(tmp_path: Path) -> None:
+    archive = archived(tmp_path, [order(1), order(2)])
+    (group,) = plan_of(archive).groups
+    out = tmp_path / "out.jsonl"
+    words = ["--archive", archive.root, "--group", group.group_id, "--out", str(out)]
+
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=True
+    )
+
+    assert "failed: []" in finished.stdout
+    assert [json.loads(line)["message_id"] for line in out.read_text().splitlines()] == [
+        "m-001",
+        "m-002",
+    ]
+    assert "codes: [0, 2]" in finished.stdout
+    assert "redrive needs Spark: pip install" in finished.stderr
