@@ -7,7 +7,7 @@ runs at the same time both drain and analyze, and the plan lock lets one redrive
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -17,13 +17,13 @@ from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids
-from spark_reprocess.canary.options import CanaryOptions
+from spark_reprocess.canary.options import NONE, CanaryOptions, Share
 from spark_reprocess.drain.drain import DrainOptions, DrainSummary, drain
 from spark_reprocess.errors import BusyError, InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import count
-from spark_reprocess.plan.policy import Policy
+from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
@@ -94,6 +94,29 @@ class RunOptions:
             raise InputError("--execute needs --policy: the rules of what to do")
         require_reason(self.reason, execute=self.execute)
 
+    def with_settings(self, settings: RunSettings) -> "RunOptions":
+        """Return these options, with what they leave open taken from a policy.
+
+        A canary is taken as a whole. The masks of both hold.
+        """
+        canary = self.canary
+        if canary is None and settings.canary is not None:
+            canary = CanaryOptions(
+                size=Share.of(settings.canary),
+                parked_queue_url=self.parked_queue_url,
+                wait_seconds=settings.canary_wait,
+                max_return=Share.of(settings.canary_max_return or str(NONE)),
+                consumer_max_seconds=settings.consumer_max_seconds,
+            )
+        budget = self.time_budget_seconds
+        return replace(
+            self,
+            max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
+            time_budget_seconds=settings.time_budget_seconds if budget is None else budget,
+            masks=(*self.masks, *settings.masks),
+            canary=canary,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
@@ -156,6 +179,7 @@ def run(
     policy = None
     if options.policy is not None:
         policy = load_policy(spark, options.policy, options.policy_sha256)
+        options = options.with_settings(policy.run)
     archive = open_archive(options.archive)
     archive.check_writable()
     run_id = new_id(time.time())

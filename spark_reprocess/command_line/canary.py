@@ -10,6 +10,7 @@ from spark_reprocess.command_line.terminal import print_line, print_table
 from spark_reprocess.command_line.verb import STACK
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration
+from spark_reprocess.plan.policy import LONGEST_HIDDEN_SECONDS
 
 _NAMES = (
     "canary",
@@ -18,9 +19,6 @@ _NAMES = (
     "force_canary_wait",
     "consumer_max_seconds",
 )
-
-_LONGEST_HIDDEN_SECONDS = 43_200
-"""SQS hides a message for at most 12 hours after its receive."""
 
 
 def add_canary(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +42,7 @@ def add_canary(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--consumer-max-seconds",
-        type=whole_number(1, _LONGEST_HIDDEN_SECONDS),
+        type=whole_number(1, LONGEST_HIDDEN_SECONDS),
         metavar="S",
         help="for a consumer that extends the visibility of its messages, as the consumer kit's "
         "heartbeat does: the longest time that it keeps one message hidden, its longest work on "

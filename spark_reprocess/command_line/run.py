@@ -62,6 +62,12 @@ the action. A group without such a rule is left:
     - name: payments was down
       when: "title LIKE 'TimeoutError: payments%' AND count <= 5000"
       action: redrive
+  run:
+    max_rate: 100
+
+Below run a policy may have max_rate, time_budget_seconds, mask (a list), canary, canary_wait,
+canary_max_return and consumer_max_seconds, each as the option of this name. An option that is given
+here comes before the policy's; masks of both hold.
 
 Conditions are Spark SQL over the columns of groups.parquet. Messages that returned from an earlier
 redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is

@@ -10,12 +10,18 @@
       - name: orders of the old shop
         when: title LIKE '%legacy_shop%'
         action: discard
+    run:
+      max_rate: 100
+      canary: 5%
 
 The first rule whose condition is true for a group sets its action; a group without such a rule is
-left. Conditions are Spark SQL over the columns of ``groups.parquet``.
+left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
+verb ``run``, for a schedule that gives it none.
 """
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -36,12 +42,85 @@ _POLICY: Keys = {
         "a list of at least one rule",
     ),
     "redrive_again": (lambda value: isinstance(value, bool | None), "true or false"),
+    "run": None,
 }
 _RULE: Keys = {
     "name": (_is_said, "a text that says what the rule is for"),
     "when": (_is_said, "a Spark SQL condition over the columns of groups.parquet"),
     "action": (lambda value: value in list(Action), ", ".join(Action)),
 }
+_SHARE = re.compile(r"[0-9]{1,9}|(?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%")
+LONGEST_HIDDEN_SECONDS = 43_200
+"""SQS hides a message for at most 12 hours after its receive."""
+
+
+def _is_above_0(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and value > 0
+
+
+def _is_share(value: object) -> bool:
+    return type(value) in (int, str) and _SHARE.fullmatch(str(value)) is not None
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value).pattern)
+    except re.error:
+        return False
+
+
+def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+_ABOVE_0 = (_or_none(_is_above_0), "a number above 0")
+_RUN: Keys = {
+    "max_rate": _ABOVE_0,
+    "time_budget_seconds": _ABOVE_0,
+    "mask": (
+        _or_none(lambda value: isinstance(value, list) and all(map(_is_pattern, value))),
+        "a list of fields or regular expressions",
+    ),
+    "canary": (
+        _or_none(lambda value: _is_share(value) and not re.fullmatch(r"[0.]+%?", str(value))),
+        "a whole number of messages or a percentage such as 5%, above 0",
+    ),
+    "canary_wait": _ABOVE_0,
+    "canary_max_return": (
+        _or_none(_is_share),
+        "a whole number of messages, or a percentage from 0% to 100%",
+    ),
+    "consumer_max_seconds": (
+        _or_none(lambda value: type(value) is int and 1 <= value <= LONGEST_HIDDEN_SECONDS),
+        f"a whole number from 1 to {LONGEST_HIDDEN_SECONDS}",
+    ),
+}
+_OF_A_CANARY = ("canary_wait", "canary_max_return", "consumer_max_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Options of a scheduled run; None where the policy does not set one.
+
+    Attributes:
+        max_rate: messages a second.
+        time_budget_seconds: for the drain.
+        masks: fields or regular expressions that the report must not show.
+        canary: the size of the canary, a number or a percentage.
+        canary_wait: seconds to wait for its failures.
+        canary_max_return: how many of a group's canaries may come back, a number or a percentage.
+        consumer_max_seconds: the longest that the consumer keeps one message hidden.
+    """
+
+    max_rate: float | None = None
+    time_budget_seconds: float | None = None
+    masks: tuple[str, ...] = ()
+    canary: str | None = None
+    canary_wait: float | None = None
+    canary_max_return: str | None = None
+    consumer_max_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +145,13 @@ class Policy:
         rules: in their order; the first that matches decides.
         redrive_again: whether messages that came back from an earlier redrive are redriven too.
             Otherwise they are left, so that no schedule sends the same message for ever.
+        run: options of the verb ``run``.
         sha256: of the file, in hex.
     """
 
     rules: tuple[Rule, ...]
     redrive_again: bool = False
+    run: RunSettings = RunSettings()
     sha256: str = field(default="", compare=False)
 
 
@@ -94,7 +175,23 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
     rules = (
         Rule(rule["name"], rule["when"].strip(), Action(rule["action"])) for rule in raw["rules"]
     )
-    return Policy(tuple(rules), raw.get("redrive_again") or False, digest)
+    run = _run_settings(raw.get("run") or {})
+    return Policy(tuple(rules), raw.get("redrive_again") or False, run, digest)
+
+
+def _run_settings(raw: dict[str, Any]) -> RunSettings:
+    def text(key: str) -> str | None:
+        return None if raw.get(key) is None else str(raw[key])
+
+    return RunSettings(
+        max_rate=raw.get("max_rate"),
+        time_budget_seconds=raw.get("time_budget_seconds"),
+        masks=tuple(raw.get("mask") or ()),
+        canary=text("canary"),
+        canary_wait=raw.get("canary_wait"),
+        canary_max_return=text("canary_max_return"),
+        consumer_max_seconds=raw.get("consumer_max_seconds"),
+    )
 
 
 def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
@@ -106,3 +203,10 @@ def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
         if name is not None and name in names:
             yield ("rules", index, "name"), f"{name!r} is another rule's too; each needs its own"
         names.append(name)
+    if (run := raw.get("run")) is None:
+        return
+    yield from key_faults(run, ("run",), _RUN)
+    if isinstance(run, dict) and run.get("canary") is None:
+        for key in _OF_A_CANARY:
+            if run.get(key) is not None:
+                yield ("run", key), "means nothing without canary"

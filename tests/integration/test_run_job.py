@@ -1,9 +1,10 @@
 """The verb ``run``: all steps, one after the other, as a schedule starts them."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq_replay.context import FailureError
+from spark_reprocess.actor import JOB_RUN_ID
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
+from spark_reprocess.glue_job import RunResult, read_result
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.run import RunOptions, RunSummary, Undecided, run
 from tests.builders import context, message
+from tests.glue_run import run_on_glue
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, bodies, entry_of, parked, receive_all
 
@@ -303,6 +307,35 @@ def test_a_bad_policy_touches_nothing(installation: Installation) -> None:
     with pytest.raises(InputError, match=r"rules\[0\].when: rule 'orders timed out'"):
         installation.run()
     assert len(receive_all(installation.parked)) == 1
+
+
+def test_on_glue_the_policy_sets_options_of_the_run(
+    installation: Installation, make_queue: MakeQueue
+) -> None:
+    """Glue gives a run of the schedule no arguments of its own."""
+    dead_letters = make_queue("dlq").describe()["QueueArn"]
+    redrive = json.dumps({"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5})
+    installation.main = make_queue("redriven", RedrivePolicy=redrive)
+    installation.park(*range(10))
+    archive = open_archive(installation.archive)
+    argv = [word for word in installation.argv if word != "--execute"]
+
+    def run_with(settings: str, job_run_id: str) -> RunResult:
+        installation.policy.write_text(f"{POLICY}run: {settings}\n")
+        words = ["--command-line", shlex.join(argv), f"--{JOB_RUN_ID}", job_run_id]
+        with suppress(SystemExit):
+            run_on_glue(words, main)
+        result = read_result(archive, job_run_id)
+        assert result
+        return result
+
+    refused = run_with("{max_rate: 0}", "jr_1")
+    assert refused.exit_code == 2
+    assert "run.max_rate: 0: must be a number above 0" in refused.errors
+    assert drain_ids(archive) == []
+    planned = run_with("{canary: 3, canary_wait: 600}", "jr_2")
+    assert planned.exit_code == 0
+    assert "canary: 3 messages would be sent first" in planned.answer
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(

@@ -1,14 +1,17 @@
 import re
 import textwrap
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
+from spark_reprocess.canary.options import CanaryOptions, Share
 from spark_reprocess.command_line import run
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan import policy
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import Policy, Rule, read_policy
+from spark_reprocess.run import RunOptions
 
 GOOD = """\
 version: 1
@@ -38,6 +41,83 @@ def test_rules_are_read_in_their_order() -> None:
 def test_what_came_back_is_redriven_again_only_on_request() -> None:
     assert not read_policy(GOOD).redrive_again
     assert read_policy(GOOD + "redrive_again: true\n").redrive_again
+
+
+RUN = """\
+run:
+  max_rate: 100
+  time_budget_seconds: 0.5
+  mask: [body.customer.name, "C-[0-9]+"]
+  canary: 5%
+  canary_wait: 600
+  canary_max_return: 1
+  consumer_max_seconds: 43200
+"""
+
+
+def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_open() -> None:
+    settings = read_policy(GOOD + RUN).run
+    open_options = RunOptions("archive", "parked")
+    canary = CanaryOptions(Share.of("5%"), "parked", 600, Share.of("1"), consumer_max_seconds=43200)
+
+    assert open_options.with_settings(settings) == replace(
+        open_options,
+        max_rate=100,
+        time_budget_seconds=0.5,
+        masks=("body.customer.name", "C-[0-9]+"),
+        canary=canary,
+    )
+    for text in (GOOD, f"{GOOD}run:\n", GOOD + "run: {max_rate: }\n"):
+        assert open_options.with_settings(read_policy(text).run) == open_options
+
+
+def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
+    given = RunOptions(
+        "archive",
+        "parked",
+        max_rate=7,
+        time_budget_seconds=60,
+        masks=("sender_id",),
+        canary=CanaryOptions(Share.of("3"), "parked"),
+    )
+
+    masks = ("sender_id", "body.customer.name", "C-[0-9]+")
+    assert given.with_settings(read_policy(GOOD + RUN).run) == replace(given, masks=masks)
+
+
+@pytest.mark.parametrize(
+    ("run", "fault"),
+    [
+        ("[]", "run: must be a mapping with max_rate, time_budget_seconds, mask, canary"),
+        ("{max_rat: 5}", "run.max_rat: is not known; remove it"),
+        ("{execute: true}", "run.execute: is not known; remove it"),
+        *(
+            (f"{{{key}: {value}}}", f"run.{key}: .*: must be a number above 0")
+            for key in ("max_rate", "time_budget_seconds", "canary_wait")
+            for value in ("0", "-1", "fast", "true", ".inf", ".nan", "[1]")
+        ),
+        *(
+            (f"{{mask: {value}}}", "run.mask: .*: must be a list of fields or regular expressions")
+            for value in ("email", "[7]", "['(']", "['']")
+        ),
+        *(
+            (f"{{canary: {value}}}", "run.canary: .*: must be a whole number of messages or a perc")
+            for value in ("0", "0%", "0.0%", "-1", "2.5", "101%", "true", "some")
+        ),
+        ("{canary: 5, canary_max_return: 1.5}", "run.canary_max_return: 1.5: must be a whole"),
+        ("{canary: 5, consumer_max_seconds: 43201}", "run.consumer_max_seconds: 43201: must be"),
+        ("{canary_wait: 60}", "run.canary_wait: means nothing without canary"),
+        ("{canary_max_return: 0}", "run.canary_max_return: means nothing without canary"),
+    ],
+)
+def test_a_fault_of_the_options_of_a_run_is_named_with_its_place(run: str, fault: str) -> None:
+    with pytest.raises(InputError, match=rf"^the policy has faults:\n  {fault}"):
+        read_policy(f"{GOOD}run: {run}\n")
+
+
+@pytest.mark.parametrize("share", ["1", "999999999", "1%", "2.5%", "99.999999%", "100%"])
+def test_a_canary_is_what_the_option_takes(share: str) -> None:
+    assert read_policy(f"{GOOD}run: {{canary: {share}}}\n").run.canary == str(Share.of(share))
 
 
 def test_a_policy_has_the_hash_of_its_file_and_another_file_is_refused() -> None:
