@@ -15,7 +15,7 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything anew otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size build validate sam-local \
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all lint format types size docs build validate sam-local \
 	wheel spark-package publish check bench soak outages lock clean
 
 help: ## Say what each target does
@@ -54,6 +54,9 @@ bench: setup ## Compare the product with the alternatives; exit 1 if a target is
 
 soak: setup ## Whole demos and outages, killed work, and a redrive that is killed at 20 points or more [POINTS=20]
 	@KILL_POINTS=$(or $(POINTS),20) $(BIN)/python -m pytest tests/soak tests/integration/test_killed_redrive.py
+
+docs: setup ## Write the generated blocks of the documents
+	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.generate_docs
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
 	@OUTAGES=full $(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)

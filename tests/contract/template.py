@@ -85,6 +85,18 @@ QUEUE_KEYS = [f"arn:aws:kms:us-east-1:123456789012:key/{name}" for name in ("ord
 KEYS = {"QueueKmsKeyArns": ",".join(QUEUE_KEYS)}
 
 
+ALL_PARTS = (
+    SPARK_JOB
+    | {"SparkJobPolicyUri": "s3://rules/policy.yaml", "ArchiveRetentionDays": "90"}
+    | PRESCRIBED
+    | KEYS
+    | OTHER_MAIN_QUEUES
+    | OWN_QUEUES
+    | OWN_PARKED_QUEUE
+)
+"""Parameters with which the stack has all of its roles and statements."""
+
+
 def function_of(stack: Stack) -> dict[str, Any]:
     function = stack.resources["ReplayFunction"]["Properties"]
     assert isinstance(function, dict)
@@ -138,13 +150,6 @@ def grants_of(stack: Stack, role: str = "ReplayRole") -> dict[str, set[str]]:
 def as_list(value: Any) -> list[Any]:
     """IAM takes one or a list."""
     return value if isinstance(value, list) else [value]
-
-
-def parameter_rows(document: str) -> dict[str, list[str]]:
-    text = (ROOT / document).read_text("utf-8")
-    section = text.partition("\n## Parameters\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", section, re.MULTILINE)
-    return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
 
 
 def pins_of(lock_file: str) -> dict[str, str]:

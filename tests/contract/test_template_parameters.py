@@ -20,7 +20,6 @@ from tests.contract.template import (
     environment_of,
     event_of,
     message_queues_of,
-    parameter_rows,
 )
 
 
@@ -62,18 +61,6 @@ def test_every_parameter_is_in_exactly_one_group() -> None:
     grouped = [name for group in interface["ParameterGroups"] for name in group["Parameters"]]
 
     assert sorted(TEMPLATE["Parameters"]) == sorted(grouped)
-
-
-@pytest.mark.parametrize("document", ["docs/reference.md", "README-SAR.md"])
-def test_every_parameter_has_a_row_with_its_default_in_the_groups_of_the_console(
-    document: str,
-) -> None:
-    defaults = {n: str(r["Default"]) or "empty" for n, r in TEMPLATE["Parameters"].items()}
-    groups = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-    rows = parameter_rows(document)
-
-    assert [name for group in groups for name in group["Parameters"]] == list(rows)
-    assert defaults == {name: cells[0] for name, cells in rows.items()}
 
 
 def test_the_environment_is_what_the_settings_read() -> None:

@@ -1,0 +1,303 @@
+"""Writes the generated blocks of the documents: ``make docs``.
+
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- /generated -->``. NAME is a function
+of ``BLOCKS``, which returns the lines. CI runs this and fails where git then shows a difference.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dlq_cli.simulate.bill import (
+    EVENT_MESSAGES,
+    EVENT_SECONDS,
+    LAMBDA_ARM64_PER_GB_SECOND,
+    LAMBDA_PER_INVOCATION,
+    MESSAGE_SECONDS,
+    MILLION,
+    SQS_BATCH_ENTRIES,
+    SQS_PER_REQUEST,
+    bill_of,
+    lambda_dollars,
+)
+from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_replay.decision import ParkReason
+from dlq_replay.measures import Metric
+from spark_reprocess.figures import duration, percent, quantity
+from tests.contract.cloudformation import Stack
+from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "README-SAR.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+ALARM_METRIC, CUSTOM_METRIC, DASHBOARD = 0.10, 0.30, 3.00
+S3_PUT, S3_GB_MONTH, DPU_HOUR = 0.005e-3, 0.023, 0.308
+"""List prices in dollars; docs/growth.md says where they come from."""
+
+POLLS = 5 * 3 * 60 * 24 * 30
+"""Of an empty queue in a month: five pollers, three long polls a minute."""
+
+FREE_ALARM_METRICS = 10
+MESSAGE_GB = 2048e-9
+REQUESTS_PER_PARKED, PUTS_PER_PARKED, PARKED_PER_SECOND = 0.35, 0.0205, 1600
+"""Of drain, analyze and redrive together; docs/growth.md has the formulas."""
+
+Lines = Iterable[str]
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table in Markdown."""
+    for cells in (heading, ["---"] * len(heading), *rows):
+        yield f"| {' | '.join(cells)} |"
+
+
+def dollars(amount: float) -> str:
+    """Format an amount to the cent."""
+    return f"${amount:,.2f}"
+
+
+def outages() -> Lines:
+    """What the defaults do in outages without the breaker: README."""
+    heading = (
+        *("Outage", "parked: consumer without limit", "highest load after it, messages a second"),
+        *("last message through after", "parked: consumer of 20 a second"),
+        *("last message through after", "parked: if the first failure makes a dead letter"),
+        "parked: public app's defaults",
+    )
+    hours = (1 / 60, 1 / 6, 1, 2, 3, 4)
+    return table(heading, (_outage(round(3600 * hour)) for hour in hours))
+
+
+def _outage(seconds: int) -> Sequence[str]:
+    free = simulate(Scenario(seconds, 10), has_breaker=False)
+    limited = simulate(Scenario(seconds, 10, capacity_per_second=20), has_breaker=False)
+    hardest = Scenario(seconds, 10, visibility_timeout_seconds=0, max_receive_count=1)
+    public_app = simulate(Scenario(seconds, 10, policy_of(3, 2)), has_breaker=False)
+    return (
+        duration(seconds),
+        percent(free.parked_share),
+        quantity(free.peak_load),
+        duration(free.last_through_seconds),
+        percent(limited.parked_share),
+        duration(limited.last_through_seconds),
+        percent(simulate(hardest, has_breaker=False).parked_share),
+        percent(public_app.parked_share),
+    )
+
+
+def breaker_savings() -> Lines:
+    """What the circuit breaker saves in an outage: docs/breaker.md."""
+    heading = (
+        *("outage", "failed tries of replays", "parked", "highest load after it, a second"),
+        "last message through after",
+    )
+    rows = []
+    for hours in (1, 4):
+        for name in ("without", "with"):
+            one = simulate(Scenario(hours * 3600, 10), has_breaker=name == "with")
+            row = (
+                *(f"{hours} h, {name}", quantity(one.failed_tries_of_replays)),
+                *(quantity(one.parked), quantity(one.peak_load)),
+                duration(one.last_through_seconds),
+            )
+            rows.append(row)
+    return table(heading, rows)
+
+
+def million_replays(messages_per_request: int, messages_per_event: int) -> tuple[float, float]:
+    """Return the cost of a million replays: SQS, Lambda."""
+    requests = 3 * MILLION / messages_per_request
+    return requests * SQS_PER_REQUEST, lambda_dollars(MILLION / messages_per_event, MILLION)
+
+
+def watched_metrics() -> int:
+    """Return the number of metrics in the alarms of a stack with the Spark job."""
+    alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
+    return sum(
+        sum("MetricStat" in query for query in alarm.get("Metrics", [{"MetricStat": ""}]))
+        for alarm in alarms.values()
+    )
+
+
+def costs() -> Lines:
+    """What it costs: README and docs/growth.md."""
+    polling, watched = POLLS * SQS_PER_REQUEST, watched_metrics()
+    metrics = len(Metric) + len(ParkReason)
+    alarms = watched * ALARM_METRIC
+    free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
+    batched, single = (sum(million_replays(*each)) for each in ((10, 100), (1, 1)))
+    hour = Scenario(3600, MILLION / 3600)
+    held, unheld = (bill_of(simulate(hour, has_breaker=has)) for has in (True, False))
+    looks, tries = 21, 21 * 5
+    never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
+    never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
+    parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
+    parked += MILLION * MESSAGE_GB * S3_GB_MONTH
+    parked += 2 * (60 + MILLION / PARKED_PER_SECOND) / 3600 * DPU_HOUR
+    return f"""\
+| | list price |
+|---|---|
+| at rest, a month | **{dollars(polling + alarms + DASHBOARD)}**: polling {dollars(polling)} \
+({POLLS:,} requests), alarms {dollars(alarms)} ({watched} metrics), dashboard \
+{dollars(DASHBOARD)}; or {dollars(free)} in all while the free tiers last |
+| the Glue job each night, 10 minutes | **{dollars(30 * 2 / 6 * DPU_HOUR)}** a month more |
+| metrics of a main queue | at most {metrics} of ${CUSTOM_METRIC:.2f} a month, \
+for the hours in which they are written: nothing without dead letters |
+| a million replays | **{dollars(batched)}** if messages arrive in full batches, \
+**{dollars(single)}** if one by one |
+| a million messages of an outage of an hour | **{dollars(unheld.dollars_per_million)}**, with the \
+circuit breaker **{dollars(held.dollars_per_million)}**: replays, holds and your consumer's \
+requests |
+| a million messages that never succeed | **{dollars(never)}**: 20 replays each, then parked |
+| a million parked messages drained, analyzed and redriven | **{dollars(parked)}**, with storage \
+for a month |""".splitlines()
+
+
+def replay_costs() -> Lines:
+    """The cost of a million replays in parts: docs/growth.md."""
+    (batched_sqs, batched_lambda), (single_sqs, single_lambda) = (
+        million_replays(SQS_BATCH_ENTRIES, EVENT_MESSAGES),
+        million_replays(1, 1),
+    )
+    price = f"${SQS_PER_REQUEST * MILLION:.2f}/M"
+    return f"""\
+| | in full batches | one at a time |
+|---|---|---|
+| SQS: receive, send, delete | 3 M / {SQS_BATCH_ENTRIES} requests of {price} = \
+{dollars(batched_sqs)} | 3 M requests of {price} = {dollars(single_sqs)} |
+| Lambda of 256 MB | 1 M / {EVENT_MESSAGES} invocations of \
+{EVENT_SECONDS + EVENT_MESSAGES * MESSAGE_SECONDS:g} s = {dollars(batched_lambda)} | 1 M \
+invocations of {EVENT_SECONDS + MESSAGE_SECONDS:g} s = {dollars(single_lambda)} |
+| together | **{dollars(batched_sqs + batched_lambda)}** | \
+**{dollars(single_sqs + single_lambda)}** |""".splitlines()
+
+
+def prices() -> Lines:
+    """The list prices: docs/growth.md."""
+    return f"""\
+| what | price |
+|---|---|
+| SQS | ${SQS_PER_REQUEST * MILLION:.2f} per million requests (FIFO $0.50); each 64 KB of a \
+request count as one |
+| Lambda | ${LAMBDA_PER_INVOCATION * MILLION:.2f} per million requests, \
+${LAMBDA_ARM64_PER_GB_SECOND:.10f} per GB-second on arm64 |
+| CloudWatch | ${CUSTOM_METRIC:.2f} per metric and month, ${ALARM_METRIC:.2f} per metric in an \
+alarm, {dollars(DASHBOARD)} per dashboard |
+| DynamoDB, on demand | $0.625 per million write units of 1 KB, $0.125 per million read units of \
+8 KB |
+| Glue 6.0 | ${DPU_HOUR} per DPU-hour |
+| S3 | ${S3_PUT * 1000:g} per 1,000 writing requests, ${S3_GB_MONTH} per GB and month |
+""".splitlines()
+
+
+def _groups() -> Iterator[tuple[str, Sequence[str]]]:
+    for group in TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]:
+        yield group["Label"]["default"], group["Parameters"]
+
+
+def _default(name: str) -> str:
+    value = TEMPLATE["Parameters"][name]["Default"]
+    return "empty" if value == "" else f"`{value}`"
+
+
+def parameters() -> Lines:
+    """All parameters with their descriptions: docs/reference.md."""
+    names = re.compile(rf"\b({'|'.join(TEMPLATE['Parameters'])})\b")
+    for title, group in _groups():
+        yield from (f"**{title}**", "")
+        rows = []
+        for name in group:
+            meaning = " ".join(TEMPLATE["Parameters"][name]["Description"].split())
+            meaning = names.sub(r"`\1`", meaning.replace("*", r"\*"))
+            rows.append((f"`{name}`", _default(name), meaning))
+        yield from (*table(("Parameter", "Default", "Meaning"), rows), "")
+
+
+def parameter_names() -> Lines:
+    """All parameters with their defaults: README-SAR.md."""
+    rows = (
+        (title, ", ".join(f"`{name}` ({_default(name)})" for name in group))
+        for title, group in _groups()
+    )
+    return table(("", "parameters (defaults)"), rows)
+
+
+ROLES = {
+    "ReplayRole": "the replay function",
+    "ReminderRole": "the daily notice",
+    "PublishJobRole": "the publisher of the job's code",
+    "SparkJobRole": "the Spark job",
+    "ExpireRole": "the job of `ArchiveRetentionDays`",
+}
+SHORTER = (
+    (r"^arn:aws:[^:]*:[^:]*:[^:]*:|\.us-east-1\.amazonaws\.com$", ""),
+    (r"^\w+LogGroup\.Arn$", "its log groups"),
+    (r"^archivebucket", "archive bucket"),
+    (r"^orders$", "main queue"),
+    (r"^subnet/subnet.*", "subnet of `SubnetIds`"),
+)
+"""What a resource or a value is called on the page, in place of a pattern."""
+
+
+def roles() -> Lines:
+    """What each role may do: README-SAR.md."""
+    stack = Stack.of(TEMPLATE, ALL_PARTS)
+    whose: dict[tuple[str, str], list[str]] = {}
+    for role, words in ROLES.items():
+        for statement in statements_of(stack, role):
+            actions = ", ".join(f"`{action}`" for action in as_list(statement["Action"]))
+            row = _named(statement["Resource"]), actions + _condition(statement)
+            whose.setdefault(row, []).append(words)
+    rows = ((", ".join(words), *row) for row, words in whose.items())
+    return table(("Role of", "On", "Actions"), rows)
+
+
+def _named(values: Any) -> str:  # noqa: ANN401 - text or a list, in a template
+    given = {arn: name for name, value in ALL_PARTS.items() for arn in value.split(",")}
+    names = []
+    for value in map(str, as_list(values)):
+        name = f"`{given[value]}`" if value in given else value
+        for pattern, shorter in SHORTER:
+            name = re.sub(pattern, shorter, name)
+        names.append(name.replace("*", r"\*"))
+    return ", ".join(dict.fromkeys(names))
+
+
+def _condition(statement: Mapping[str, Any]) -> str:
+    conditions = [
+        f"{operator} `{key}` {_named(values)}"
+        for operator, keys in statement.get("Condition", {}).items()
+        for key, values in keys.items()
+    ]
+    return f"; condition: {' and '.join(conditions)}" if conditions else ""
+
+
+BLOCKS: Mapping[str, Callable[[], Lines]] = {
+    "outages": outages,
+    "breaker-savings": breaker_savings,
+    "costs": costs,
+    "replay-costs": replay_costs,
+    "prices": prices,
+    "parameters": parameters,
+    "parameter-names": parameter_names,
+    "roles": roles,
+}
+
+
+def main(pages: Iterable[Path] = PAGES) -> None:
+    """Rewrite the blocks of all pages."""
+    made: dict[str, str] = {}
+    for page in pages:
+        text = page.read_text("utf-8")
+        for _, name, _ in BLOCK.findall(text):
+            made.setdefault(name, "\n".join(BLOCKS[name]()).strip() + "\n")
+        page.write_text(BLOCK.sub(lambda one: f"{one[1]}{made[one[2]]}{one[3]}", text), "utf-8")
+    if unused := BLOCKS.keys() - made.keys():
+        sys.exit(f"no page has the block {', '.join(sorted(unused))}")
+
+
+if __name__ == "__main__":
+    main()
