@@ -1,106 +1,90 @@
 """``python -m benchmarks``: measures, prints the table, exits with 1 if a target is missed."""
 
 import argparse
+import json
 import os
+import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.findings import Finding
-from benchmarks.report import Machine, to_json, write_json, write_table
+from benchmarks import ROOT
+from benchmarks.findings import Finding, markdown, print_table
 from benchmarks.rig import Rig, measuring_server
 
-BENCHMARKS = ("cold_start", "replay", "requests", "drain", "redrive", "analysis", "console")
+BENCHMARKS = ("cold_start", "replay", "transfers", "analysis")
 RESULTS = Path(".bench") / "latest.json"
+PAGE = ROOT / "benchmarks" / "README.md"
 
 _ABOUT = """\
 Compares the product with the alternatives, alternately, on this machine, with an in-memory SQS
 that takes 5 ms for every answer. Prints a table. Exits with 1 if a target is missed or a benchmark
-failed; a failed benchmark does not stop the others."""
-
-Measure = Callable[[Rig], list[Finding]]
+failed; a failed benchmark does not stop the others. Needs nothing outside the repository."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run the selected benchmarks; return 0 if every target is met, else 1."""
-    arguments = _parser().parse_args(argv)
-    machine, began = Machine.of_this(), time.monotonic()
-    sys.stderr.write(f"{machine}\n")
-    names = arguments.only or BENCHMARKS
-    findings, broken = measure_each(
-        {name: _benchmark(name) for name in names}, is_short=arguments.short
-    )
-    seconds = time.monotonic() - began
-    write_table(findings, sys.stdout)
-    results = to_json(findings, machine, broken, is_short=arguments.short, seconds=seconds)
-    write_json(arguments.json, results)
-    sys.stderr.write(f"{seconds / 60:.1f} min; every value is in {arguments.json}\n")
-    for name in broken:
-        sys.stderr.write(f"{name} failed: its error is printed above\n")
-    return 1 if broken or not all(finding.is_met for finding in findings) else 0
-
-
-def measure_each(
-    benchmarks: Mapping[str, Measure], *, is_short: bool
-) -> tuple[list[Finding], list[str]]:
-    """Run one benchmark after the other; return the findings, and the names of those that failed.
-
-    The exception of a failed benchmark is printed.
-    """
-    findings: list[Finding] = []
-    broken: list[str] = []
-    for name, measure in benchmarks.items():
+    options = _parser().parse_args()
+    if options.publish:
+        return _publish()
+    machine = f"{os.cpu_count()} processors ({_processor()}), Python {platform.python_version()}"
+    sys.stderr.write(f"{machine}; load {os.getloadavg()[0]:.1f} before\n")
+    began, findings, broken = time.monotonic(), list[Finding](), []
+    for name in options.only or BENCHMARKS:
         try:
             # Each has its own server, so that messages of one do not slow down the next.
-            with measuring_server() as server, environment(server.environment):
-                findings += measure(Rig(server, is_short))
+            with measuring_server() as server:
+                findings += import_module(f"benchmarks.{name}").measure(Rig(server, options.short))
         except Exception:  # noqa: BLE001 - the findings of the others must not be lost
             traceback.print_exc()
             broken.append(name)
-    return findings, broken
+    print_table(findings)
+    results = {
+        "when": f"{time.strftime('%Y-%m-%d')}",
+        "machine": machine,
+        "is_whole": not options.short and not options.only and not broken,
+        "table": markdown(findings),
+        "findings": [finding.to_json() for finding in findings],
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    sys.stderr.write(
+        f"{(time.monotonic() - began) / 60:.1f} min; every value is in {RESULTS}\n"
+        + "".join(f"{name} failed: its error is printed above\n" for name in broken)
+    )
+    return 1 if broken or not all(finding.is_met for finding in findings) else 0
 
 
-@contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables; at the end restore the complete environment."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+def _publish() -> int:
+    """Write the table of the last run into README.md; return 2 if there is no whole run."""
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    if not results.get("is_whole"):
+        sys.stderr.write(f"{RESULTS} is not of a whole run: run make bench first\n")
+        return 2
+    before, _, rest = PAGE.read_text("utf-8").partition("<!-- measured -->")
+    after = rest.partition("<!-- /measured -->")[2]
+    measured = f"{results['table']}\n\nMeasured {results['when']} on {results['machine']}."
+    PAGE.write_text(f"{before}<!-- measured -->\n{measured}\n<!-- /measured -->{after}", "utf-8")
+    return 0
 
 
-def _benchmark(name: str) -> Measure:
-    measure: Measure = import_module(f"benchmarks.{name}").measure
-    return measure
+def _processor() -> str:
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text("utf-8").splitlines() if facts.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=_ABOUT, allow_abbrev=False
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=BENCHMARKS,
-        help="run only this benchmark; may be repeated",
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=_ABOUT)
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="may be repeated")
     parser.add_argument(
         "--short", action="store_true", help="fewer turns and smaller sizes, as a test"
     )
     parser.add_argument(
-        "--json",
-        type=Path,
-        default=RESULTS,
-        metavar="PATH",
-        help="file for all values (default: %(default)s)",
+        "--publish", action="store_true", help="write the last run's table into README.md"
     )
     return parser
 

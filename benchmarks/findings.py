@@ -1,8 +1,13 @@
-"""A figure, its values, and its target. Pure."""
+"""A figure, its values, and its target; how a run prints them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,48 @@ class Finding:
     def is_met(self) -> bool:
         """Whether the target is met, or there is none."""
         return self.target is None or self.target.is_met_by(self.figure)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form for the results: the values of every turn."""
+        return {
+            "what": self.what,
+            "median": self.figure,
+            "unit": self.unit,
+            "values": list(self.values),
+            "target": self.target and str(self.target),
+            "is_met": self.is_met,
+            "sides": [{"what": one.what, "values": list(one.values)} for one in self.sides or ()],
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        """Return what, median, range, target, product and baseline as text."""
+        figures = [format_figure(value) for value in (min(self.values), max(self.values))]
+        sides = [f"{format_figure(side.median)} {side.what}" for side in self.sides or ()]
+        return (
+            self.what,
+            f"{format_figure(self.figure)} {self.unit}",
+            " to ".join(figures) if len(self.values) > 1 else "",
+            "" if self.target is None else f"{self.target}{'' if self.is_met else ', missed'}",
+            *(sides or ("", "")),
+        )
+
+
+HEADINGS = ("what", "median", "lowest to highest", "target", "product", "baseline")
+
+
+def print_table(findings: Sequence[Finding]) -> None:
+    """Print the table: with lines in a terminal, as aligned plain text in a pipe."""
+    console = Console()
+    table = Table(*HEADINGS, box=box.SIMPLE_HEAD if console.is_terminal else None)
+    for finding in findings:
+        table.add_row(*finding.cells(), style=None if finding.is_met else "bold red")
+    (console if console.is_terminal else Console(width=200)).print(table)
+
+
+def markdown(findings: Sequence[Finding]) -> str:
+    """Return the table in Markdown."""
+    rows = [HEADINGS, ("---",) * len(HEADINGS), *(finding.cells() for finding in findings)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def format_figure(value: float) -> str:

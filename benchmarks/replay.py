@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import boto3
 
+from benchmarks.baselines import PublicApp
 from benchmarks.findings import Finding, Side, Target, at_least, at_most
 from benchmarks.invocation import MAIN_QUEUE, Handler, event, invoke, load_replay_handler, silence
-from benchmarks.public_app import PublicApp
 from benchmarks.rig import Rig, by_turns
 
 BATCH = 100

@@ -1,6 +1,7 @@
 """The input of a benchmark: the local SQS server, and the number of turns and messages."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -104,17 +105,22 @@ class MeasuringServer:
 
 @contextmanager
 def measuring_server() -> Iterator[MeasuringServer]:
-    """Run a server until the block ends.
+    """Run a server until the block ends; boto3 uses it, in child processes too.
 
     Raises:
         RuntimeError: it did not start.
     """
+    before = dict(os.environ)
     process = ServerProcess(["--latency-ms", str(LATENCY_MS)])
     try:
         process.start()
-        yield MeasuringServer(process.wait_for_url())
+        server = MeasuringServer(process.wait_for_url())
+        os.environ.update(server.environment)
+        yield server
     finally:
         process.stop()
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,28 @@
-"""Runs verbs of the Spark job as an operator does: each in its own process, on two cores."""
+"""Runs verbs of the Spark job as an operator does: each in its own process, on two cores.
+
+``python -m benchmarks.verbs RESULT VERB ...`` is that process: it times the verb without the start
+of Spark's session.
+"""
 
 import json
 import os
+import re
+import resource
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import ROOT
 
 _TWO_CORES = "--master local[2] --driver-memory {memory} pyspark-shell"
+_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
+_MEASURING_TASKS = 16
+"""The number of tasks: more than workers, so that each worker likely has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +54,8 @@ def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
     """
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
         result = Path(folder, "timed.json")
-        command = [sys.executable, "-m", "benchmarks.timed_verb", str(result), *arguments]
         ended = subprocess.run(  # noqa: S603 - our own program
-            command,
+            [sys.executable, "-m", "benchmarks.verbs", str(result), *arguments],
             cwd=ROOT,
             env={**os.environ, "PYSPARK_SUBMIT_ARGS": _TWO_CORES.format(memory=driver_memory)},
             capture_output=True,
@@ -52,9 +63,8 @@ def timed_verb(*arguments: str, driver_memory: str = "1g") -> TimedVerb:
             check=False,
         )
         if ended.returncode:
-            raise RuntimeError(
-                f"{arguments[0]} ended with {ended.returncode}: {ended.stderr[-2000:]}"
-            )
+            end = ended.stderr[-2000:]
+            raise RuntimeError(f"{arguments[0]} ended with {ended.returncode}: {end}")
         return TimedVerb(**json.loads(result.read_text("utf-8")))
 
 
@@ -65,3 +75,50 @@ def analyzed(archive: str) -> str:
     text = plan.read_text("utf-8")
     plan.write_text(text.replace("action: leave", "action: redrive"), "utf-8")
     return str(plan)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start a session, run the verb, write both durations; return the verb's exit code."""
+    # Only this process needs Spark.
+    from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
+    from spark_reprocess.spark.session import end_session, get_session  # noqa: PLC0415
+
+    result, *verb = arguments
+    began = time.perf_counter()
+    spark = get_session()
+    started = time.perf_counter()
+    exit_code = run_verb(verb)
+    ended = time.perf_counter()
+    # Workers are reused for many tasks.
+    tasks = spark.range(0, _MEASURING_TASKS, 1, _MEASURING_TASKS)
+    rows = tasks.mapInArrow(_peaks, "peak_bytes long").collect()
+    timed = TimedVerb(
+        session_seconds=started - began,
+        seconds=ended - started,
+        worker_peak_mb=max(int(row["peak_bytes"]) for row in rows) / 1e6,
+        driver_peak_mb=_driver_peak_mb(spark),
+    )
+    fields = {name: getattr(timed, name) for name in TimedVerb.__slots__}
+    Path(result).write_text(json.dumps(fields), "utf-8")
+    end_session()
+    return exit_code
+
+
+def _driver_peak_mb(spark: Any) -> float | None:  # noqa: ANN401 - Spark's session
+    process = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - only it knows the JVM's process
+    status = Path(f"/proc/{process}/status")
+    text = status.read_text("utf-8") if status.exists() else ""
+    found = re.search(r"VmHWM:\s+(\d+) kB", text)
+    return int(found[1]) * 1024 / 1e6 if found else None
+
+
+def _peaks(batches: Iterable[Any]) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415 - in Spark's worker
+
+    for _ in batches:
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_BYTES
+        yield pa.RecordBatch.from_pydict({"peak_bytes": [peak_bytes]})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
