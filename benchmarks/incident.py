@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from benchmarks.invocation import ACCOUNT
 from benchmarks.rig import REGION
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import drain_folder
 
 CAUSES = 100
@@ -241,6 +242,7 @@ _DRAIN_ID = "20261122T000000Z-bench0"
 
 def write_archive(root: Path, messages: int) -> None:
     """Write messages as one drain does."""
+    open_archive(str(root), creates=True)
     folder = root / drain_folder(_DRAIN_ID)
     folder.mkdir(parents=True)
     with ProcessPoolExecutor(os.cpu_count()) as executor:
@@ -257,6 +259,7 @@ def beginning_of(archive: Path, part: Path, messages: int) -> None:
     if messages % ROWS_PER_FILE:
         raise ValueError(f"{messages} is not a multiple of {ROWS_PER_FILE} messages per file")
     files = sorted((archive / drain_folder(_DRAIN_ID)).iterdir())
+    open_archive(str(part), creates=True)
     (part / drain_folder(_DRAIN_ID)).mkdir(parents=True)
     for file in files[: messages // ROWS_PER_FILE]:
         (part / file.relative_to(archive)).hardlink_to(file)
