@@ -12,10 +12,8 @@ from typing import Any
 
 from dlq_cli.simulate.bill import (
     EVENT_MESSAGES,
-    EVENT_SECONDS,
     LAMBDA_ARM64_PER_GB_SECOND,
     LAMBDA_PER_INVOCATION,
-    MESSAGE_SECONDS,
     MILLION,
     SQS_BATCH_ENTRIES,
     SQS_PER_REQUEST,
@@ -156,25 +154,6 @@ requests |
 for a month |""".splitlines()
 
 
-def replay_costs() -> Lines:
-    """The cost of a million replays in parts: docs/growth.md."""
-    (batched_sqs, batched_lambda), (single_sqs, single_lambda) = (
-        million_replays(SQS_BATCH_ENTRIES, EVENT_MESSAGES),
-        million_replays(1, 1),
-    )
-    price = f"${SQS_PER_REQUEST * MILLION:.2f}/M"
-    return f"""\
-| | in full batches | one at a time |
-|---|---|---|
-| SQS: receive, send, delete | 3 M / {SQS_BATCH_ENTRIES} requests of {price} = \
-{dollars(batched_sqs)} | 3 M requests of {price} = {dollars(single_sqs)} |
-| Lambda of 256 MB | 1 M / {EVENT_MESSAGES} invocations of \
-{EVENT_SECONDS + EVENT_MESSAGES * MESSAGE_SECONDS:g} s = {dollars(batched_lambda)} | 1 M \
-invocations of {EVENT_SECONDS + MESSAGE_SECONDS:g} s = {dollars(single_lambda)} |
-| together | **{dollars(batched_sqs + batched_lambda)}** | \
-**{dollars(single_sqs + single_lambda)}** |""".splitlines()
-
-
 def prices() -> Lines:
     """The list prices: docs/growth.md."""
     return f"""\
@@ -232,6 +211,7 @@ ROLES = {
     "SparkJobRole": "the Spark job",
     "ExpireRole": "the job of `ArchiveRetentionDays`",
 }
+JOBS = {"SparkJobRole", "ExpireRole"}
 SHORTER = (
     (r"^arn:aws:[^:]*:[^:]*:[^:]*:|\.us-east-1\.amazonaws\.com$", ""),
     (r"^\w+LogGroup\.Arn$", "its log groups"),
@@ -253,6 +233,39 @@ def roles() -> Lines:
             whose.setdefault(row, []).append(words)
     rows = ((", ".join(words), *row) for row, words in whose.items())
     return table(("Role of", "On", "Actions"), rows)
+
+
+GATEWAYS = {"dynamodb", "s3"}
+ENDPOINTS = {"cloudwatch": "monitoring"}
+NOT_CALLED = {"kms", "xray"}
+"""Services that other services call for a role."""
+
+FOR_GLUE = {"logs", "sts"}
+"""What AWS Glue itself calls from the subnet of a job, and its own API it reaches without."""
+
+
+def endpoints() -> Lines:
+    """The VPC endpoints by the roles that need them: docs/install.md."""
+    stack = Stack.of(TEMPLATE, ALL_PARTS)
+    users: dict[str, list[str]] = {}
+    for role, words in ROLES.items():
+        allowed = (
+            as_list(one["Action"])
+            for one in statements_of(stack, role)
+            if "Null" not in one.get("Condition", {})
+        )
+        called = {
+            action.partition(":")[0] for actions in allowed for action in actions
+        } - NOT_CALLED
+        is_job = role in JOBS
+        called = called - {"glue", "ec2"} | FOR_GLUE if is_job else called - {"logs"}
+        for service in sorted(called):
+            users.setdefault(ENDPOINTS.get(service, service), []).append(words)
+    rows = (
+        (f"`{service}`", "gateway" if service in GATEWAYS else "interface", ", ".join(words))
+        for service, words in sorted(users.items())
+    )
+    return table(("endpoint", "type", "used by"), rows)
 
 
 def _named(values: Any) -> str:  # noqa: ANN401 - text or a list, in a template
@@ -279,7 +292,7 @@ BLOCKS: Mapping[str, Callable[[], Lines]] = {
     "outages": outages,
     "breaker-savings": breaker_savings,
     "costs": costs,
-    "replay-costs": replay_costs,
+    "endpoints": endpoints,
     "prices": prices,
     "parameters": parameters,
     "parameter-names": parameter_names,
