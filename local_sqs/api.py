@@ -1,43 +1,52 @@
 """The interface of the model: AWS operations, with boto3's parameters and answers."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from local_sqs import api_messages, api_queues, api_receipts
-from local_sqs.api_batches import Parameters
-from local_sqs.errors import SqsError
+from local_sqs.content import (
+    Attributes,
+    AttributeValue,
+    Submission,
+    check_for,
+    md5_of_attributes,
+    md5_of_body,
+    missing_for_fifo,
+    normalised,
+    size_bytes,
+)
+from local_sqs.errors import (
+    SqsError,
+    invalid_parameter,
+    invalid_value,
+    missing_parameter,
+    namespaced,
+    unknown_queue_attribute,
+)
+from local_sqs.messages import State, StoredMessage
 from local_sqs.model import SqsModel
+from local_sqs.queues import MAX_VISIBILITY_SECONDS, Queue
+from local_sqs.settings import MIB, READABLE
 
-Call = Callable[[SqsModel, Mapping[str, Any]], dict[str, Any]]
+MAX_BATCH_BYTES = MIB
+"""Sum over a SendMessageBatch: SQSAPI, SendMessageBatch."""
 
-OPERATIONS: Mapping[str, Call] = {
-    "CancelMessageMoveTask": api_queues.cancel_message_move_task,
-    "ChangeMessageVisibility": api_receipts.change_message_visibility,
-    "ChangeMessageVisibilityBatch": api_receipts.change_message_visibility_batch,
-    "CreateQueue": api_queues.create_queue,
-    "DeleteMessage": api_receipts.delete_message,
-    "DeleteMessageBatch": api_receipts.delete_message_batch,
-    "DeleteQueue": api_queues.delete_queue,
-    "GetQueueAttributes": api_queues.get_queue_attributes,
-    "GetQueueUrl": api_queues.get_queue_url,
-    "ListDeadLetterSourceQueues": api_queues.list_dead_letter_source_queues,
-    "ListMessageMoveTasks": api_queues.list_message_move_tasks,
-    "ListQueueTags": api_queues.list_queue_tags,
-    "ListQueues": api_queues.list_queues,
-    "PurgeQueue": api_queues.purge_queue,
-    "ReceiveMessage": api_messages.receive_message,
-    "SendMessage": api_messages.send_message,
-    "SendMessageBatch": api_messages.send_message_batch,
-    "SetQueueAttributes": api_queues.set_queue_attributes,
-    "StartMessageMoveTask": api_queues.start_message_move_task,
-    "TagQueue": api_queues.tag_queue,
-    "UntagQueue": api_queues.untag_queue,
-}
+MAX_ENTRIES = 10
+"""SQSDeveloperGuide, message quotas."""
 
-_READS = frozenset(name for name in OPERATIONS if name.startswith(("Get", "List")))
+MAX_PAGE = 1000
+MAX_RECEIVE = 10
+MAX_WAIT_SECONDS = 20
+SENDER_ID = "AIDAEXAMPLEEXAMPLE123"
+
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+Request = Mapping[str, Any]
+Answer = dict[str, Any]
 
 
-def call(model: SqsModel, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+def call(model: SqsModel, operation: str, request: Request) -> Answer:
     """Carry out one operation now. A receive does not wait: its WaitTimeSeconds is ignored.
 
     Raises:
@@ -47,15 +56,222 @@ def call(model: SqsModel, operation: str, request: Mapping[str, Any]) -> dict[st
     if act is None:
         raise SqsError("UnknownOperationException", f"The model does not know {operation}.")
     with model.changed:
-        model.move_tasks.tick()
-        answer = act(model, Parameters(request))
+        answer = act(model, _Parameters(request))
         # An empty receive changes nothing. A notification would make waiting receives try again.
-        if operation not in _READS and (answer or operation != "ReceiveMessage"):
+        if not operation.startswith(("Get", "List")) and (answer or operation != "ReceiveMessage"):
             model.announce()
     return answer
 
 
-def wait_seconds(model: SqsModel, operation: str, request: Mapping[str, Any]) -> int:
+class _Parameters(dict[str, Any]):
+    """The parameters of a request or an entry. Reading a missing one raises SqsError."""
+
+    def __missing__(self, name: str) -> Any:
+        raise missing_parameter(name)
+
+
+def _range_check(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        reason = f"Must be between {lowest} and {highest}, if provided."
+        raise invalid_value(name, value, reason)
+
+
+# --- Queues
+
+
+def create_queue(model: SqsModel, request: Request) -> Answer:
+    return {
+        "QueueUrl": model.url_of(
+            model.create_queue(request["QueueName"], request.get("Attributes"))
+        )
+    }
+
+
+def delete_queue(model: SqsModel, request: Request) -> Answer:
+    model.delete_queue(model.find(request["QueueUrl"]))
+    return {}
+
+
+def get_queue_url(model: SqsModel, request: Request) -> Answer:
+    return {"QueueUrl": model.url_of(model.find(request["QueueName"]))}
+
+
+def list_queues(model: SqsModel, request: Request) -> Answer:
+    prefix = request.get("QueueNamePrefix", "")
+    queues = [queue for name, queue in sorted(model.queues.items()) if name.startswith(prefix)]
+    return _page("QueueUrls", model, queues, request)
+
+
+def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
+    sources = model.sources_of(model.find(request["QueueUrl"]).arn)
+    return {"queueUrls": [], **_page("queueUrls", model, sources, request)}
+
+
+def _page(name: str, model: SqsModel, queues: Sequence[Queue], request: Request) -> Answer:
+    size, start = request.get("MaxResults", MAX_PAGE), int(request.get("NextToken", 0))
+    _range_check("MaxResults", size, 1, MAX_PAGE)
+    urls = [model.url_of(queue) for queue in queues[start : start + size]]
+    answer: Answer = {name: urls} if urls else {}
+    if "MaxResults" in request and start + size < len(queues):
+        answer["NextToken"] = str(start + size)
+    return answer
+
+
+def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+    names = request.get("AttributeNames", [])
+    for name in names:
+        if name not in READABLE:
+            raise unknown_queue_attribute(name)
+    counts = model.counts(queue)
+    values = {
+        "QueueArn": queue.arn,
+        "CreatedTimestamp": str(queue.created_ms // 1000),
+        "LastModifiedTimestamp": str(queue.modified_ms // 1000),
+        "ApproximateNumberOfMessages": str(counts[State.READY]),
+        "ApproximateNumberOfMessagesNotVisible": str(counts[State.IN_FLIGHT]),
+        "ApproximateNumberOfMessagesDelayed": str(counts[State.DELAYED]),
+        **queue.settings.values,
+    }
+    chosen = {name: value for name, value in values.items() if "All" in names or name in names}
+    return {"Attributes": chosen} if chosen else {}
+
+
+def set_queue_attributes(model: SqsModel, request: Request) -> Answer:
+    model.change_queue(model.find(request["QueueUrl"]), request["Attributes"])
+    return {}
+
+
+# --- Batches
+
+
+def _each(entries: Sequence[Request], act: Callable[[Request], Mapping[str, Any]]) -> Answer:
+    """Call *act* for every entry of a batch. A refused entry does not stop the others."""
+    answer: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        try:
+            result = {"Id": entry["Id"], **act(entry)}
+            answer.setdefault("Successful", []).append(result)
+        except SqsError as error:
+            answer.setdefault("Failed", []).append(failed_entry(entry, error))
+    return answer
+
+
+def _checked_entries(request: Request, kind: str) -> Sequence[Request]:
+    """Return the entries of a batch.
+
+    Raises:
+        SqsError: no entries, too many, or an id that is malformed or not unique.
+    """
+    entries = [_Parameters(entry) for entry in request["Entries"]]
+    if not entries:
+        text = f"There should be at least one {kind}RequestEntry in the request."
+        raise namespaced("EmptyBatchRequest", text)
+    if len(entries) > MAX_ENTRIES:
+        text = f"Maximum number of entries per request are {MAX_ENTRIES}. You have sent"
+        raise namespaced("TooManyEntriesInBatchRequest", f"{text} {len(entries)}.")
+    ids = [entry["Id"] for entry in entries]
+    if not all(_ENTRY_ID.fullmatch(entry_id) for entry_id in ids):
+        text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
+        raise namespaced("InvalidBatchEntryId", f"{text} It can be at most 80 letters long.")
+    repeated = next((entry_id for entry_id in ids if ids.count(entry_id) > 1), None)
+    if repeated is not None:
+        raise namespaced("BatchEntryIdsNotDistinct", f"Id {repeated} repeated.")
+    return entries
+
+
+def failed_entry(entry: Request, error: SqsError) -> dict[str, Any]:
+    """Return an element of ``Failed``."""
+    return {
+        "Id": entry["Id"],
+        "Code": error.code,
+        "Message": error.message,
+        "SenderFault": error.is_sender_fault,
+    }
+
+
+# --- Sending
+
+
+def send_message(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+    submission = _submission(request)
+    if missing := missing_for_fifo(submission, queue.settings):
+        raise missing
+    return _accept(queue, submission, size_bytes(submission))
+
+
+def send_message_batch(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+    entries = _checked_entries(request, "SendMessageBatch")
+    submissions = {entry["Id"]: _submission(entry) for entry in entries}
+    sizes = {entry_id: size_bytes(submission) for entry_id, submission in submissions.items()}
+    total = sum(sizes.values())
+    if total > MAX_BATCH_BYTES:
+        text = f"Batch requests cannot be longer than {MAX_BATCH_BYTES} bytes."
+        raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
+    for submission in submissions.values():
+        if missing := missing_for_fifo(submission, queue.settings):
+            raise invalid_parameter(missing.message)
+
+    def send(entry: Request) -> Answer:
+        return _accept(queue, submissions[entry["Id"]], sizes[entry["Id"]])
+
+    return _each(entries, send)
+
+
+def _accept(queue: Queue, submission: Submission, size: int) -> Answer:
+    check_for(submission, queue.settings, size)
+    given = submission.attributes
+    kept = normalised(given)
+    if kept is not given:
+        submission = submission._replace(attributes=kept)
+    accepted = queue.send(submission)
+    answer: Answer = {
+        "MessageId": accepted.message_id,
+        "MD5OfMessageBody": md5_of_body(submission.body),
+    }
+    if given:
+        answer["MD5OfMessageAttributes"] = md5_of_attributes(given)
+    if submission.trace_header:
+        header = {"AWSTraceHeader": AttributeValue("String", submission.trace_header)}
+        answer["MD5OfMessageSystemAttributes"] = md5_of_attributes(header)
+    if queue.settings.is_fifo:
+        answer["SequenceNumber"] = str(accepted.order)
+    return answer
+
+
+def _submission(entry: Request) -> Submission:
+    system = entry.get("MessageSystemAttributes") or {}
+    unknown = next((name for name in system if name != "AWSTraceHeader"), None)
+    if unknown is not None:
+        raise invalid_parameter(f"Message system attribute name '{unknown}' is invalid.")
+    return Submission(
+        body=entry.get("MessageBody") or "",
+        attributes=_attributes(entry.get("MessageAttributes") or {}),
+        group_id=entry.get("MessageGroupId"),
+        deduplication_id=entry.get("MessageDeduplicationId"),
+        trace_header=system.get("AWSTraceHeader", {}).get("StringValue"),
+        delay_seconds=entry.get("DelaySeconds"),
+    )
+
+
+def _attributes(raw: Mapping[str, Mapping[str, Any]]) -> Attributes:
+    return {
+        name: AttributeValue(
+            attribute.get("DataType") or "",
+            attribute["BinaryValue"]
+            if "BinaryValue" in attribute
+            else attribute.get("StringValue") or "",
+        )
+        for name, attribute in raw.items()
+    }
+
+
+# --- Receiving
+
+
+def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
     """Return how long the call may wait for messages, in seconds; 0 unless it is a long poll.
 
     Raises:
@@ -64,4 +280,138 @@ def wait_seconds(model: SqsModel, operation: str, request: Mapping[str, Any]) ->
     if operation != "ReceiveMessage" or "QueueUrl" not in request:
         return 0
     with model.changed:
-        return api_messages.wait_seconds(model.find(request["QueueUrl"]), request)
+        return _wait_seconds(model.find(request["QueueUrl"]), request)
+
+
+def _wait_seconds(queue: Queue, request: Request) -> int:
+    seconds = int(request.get("WaitTimeSeconds", queue.settings.wait_seconds))
+    _range_check("WaitTimeSeconds", seconds, 0, MAX_WAIT_SECONDS)
+    return seconds
+
+
+def receive_message(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+    limit, visibility = request.get("MaxNumberOfMessages", 1), request.get("VisibilityTimeout")
+    _range_check("MaxNumberOfMessages", limit, 1, MAX_RECEIVE)
+    if visibility is not None:
+        _range_check("VisibilityTimeout", visibility, 0, MAX_VISIBILITY_SECONDS)
+    messages = queue.receive(
+        limit,
+        visibility,
+        is_long_poll=_wait_seconds(queue, request) > 0,
+        attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
+        move_to_dlq=model.make_move_to_dlq(queue),
+    )
+    names = {*request.get("AttributeNames", ()), *request.get("MessageSystemAttributeNames", ())}
+    wants = _chooser(request.get("MessageAttributeNames", ()))
+    found = [_describe(message, names, wants, queue) for message in messages]
+    return {"Messages": found} if found else {}
+
+
+def _describe(
+    message: StoredMessage, names: set[str], wants: Callable[[str], bool], queue: Queue
+) -> Answer:
+    answer: Answer = {
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.handle,
+        "MD5OfBody": md5_of_body(message.body),
+        "Body": message.body,
+    }
+    system = _system_attributes(message, names, is_fifo=queue.settings.is_fifo) if names else {}
+    if system:
+        answer["Attributes"] = system
+    chosen = {name: a for name, a in message.attributes.items() if wants(name)}
+    if chosen:
+        answer["MD5OfMessageAttributes"] = md5_of_attributes(chosen)
+        answer["MessageAttributes"] = {
+            name: {
+                "DataType": data_type,
+                "StringValue" if isinstance(value, str) else "BinaryValue": value,
+            }
+            for name, (data_type, value) in chosen.items()
+        }
+    return answer
+
+
+def _system_attributes(message: StoredMessage, names: set[str], *, is_fifo: bool) -> dict[str, str]:
+    values = {
+        "SenderId": SENDER_ID,
+        "SentTimestamp": str(message.sent_ms),
+        "ApproximateReceiveCount": str(message.receive_count),
+        "ApproximateFirstReceiveTimestamp": str(message.first_received_ms),
+        "MessageGroupId": message.group_id,
+        "MessageDeduplicationId": message.deduplication_id,
+        "SequenceNumber": str(message.order) if is_fifo else None,
+        "AWSTraceHeader": message.trace_header,
+        "DeadLetterQueueSourceArn": message.source_arn,
+    }
+    return {
+        name: value for name, value in values.items() if value and ("All" in names or name in names)
+    }
+
+
+def _chooser(names: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether a receive requested an attribute: by name, by ``prefix.*``, or ``All``."""
+    exact = frozenset(names)
+    if exact & {"All", ".*"}:
+        return lambda _: True
+    prefixes = tuple(name[:-2] for name in exact if name.endswith(".*"))
+    return lambda name: name in exact or name.startswith(prefixes)
+
+
+# --- Receipt handles
+
+
+def delete_message(model: SqsModel, request: Request) -> Answer:
+    model.find(request["QueueUrl"]).delete(request["ReceiptHandle"])
+    return {}
+
+
+def delete_message_batch(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+
+    def delete(entry: Request) -> Answer:
+        try:
+            queue.delete(entry["ReceiptHandle"])
+        except SqsError as error:
+            if "has expired" not in error.message:
+                raise
+            # In a batch the same error has another code: github.com/smaskalik/sqsmover/issues/54.
+            text = "The receipt handle has expired"
+            raise SqsError("ReceiptHandleIsInvalid", text) from error
+        return {}
+
+    return _each(_checked_entries(request, "DeleteMessageBatch"), delete)
+
+
+def change_message_visibility(model: SqsModel, request: Request) -> Answer:
+    return _change(model.find(request["QueueUrl"]), request)
+
+
+def change_message_visibility_batch(model: SqsModel, request: Request) -> Answer:
+    queue = model.find(request["QueueUrl"])
+    entries = _checked_entries(request, "ChangeMessageVisibilityBatch")
+    return _each(entries, partial(_change, queue))
+
+
+def _change(queue: Queue, entry: Request) -> Answer:
+    queue.change_visibility(entry["ReceiptHandle"], entry["VisibilityTimeout"])
+    return {}
+
+
+OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
+    "ChangeMessageVisibility": change_message_visibility,
+    "ChangeMessageVisibilityBatch": change_message_visibility_batch,
+    "CreateQueue": create_queue,
+    "DeleteMessage": delete_message,
+    "DeleteMessageBatch": delete_message_batch,
+    "DeleteQueue": delete_queue,
+    "GetQueueAttributes": get_queue_attributes,
+    "GetQueueUrl": get_queue_url,
+    "ListDeadLetterSourceQueues": list_dead_letter_source_queues,
+    "ListQueues": list_queues,
+    "ReceiveMessage": receive_message,
+    "SendMessage": send_message,
+    "SendMessageBatch": send_message_batch,
+    "SetQueueAttributes": set_queue_attributes,
+}

@@ -1,51 +1,115 @@
-"""Checks the content of messages; computes their sizes and digests.
+"""What a message may contain: checks, sizes and digests.
 
 Limits: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 Attributes: .../SQSDeveloperGuide/sqs-message-metadata.html
-Characters: .../APIReference/API_SendMessage.html
+Characters, ids and delays: .../APIReference/API_SendMessage.html
 """
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
-from local_sqs.errors import invalid_contents, invalid_parameter, missing_parameter
-from local_sqs.values import Attributes, AttributeValue, Submission
+from local_sqs.errors import SqsError, invalid_parameter, invalid_value, missing_parameter
+from local_sqs.settings import Settings
 
 MAX_ATTRIBUTES = 10
 MAX_NAME_CHARACTERS = 256
-MAX_TYPE_CHARACTERS = 256
 MAX_NUMBER_DIGITS = 38
+MAX_DELAY_SECONDS = 900
 
 _REFUSED_CHARACTER = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.-]+")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
-_EMPTY_MD5 = hashlib.md5(usedforsecurity=False)
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
+_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_EMPTY_MD5 = hashlib.md5(usedforsecurity=False)
+_WRONG_TYPE = "The request include parameter that is not valid for this queue type."
 
 
-def check_submission(submission: Submission, size_bytes: int, max_bytes: int) -> None:
-    """Check what SQS checks for every queue.
+class AttributeValue(NamedTuple):
+    """A message attribute: its type, and its value (text, or bytes for Binary)."""
+
+    data_type: str
+    value: str | bytes
+
+
+Attributes = Mapping[str, AttributeValue]
+
+
+class Submission(NamedTuple):
+    """The content of a SendMessage, or of one entry of a batch.
+
+    Attributes:
+        delay_seconds: the message timer; None: the delay of the queue.
+    """
+
+    body: str
+    attributes: Attributes = MappingProxyType({})
+    group_id: str | None = None
+    deduplication_id: str | None = None
+    trace_header: str | None = None
+    delay_seconds: int | None = None
+
+
+def missing_for_fifo(submission: Submission, settings: Settings) -> SqsError | None:
+    """Return the error for a missing FIFO parameter; in a batch it fails the whole request."""
+    if not settings.is_fifo:
+        return None
+    if not submission.group_id:
+        return missing_parameter("MessageGroupId")
+    if not submission.deduplication_id and not settings.deduplicates_content:
+        return invalid_parameter(
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly"
+        )
+    return None
+
+
+def check_for(submission: Submission, settings: Settings, size_bytes: int) -> None:
+    """Check a submission of *size_bytes* for a queue with *settings*.
 
     Raises:
-        SqsError: empty or forbidden content, or more than *max_bytes*.
+        SqsError: invalid content, size, delay or ids.
     """
+    _check_delay(submission.delay_seconds, is_fifo=settings.is_fifo)
+    _check_id("MessageGroupId", submission.group_id)
+    _check_id("MessageDeduplicationId", submission.deduplication_id)
+    if submission.deduplication_id and not settings.is_fifo:
+        raise invalid_value("MessageDeduplicationId", submission.deduplication_id, _WRONG_TYPE)
     if not submission.body:
         raise missing_parameter("MessageBody")
     _check_attributes(submission.attributes)
-    if size_bytes > max_bytes:
+    if size_bytes > settings.max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
-            f"{max_bytes} bytes."
+            f"{settings.max_bytes} bytes."
         )
-    _check_characters(submission.body)
-    for attribute in submission.attributes.values():
-        _check_characters(attribute.value)
+    for text in (submission.body, *(value for _, value in submission.attributes.values())):
+        if isinstance(text, str) and _has_refused_character(text):
+            raise SqsError(
+                "InvalidMessageContents",
+                "Invalid binary character was found in the message body, the set of allowed "
+                "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | "
+                "[#x10000-#x10FFFF]",
+            )
 
 
-def _check_characters(text: str | bytes) -> None:
-    if isinstance(text, str) and _has_refused_character(text):
-        raise invalid_contents()
+def _check_delay(seconds: int | None, *, is_fifo: bool) -> None:
+    if seconds and is_fifo:
+        raise invalid_value("DelaySeconds", seconds, _WRONG_TYPE)
+    if seconds is not None and not 0 <= seconds <= MAX_DELAY_SECONDS:
+        raise invalid_value("DelaySeconds", seconds, "DelaySeconds must be >= 0 and <= 900.")
+
+
+def _check_id(name: str, value: str | None) -> None:
+    if value is not None and not _ID.fullmatch(value):
+        reason = (
+            f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+        )
+        raise invalid_value(name, value, reason)
 
 
 def _has_refused_character(text: str) -> bool:
@@ -60,9 +124,23 @@ def _check_attributes(attributes: Attributes) -> None:
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
             f"[{MAX_ATTRIBUTES}]."
         )
-    for name, attribute in attributes.items():
+    for name, (data_type, value) in attributes.items():
         _check_name(name)
-        _check_value(name, attribute)
+        base = _base_type(data_type)
+        if base is None:
+            raise invalid_parameter(
+                f"The message attribute '{name}' has an invalid message attribute type, the set of "
+                "supported type prefixes is Binary, Number, and String."
+            )
+        if not value or isinstance(value, bytes) != (base == "Binary"):
+            raise invalid_parameter(
+                f"Message (user) attribute '{name}' must contain a non-empty value of type "
+                f"'{base}'."
+            )
+        if base == "Number" and not _is_number(str(value)):
+            raise invalid_parameter(
+                f"Can't cast the value of message (user) attribute '{name}' to a number."
+            )
 
 
 @lru_cache
@@ -74,28 +152,10 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_value(name: str, attribute: AttributeValue) -> None:
-    data_type, value = attribute
-    base = _base_type(data_type)
-    if base is None:
-        raise invalid_parameter(
-            f"The message attribute '{name}' has an invalid message attribute type, the set of "
-            "supported type prefixes is Binary, Number, and String."
-        )
-    if not value or isinstance(value, bytes) != (base == "Binary"):
-        raise invalid_parameter(
-            f"Message (user) attribute '{name}' must contain a non-empty value of type '{base}'."
-        )
-    if base == "Number" and not _is_number(str(value)):
-        raise invalid_parameter(
-            f"Can't cast the value of message (user) attribute '{name}' to a number."
-        )
-
-
 @lru_cache
 def _base_type(data_type: str) -> str | None:
     matched = _TYPE.fullmatch(data_type)
-    return matched.group(1) if matched and len(data_type) <= MAX_TYPE_CHARACTERS else None
+    return matched.group(1) if matched and len(data_type) <= MAX_NAME_CHARACTERS else None
 
 
 def _is_number(text: str) -> bool:
@@ -111,7 +171,7 @@ def normalised(attributes: Attributes) -> Attributes:
 
     A number with an exponent is not changed: its normalisation is not documented.
     """
-    if not any(a.data_type.startswith("Number") for a in attributes.values()):
+    if not any(data_type.startswith("Number") for data_type, _ in attributes.values()):
         return attributes
     return {
         name: AttributeValue(a.data_type, _trimmed(a.value))
@@ -162,12 +222,9 @@ def md5_of_attributes(attributes: Attributes) -> str:
 @lru_cache
 def _label(name: str, data_type: str, *, is_text: bool) -> bytes:
     """Return the bytes before a value. Cached, because most messages have the same ones."""
-    return _measured(name) + _measured(data_type) + (b"\x01" if is_text else b"\x02")
-
-
-def _measured(text: str) -> bytes:
-    encoded = text.encode()
-    return len(encoded).to_bytes(4, "big") + encoded
+    texts = (name.encode(), data_type.encode())
+    lengths = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+    return lengths + (b"\x01" if is_text else b"\x02")
 
 
 def _md5(content: bytes) -> str:

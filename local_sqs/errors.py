@@ -36,9 +36,9 @@ class SqsError(Exception):
         self.is_sender_fault = is_sender_fault
 
 
-def namespaced(shape: str, message: str, status: int = 400) -> SqsError:
+def namespaced(name: str, message: str, shape: str | None = None) -> SqsError:
     """Return an error such as ``AWS.SimpleQueueService.EmptyBatchRequest``."""
-    return SqsError(_NAMESPACED + shape, message, shape=shape, status=status)
+    return SqsError(_NAMESPACED + name, message, shape=shape or name)
 
 
 def invalid_parameter(message: str) -> SqsError:
@@ -50,23 +50,8 @@ def invalid_value(name: str, value: object, reason: str) -> SqsError:
 
 
 def missing_parameter(name: str) -> SqsError:
-    return SqsError(
-        "MissingParameter",
-        f"The request must contain the parameter {name}.",
-        shape="MissingRequiredParameterException",
-    )
-
-
-def invalid_contents() -> SqsError:
-    return SqsError(
-        "InvalidMessageContents",
-        "Invalid binary character was found in the message body, the set of allowed characters is "
-        "#x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]",
-    )
-
-
-def unknown_queue_attribute(name: str) -> SqsError:
-    return SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+    text = f"The request must contain the parameter {name}."
+    return SqsError("MissingParameter", text, shape="MissingRequiredParameterException")
 
 
 def invalid_queue_attribute(name: str, reason: str = "") -> SqsError:
@@ -74,50 +59,10 @@ def invalid_queue_attribute(name: str, reason: str = "") -> SqsError:
     return SqsError("InvalidAttributeValue", f"{text} Reason: {reason}" if reason else text)
 
 
+def unknown_queue_attribute(name: str) -> SqsError:
+    return SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+
+
 def no_such_queue() -> SqsError:
-    return SqsError(
-        _NAMESPACED + "NonExistentQueue",
-        "The specified queue does not exist.",
-        shape="QueueDoesNotExist",
-    )
-
-
-def queue_exists(attribute: str) -> SqsError:
-    return SqsError(
-        "QueueAlreadyExists",
-        "A queue already exists with the same name and a different value for attribute "
-        f"{attribute}",
-        shape="QueueNameExists",
-    )
-
-
-def invalid_receipt(handle: str) -> SqsError:
-    return SqsError("ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not valid.')
-
-
-def expired_receipt(handle: str) -> SqsError:
-    return invalid_value("ReceiptHandle", handle, "The receipt handle has expired.")
-
-
-def not_in_flight() -> SqsError:
-    return namespaced("MessageNotInflight", "The specified message isn't in flight.")
-
-
-def over_limit() -> SqsError:
-    return SqsError(
-        "OverLimit", "Too many messages in flight for the queue to hand out another.", status=403
-    )
-
-
-def resource_not_found(message: str) -> SqsError:
-    return SqsError("ResourceNotFoundException", message, status=404)
-
-
-def throttled() -> SqsError:
-    return SqsError("RequestThrottled", "Rate exceeded", status=403)
-
-
-def internal(status: int = 500) -> SqsError:
-    code = "ServiceUnavailable" if status == 503 else "InternalError"
-    message = "We encountered an internal error. Please try again."
-    return SqsError(code, message, status=status, is_sender_fault=False)
+    text = "The specified queue does not exist."
+    return namespaced("NonExistentQueue", text, shape="QueueDoesNotExist")

@@ -3,11 +3,11 @@
 import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from http import HTTPStatus
 
-from local_sqs.errors import SqsError, internal, throttled
+from local_sqs.errors import SqsError
 
 
 class Effect(StrEnum):
@@ -31,17 +31,14 @@ class Effect(StrEnum):
     """Delayed by the rule's *seconds*, before or after it is carried out."""
     FAIL_ENTRIES = "fail_entries"
     """The rule's *entries* of a batch are reported in ``Failed``; the others are carried out."""
-    KILL = "kill"
-    """The rule's *pid* gets SIGKILL, before or after the request is carried out. As with SQS, the
-    request is carried out in both cases, unless a second rule has CLOSE."""
     CALL = "call"
     """The rule's *callback* runs, before or after the request is carried out."""
 
 
-_REFUSALS: Mapping[Effect, Callable[[], SqsError]] = {
-    Effect.THROTTLE: throttled,
-    Effect.ERROR: internal,
-    Effect.UNAVAILABLE: lambda: internal(503),
+_REFUSALS: Mapping[Effect, tuple[str, int]] = {
+    Effect.THROTTLE: ("RequestThrottled", 403),
+    Effect.ERROR: ("InternalError", 500),
+    Effect.UNAVAILABLE: ("ServiceUnavailable", 503),
 }
 
 
@@ -59,7 +56,7 @@ class Fault:
         every: every k-th request.
         probability: for each request, drawn with *seed*.
         times: the most often that it applies.
-        after: for delay, kill and call: after the request is carried out, before the answer.
+        after: for delay and call: after the request is carried out, before the answer.
         entries: 0-based positions in a batch; empty means all.
         code: error code of failed entries and refused requests. ``InternalError`` counts as an
             error of the service.
@@ -77,29 +74,20 @@ class Fault:
     seconds: float = 0.0
     entries: tuple[int, ...] = ()
     code: str = "InternalError"
-    pid: int | None = None
     callback: Callable[[], None] | None = None
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Read a rule that was sent over HTTP. It cannot have a callback.
-
-        Raises:
-            ValueError, TypeError: an unknown effect or field.
-        """
-        known = {f.name for f in fields(cls)} - {"callback"}
-        if unknown := set(raw) - known:
-            raise ValueError(f"unknown fields of a fault: {sorted(unknown)}")
-        given = dict(raw)
-        effect, entries = Effect(given.pop("effect")), tuple(given.pop("entries", ()))
-        return cls(effect, entries=entries, **given)
 
     def refusal(self) -> SqsError | None:
         """Return the error to answer with; None if the effect is not an error."""
-        if self.effect is Effect.REFUSE:
-            return SqsError(self.code, "Invented by a fault.", status=403)
-        refuse = _REFUSALS.get(self.effect)
-        return refuse() if refuse else None
+        if self.effect is not Effect.REFUSE and self.effect not in _REFUSALS:
+            return None
+        code, status = _REFUSALS.get(self.effect, (self.code, 403))
+        return invented(code, status)
+
+
+def invented(code: str, status: int = 400) -> SqsError:
+    """Return the error of a fault. ``InternalError`` and HTTP 5xx are errors of the service."""
+    is_sender_fault = code != "InternalError" and status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return SqsError(code, "Invented by a fault.", status=status, is_sender_fault=is_sender_fault)
 
 
 @dataclass

@@ -4,21 +4,89 @@ Standard and FIFO queues differ in the order of messages, in deduplication, and 
 receipt handles.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import base64
+import hashlib
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 from local_sqs.clock import Clock
-from local_sqs.delivery import FifoDelivery, StandardDelivery
-from local_sqs.errors import over_limit
-from local_sqs.fifo import Accepted, DeduplicationWindow, ReceiveAttempts
-from local_sqs.identity import Identity
-from local_sqs.receipts import Receipt, VisibilityChange, is_changeable, is_deletable
-from local_sqs.sending import deduplication_id_of, deduplication_key
+from local_sqs.content import Submission
+from local_sqs.errors import SqsError, invalid_value, namespaced
+from local_sqs.messages import Delivery, State, StoredMessage, Timers
 from local_sqs.settings import Settings
-from local_sqs.states import MessageStates
-from local_sqs.values import State, StoredMessage, Submission
+
+MAX_VISIBILITY_SECONDS = 43_200
+"""12 hours, counted from the receive: SQSAPI, ChangeMessageVisibility."""
+
+WINDOW_MS = 300_000
+"""Of a deduplication id and of a ReceiveRequestAttemptId: SQSAPI, SendMessage, ReceiveMessage."""
+
+IN_FLIGHT_QUOTA = 120_000
+"""SQSDeveloperGuide, message quotas."""
+
+_MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
+_HANDLE_PREFIX = "AQEB"
 
 MoveToDlq = Callable[[StoredMessage], bool]
 """Moves a message to the dead-letter queue if it was received too often; returns whether it did."""
+
+
+class Identity:
+    """Generates message ids and sequence numbers; with a seed, a run can be repeated."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed)
+        self._order = 18_880_000_000_000_000_000
+
+    def new_id(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def next_order(self) -> int:
+        """Return the next sequence number, of 20 digits as in SQS; it increases over all queues."""
+        self._order += 256
+        return self._order
+
+
+class Accepted(NamedTuple):
+    """The answer to a send. A duplicate gets the answer of the first send."""
+
+    message_id: str
+    order: int
+    at_ms: int
+
+
+class Receipt(NamedTuple):
+    """The content of a receipt handle: queue, message and receive."""
+
+    queue_serial: int
+    message_id: str
+    receive_count: int
+    received_ms: int
+
+    def to_handle(self) -> str:
+        text = "|".join(str(part) for part in self)
+        return _HANDLE_PREFIX + base64.urlsafe_b64encode(text.encode()).decode()
+
+    @classmethod
+    def from_handle(cls, handle: str, queue_serial: int) -> Self:
+        """Read a handle of the queue *queue_serial*.
+
+        Raises:
+            SqsError: it is not a handle, or it is another queue's.
+        """
+        try:
+            text = base64.urlsafe_b64decode(handle.removeprefix(_HANDLE_PREFIX)).decode()
+            serial, message_id, count, received_ms = text.split("|")
+            receipt = cls(int(serial), message_id, int(count), int(received_ms))
+        except ValueError:
+            receipt = None
+        if receipt is None or receipt.queue_serial != queue_serial:
+            text = f'The input receipt handle "{handle}" is not valid.'
+            raise SqsError("ReceiptHandleIsInvalid", text)
+        return receipt
 
 
 class Queue:
@@ -26,7 +94,7 @@ class Queue:
 
     Attributes:
         serial: unique, also among deleted queues of the same name.
-        in_flight_quota: 120,000 unless a test lowers it.
+        in_flight_quota: a test may lower it.
     """
 
     def __init__(
@@ -36,35 +104,43 @@ class Queue:
         self.name = arn.rpartition(":")[2]
         self.serial = serial
         self.settings = settings
-        self.tags: dict[str, str] = {}
         self.created_ms = self.modified_ms = clock.now_ms()
-        self.purged_ms: int | None = None
-        self.in_flight_quota = 120_000
+        self.in_flight_quota = IN_FLIGHT_QUOTA
         self._clock = clock
         self._ids = ids
-        delivery = FifoDelivery() if settings.is_fifo else StandardDelivery()
-        self._states = MessageStates(delivery, settings.retention_ms)
-        self._window = DeduplicationWindow()
-        self._attempts = ReceiveAttempts()
+        self._messages: dict[str, StoredMessage] = {}
+        self._counts: Counter[State] = Counter()
+        self._delivery = Delivery(is_fifo=settings.is_fifo)
+        self._timers = Timers(lambda message: message.due_ms)
+        self._expiries = Timers(self._expiry_of)
+        # An id is remembered even after its message was deleted: SQSAPI, SendMessage.
+        self._window: dict[Hashable, Accepted] = {}
+        self._attempts: dict[str, _Attempt] = {}
 
     def tick(self) -> int:
-        """Carry out everything that is due; return the time."""
+        """Carry out everything that is due, expiries first; return the time."""
         now_ms = self._clock.now_ms()
-        self._states.tick(now_ms)
+        for message in self._expiries.fire(now_ms):
+            self.take_out(message)
+        for message in self._timers.fire(now_ms):
+            self._make_ready(message)
         return now_ms
 
     def send(self, submission: Submission) -> Accepted:
         """Store a checked message. On a FIFO queue a duplicate is not stored."""
         now_ms = self.tick()
         if not self.settings.is_fifo:
-            return self._store(submission, submission.deduplication_id, now_ms)
-        deduplication_id = deduplication_id_of(submission)
-        key = deduplication_key(submission, deduplication_id, self.settings)
-        accepted = self._window.find(key, now_ms)
-        if accepted is None:
-            accepted = self._store(submission, deduplication_id, now_ms)
-            self._window.remember(key, accepted, now_ms)
-        return accepted
+            return self._store(submission, None, now_ms)
+        while self._window and next(iter(self._window.values())).at_ms + WINDOW_MS <= now_ms:
+            del self._window[next(iter(self._window))]
+        # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
+        content = submission.body.encode("utf-8", "surrogatepass")
+        deduplication_id = submission.deduplication_id or hashlib.sha256(content).hexdigest()
+        scope = submission.group_id if self.settings.deduplicates_per_group else None
+        key = (scope, deduplication_id)
+        if key not in self._window:
+            self._window[key] = self._store(submission, deduplication_id, now_ms)
+        return self._window[key]
 
     def _store(self, submission: Submission, deduplication_id: str | None, now_ms: int) -> Accepted:
         delay_ms = self.settings.delay_ms
@@ -79,15 +155,25 @@ class Queue:
             group_id=submission.group_id,
             deduplication_id=deduplication_id,
             trace_header=submission.trace_header,
+            due_ms=now_ms + delay_ms if delay_ms else None,
         )
-        self._states.put(message, now_ms + delay_ms, now_ms)
-        return Accepted(message.message_id, message.order)
+        self._put(message)
+        return Accepted(message.message_id, message.order, now_ms)
 
     def take_in(self, message: StoredMessage) -> None:
         """Store a message that SQS moves here. It is visible at once."""
-        now_ms = self.tick()
+        self.tick()
         message.order = self._ids.next_order()
-        self._states.put(message, now_ms, now_ms)
+        self._put(message)
+
+    def take_out(self, message: StoredMessage) -> None:
+        """Remove a message in any state."""
+        was_in_flight = message.state is State.IN_FLIGHT
+        message.due_ms = None
+        self._enter(message, State.GONE)
+        del self._messages[message.message_id]
+        if was_in_flight:
+            self._delivery.came_back(message)
 
     def receive(
         self,
@@ -107,70 +193,116 @@ class Queue:
         timeout_ms = self.settings.visibility_timeout_ms
         if visibility_seconds is not None:
             timeout_ms = visibility_seconds * 1000
-        if attempt_id and (repeated := self._attempts.repeat(attempt_id, now_ms)):
-            for message in repeated:
-                self._states.set_timer(message, now_ms + timeout_ms)
-            self._attempts.remember(attempt_id, repeated, now_ms)
-            return repeated
-        room = min(limit, self.in_flight_quota - self._states.count(State.IN_FLIGHT))
-        if room <= 0 and not self.settings.is_fifo and not is_long_poll:
-            raise over_limit()
-        batch = self._take(room, timeout_ms, move_to_dlq, now_ms)
-        if attempt_id:
-            self._attempts.remember(attempt_id, batch, now_ms)
+        batch = self._repeated(attempt_id, now_ms)
+        for message in batch:
+            self._set_due(message, now_ms + timeout_ms)
+        if not batch:
+            room = min(limit, self.in_flight_quota - self._counts[State.IN_FLIGHT])
+            if room <= 0 and not self.settings.is_fifo and not is_long_poll:
+                text = "Too many messages in flight for the queue to hand out another."
+                raise SqsError("OverLimit", text, status=403)
+            batch = self._take(room, timeout_ms, move_to_dlq, now_ms)
+        if attempt_id and batch:
+            handed = [(message, message.handle, message.due_ms) for message in batch]
+            self._attempts[attempt_id] = _Attempt(now_ms, handed)
         return batch
+
+    def _repeated(self, attempt_id: str | None, now_ms: int) -> list[StoredMessage]:
+        """Return the messages of an attempt less than 5 minutes ago: SQSAPI, ReceiveMessage.
+
+        Only if all are still in flight, and none was deleted or had its visibility changed.
+        """
+        recent = {k: a for k, a in self._attempts.items() if a.at_ms + WINDOW_MS > now_ms}
+        self._attempts = recent
+        attempt = recent.get(attempt_id or "")
+        if attempt is None or not all(
+            message.handle == handle and message.due_ms == due_ms
+            for message, handle, due_ms in attempt.handed
+        ):
+            return []
+        return [message for message, _, _ in attempt.handed]
 
     def _take(
         self, room: int, timeout_ms: int, move_to_dlq: MoveToDlq, now_ms: int
     ) -> list[StoredMessage]:
         batch: list[StoredMessage] = []
-        offers = self._states.delivery.offers()
+        offers = self._delivery.offers()
         while len(batch) < room and (message := next(offers, None)) is not None:
             if move_to_dlq(message):
                 continue
-            self._states.hand_out(message, now_ms + timeout_ms)
-            self._count_receive(message, now_ms)
+            self._enter(message, State.IN_FLIGHT)
+            self._set_due(message, now_ms + timeout_ms)
+            self._delivery.was_handed_out(message)
+            message.receive_count += 1
+            message.received_ms = now_ms
+            message.first_received_ms = message.first_received_ms or now_ms
+            message.was_released = False
+            receipt = Receipt(self.serial, message.message_id, message.receive_count, now_ms)
+            message.handle = receipt.to_handle()
             batch.append(message)
         return batch
 
-    def _count_receive(self, message: StoredMessage, now_ms: int) -> None:
-        message.receive_count += 1
-        message.receives_here += 1
-        message.received_ms = now_ms
-        message.first_received_ms = message.first_received_ms or now_ms
-        message.was_released = False
-        receipt = Receipt(self.serial, message.message_id, message.receives_here, now_ms)
-        message.handle = receipt.to_handle()
-
     def delete(self, handle: str) -> None:
-        """Delete the message of that receive if ``receipts.is_deletable``.
+        """Delete the message of that receive.
+
+        On a standard queue the latest handle deletes even after its timeout, and an older one does
+        nothing (SQSAPI, DeleteMessage). Every handle expires after 12 hours
+        (https://github.com/boto/boto3/issues/2898). On a FIFO queue it expires when its receive is
+        not in flight any longer (https://github.com/localstack/localstack/pull/12442, recorded
+        from AWS).
 
         Raises:
             SqsError: an unknown or expired handle.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
-        message = self._states.messages.get(receipt.message_id)
-        if is_deletable(receipt, message, now_ms, is_fifo=self.settings.is_fifo) and message:
-            self._states.remove(message)
+        message = self._messages.get(receipt.message_id)
+        is_latest = message is not None and message.handle == handle
+        is_over = (
+            self.settings.is_fifo
+            and message is not None
+            and not (is_latest and message.state is State.IN_FLIGHT)
+        )
+        if is_over or now_ms > receipt.received_ms + _MAX_VISIBILITY_MS:
+            raise invalid_value("ReceiptHandle", handle, "The receipt handle has expired.")
+        if message is not None and is_latest:
+            self.take_out(message)
 
     def change_visibility(self, handle: str, seconds: int) -> None:
         """Make the message of that receive visible *seconds* from now.
 
+        A standard queue accepts the latest handle after its timeout, and does nothing
+        (https://github.com/localstack/localstack/pull/9632, recorded from AWS). After a change to 0
+        the message is not in flight, which is an error (SQSAPI, ChangeMessageVisibility).
+
         Raises:
-            SqsError: see ``receipts.is_changeable``.
+            SqsError: out of range; not in flight by that handle; or visible later than 12 hours
+                after the receive.
         """
         now_ms = self.tick()
         receipt = Receipt.from_handle(handle, self.serial)
-        message = self._states.messages.get(receipt.message_id)
-        change = VisibilityChange(receipt, seconds, now_ms)
-        if not is_changeable(change, message, is_fifo=self.settings.is_fifo) or message is None:
-            return
+        message = self._messages.get(receipt.message_id)
+        if not 0 <= seconds <= MAX_VISIBILITY_SECONDS:
+            reason = f"Must be between 0 and {MAX_VISIBILITY_SECONDS}."
+            raise invalid_value("VisibilityTimeout", seconds, reason)
+        is_in_flight = message is not None and message.state is State.IN_FLIGHT
+        if message is not None and message.handle == handle and not is_in_flight:
+            if message.was_released:
+                raise namespaced("MessageNotInflight", "The specified message isn't in flight.")
+            if not self.settings.is_fifo:
+                return
+        if message is None or message.handle != handle or not is_in_flight:
+            reason = "Message does not exist or is not available for visibility timeout change."
+            raise invalid_value("ReceiptHandle", handle, reason)
+        if now_ms + seconds * 1000 > message.received_ms + _MAX_VISIBILITY_MS:
+            reason = "Total VisibilityTimeout for the message is beyond the limit"
+            reason += f" [{MAX_VISIBILITY_SECONDS} seconds]"
+            raise invalid_value("VisibilityTimeout", seconds, reason)
         if seconds == 0:
             message.was_released = True
-            self._states.make_ready(message)
+            self._make_ready(message)
         else:
-            self._states.set_timer(message, now_ms + seconds * 1000)
+            self._set_due(message, now_ms + seconds * 1000)
 
     def change(self, given: Mapping[str, str]) -> None:
         """Change attributes at once.
@@ -184,43 +316,64 @@ class Queue:
         now_ms = self.tick()
         self.settings = self.settings.changed(given)
         self.modified_ms = now_ms
-        if "MessageRetentionPeriod" in given:
-            self._states.set_retention(self.settings.retention_ms)
-        if self.settings.is_fifo and "DelaySeconds" in given:
-            for message in self._states.messages.values():
-                if message.state is State.DELAYED:
-                    self._states.set_timer(message, message.sent_ms + self.settings.delay_ms)
-
-    def take_out(self, message: StoredMessage) -> None:
-        """Remove a message in any state."""
-        self._states.remove(message)
-
-    def ready_messages(self) -> Sequence[StoredMessage]:
-        """Return the visible messages, oldest first."""
-        self.tick()
-        ready = [m for m in self._states.messages.values() if m.state is State.READY]
-        return sorted(ready, key=lambda m: m.order)
+        for message in self._messages.values():
+            if "MessageRetentionPeriod" in given:
+                self._expiries.add(message)
+            if self.settings.is_fifo and message.state is State.DELAYED:
+                self._set_due(message, message.sent_ms + self.settings.delay_ms)
 
     def messages(self) -> Sequence[StoredMessage]:
         """Return all messages, in no order, for tests."""
         self.tick()
-        return list(self._states.messages.values())
+        return list(self._messages.values())
 
     def count(self, state: State) -> int:
         self.tick()
-        return self._states.count(state)
+        return self._counts[state]
 
     def has_offers(self) -> bool:
         """Return whether a receive would find a message now."""
         self.tick()
-        return self._states.delivery.has_offers()
+        return self._delivery.has_offers()
 
     def next_event_ms(self) -> int | None:
         """Return when the next delay or visibility timeout ends; None if there is none."""
         self.tick()
-        return self._states.next_due_ms()
+        return self._timers.next_due_ms()
 
-    def next_expiry_ms(self) -> int | None:
-        """Return when the retention of the next message ends; None if there is none."""
-        self.tick()
-        return self._states.next_expiry_ms()
+    def _put(self, message: StoredMessage) -> None:
+        self._messages[message.message_id] = message
+        message.state = State.DELAYED if message.due_ms else State.READY
+        self._counts[message.state] += 1
+        self._timers.add(message)
+        self._expiries.add(message)
+        if message.state is State.READY:
+            self._delivery.became_ready(message)
+
+    def _set_due(self, message: StoredMessage, due_ms: int) -> None:
+        message.due_ms = due_ms
+        self._timers.add(message)
+
+    def _make_ready(self, message: StoredMessage) -> None:
+        """End its visibility timeout or its delay."""
+        was_in_flight = message.state is State.IN_FLIGHT
+        message.due_ms = None
+        self._enter(message, State.READY)
+        self._delivery.became_ready(message)
+        if was_in_flight:
+            self._delivery.came_back(message)
+
+    def _enter(self, message: StoredMessage, state: State) -> None:
+        self._counts[message.state] -= 1
+        self._counts[state] += 1
+        message.state = state
+
+    def _expiry_of(self, message: StoredMessage) -> int | None:
+        return None if message.state is State.GONE else message.sent_ms + self.settings.retention_ms
+
+
+class _Attempt(NamedTuple):
+    """A receive that had a ReceiveRequestAttemptId: each message, its handle, its timeout."""
+
+    at_ms: int
+    handed: Sequence[tuple[StoredMessage, str, int | None]]

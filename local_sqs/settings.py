@@ -7,15 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from local_sqs.errors import (
-    SqsError,
-    invalid_queue_attribute,
-    invalid_value,
-    unknown_queue_attribute,
-)
+from local_sqs.errors import invalid_queue_attribute, invalid_value, unknown_queue_attribute
 
 MIB = 1_048_576
 MAX_RECEIVE_COUNT = 1000
+MAX_ALLOWED_SOURCES = 10
 
 # Lowest, highest and default value.
 RANGES = {
@@ -54,16 +50,12 @@ _STANDARD_NAMES = {
 # An empty value removes one of these.
 _REMOVABLE = {"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"}
 
-READ_ONLY = {
-    "ApproximateNumberOfMessages",
-    "ApproximateNumberOfMessagesNotVisible",
-    "ApproximateNumberOfMessagesDelayed",
-    "CreatedTimestamp",
-    "LastModifiedTimestamp",
-    "QueueArn",
+READABLE = {
+    *("All", "QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"),
+    *("ApproximateNumberOfMessages" + state for state in ("", "NotVisible", "Delayed")),
+    *_STANDARD_NAMES,
+    *_CHOICES,
 }
-
-READABLE = {"All", *_STANDARD_NAMES, *_CHOICES, *READ_ONLY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +165,12 @@ def _check_allow_policy(text: str) -> None:
     try:
         raw = json.loads(text)
         is_known = raw.get("redrivePermission") in {"allowAll", "denyAll", "byQueue"}
-        sources = raw.get("sourceQueueArns", [])
-    except (ValueError, AttributeError) as error:
-        raise _bad_allow_policy(text) from error
-    if not is_known or len(sources) > 10:
-        raise _bad_allow_policy(text)
-
-
-def _bad_allow_policy(text: str) -> SqsError:
-    return invalid_value("RedriveAllowPolicy", text, "Amazon SQS can't create the redrive policy.")
+        is_valid = is_known and len(raw.get("sourceQueueArns", [])) <= MAX_ALLOWED_SOURCES
+    except (ValueError, AttributeError):
+        is_valid = False
+    if not is_valid:
+        reason = "Amazon SQS can't create the redrive policy."
+        raise invalid_value("RedriveAllowPolicy", text, reason)
 
 
 def _check_throughput(values: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import forever
 from local_sqs.clock import SystemClock, VirtualClock
-from local_sqs.model import SqsModel, Switches
+from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
 from spark_reprocess.canary.watch import Watch
@@ -119,8 +119,8 @@ def canary_world(
     suffix: str = "", counts_lag_seconds: float = 0.0, clock: VirtualClock | None = None
 ) -> Iterator[CanaryWorld]:
     """Set it all up until the block ends; without a virtual *clock*, run it all the time."""
-    switches = Switches(counts_lag_seconds=counts_lag_seconds)
-    with serve_in_thread(SqsModel(clock or SystemClock(), switches=switches)) as served:
+    model = SqsModel(clock or SystemClock(), counts_lag_seconds=counts_lag_seconds)
+    with serve_in_thread(model) as served:
         fifo = {"FifoQueue": "true"} if suffix else {}
 
         def queue(name: str, **attributes: str) -> ModelQueue:

@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +114,7 @@ class Function:
 
 
 def _aimed(fault: Fault, pid: int) -> Fault:
-    return Fault(fault.effect, fault.operation, nth=fault.nth, after=fault.after, pid=pid)
+    return replace(fault, callback=partial(os.kill, pid, signal.SIGKILL))
 
 
 def take(source: SqsQueue, count: int) -> list[Message]:
@@ -137,7 +140,7 @@ def test_killed_function_loses_nothing(
     for start in range(0, MESSAGES, 10):
         function.dlq.send([_entry(n, suffix) for n in range(start, start + 10)])
     batch = take(function.dlq, MESSAGES)
-    killed = function.invoke(batch, Fault(Effect.KILL, "SendMessageBatch", nth=nth, after=after))
+    killed = function.invoke(batch, Fault(Effect.CALL, "SendMessageBatch", nth=nth, after=after))
     assert take(function.dlq, MESSAGES) == []
     clock.advance(HIDDEN_SECONDS)
     again = take(function.dlq, MESSAGES)

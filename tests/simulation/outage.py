@@ -13,8 +13,8 @@ from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
+from local_sqs.messages import State
 from local_sqs.model_queue import MAX_BATCH
-from local_sqs.values import State
 from tests.breaker_tables import FakeBreakers
 from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack

@@ -1,114 +1,127 @@
-"""Requests that meet a fault, through boto3 and without a socket."""
+"""Requests that meet a fault, and the log of requests."""
 
+from collections.abc import Callable, Iterator
+
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
+from dlq_replay.message import SendEntry
+from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.sqs import SqsQueue
+from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver, refusal_code
+from local_sqs.driver import Driver, QueueDriver, refusal_code
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
+from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
+from local_sqs.server import serve_in_thread
+
+BATCH = [SendEntry("a"), SendEntry("b")]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def front(clock: VirtualClock) -> Front:
+    return Front(SqsModel(clock, seed=1))
+
+
+@pytest.fixture
+def main(front: Front) -> QueueDriver:
+    return Driver(client_for(front)).queue("main")
+
+
+@pytest.fixture(params=["direct", "boto3", "http"])
+def queue(request: pytest.FixtureRequest, front: Front, main: QueueDriver) -> Iterator[SqsQueue]:
+    """The same queue through each client that tests use."""
+    if request.param == "direct":
+        yield ModelQueue(front, main.name)
+    elif request.param == "boto3":
+        yield SqsQueue(main.client, main.url)
+    else:
+        with serve_in_thread(front) as served:
+            config = Config(retries={"total_max_attempts": 1}, read_timeout=0.2)
+            client = boto3.client("sqs", endpoint_url=served.url, config=config)
+            yield SqsQueue(client, main.url)
 
 
 @pytest.mark.parametrize(
-    ("effect", "code"),
+    ("effect", "result", "arrived"),
     [
-        (Effect.THROTTLE, "RequestThrottled"),
-        (Effect.ERROR, "InternalError"),
-        (Effect.UNAVAILABLE, "ServiceUnavailable"),
+        (Effect.THROTTLE, Refused, 0),
+        (Effect.REFUSE, Refused, 0),
+        (Effect.ERROR, InDoubt, 0),
+        (Effect.UNAVAILABLE, InDoubt, 0),
+        (Effect.CLOSE, InDoubt, 0),
+        (Effect.LOSE, InDoubt, 2),
+        (Effect.HANG, InDoubt, 2),
+        (Effect.DELAY, Confirmed, 2),
     ],
 )
-def test_refused_request_changes_nothing(
-    sqs: Driver, front: Front, effect: Effect, code: str
+def test_effect_on_the_answer_and_on_the_queue(
+    queue: SqsQueue, front: Front, effect: Effect, result: type[SendResult], arrived: int
 ) -> None:
-    queue = sqs.queue()
+    front.faults.add(Fault(effect, "SendMessageBatch", seconds=5, code="ExpiredToken"))
+
+    assert [type(one) for one in queue.send(BATCH)] == [result, result]
+    assert len(front.model.queues["main"].messages()) == arrived
+
+
+@pytest.mark.parametrize(
+    ("effect", "error", "seconds"),
+    [(Effect.LOSE, ConnectionClosedError, 0), (Effect.HANG, ReadTimeoutError, 60)],
+)
+def test_lost_answer_raises_as_botocore_does(
+    main: QueueDriver,
+    front: Front,
+    clock: VirtualClock,
+    effect: Effect,
+    error: type[Exception],
+    seconds: int,
+) -> None:
     front.faults.add(Fault(effect, "SendMessage"))
-
-    assert refusal_code(queue.send) == code
-    assert queue.counts() == (0, 0, 0)
-
-
-def test_refusal_can_have_any_code(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.REFUSE, "SendMessage", code="ExpiredToken"))
-
-    assert refusal_code(queue.send) == "ExpiredToken"
-    assert queue.counts() == (0, 0, 0)
-
-
-def test_broken_connection_changes_nothing(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.CLOSE, "SendMessage"))
-    with pytest.raises(ConnectionClosedError):
-        queue.send()
-
-    assert queue.counts() == (0, 0, 0)
-
-
-def test_lost_answer_hides_what_was_done(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.LOSE, "SendMessage"))
-    with pytest.raises(ConnectionClosedError):
-        queue.send()
-
-    assert queue.counts() == (1, 0, 0)
-
-
-def test_hanging_answer_costs_the_read_timeout(
-    sqs: Driver, front: Front, clock: VirtualClock
-) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.HANG, "SendMessage"))
     started = clock.time()
-    with pytest.raises(ReadTimeoutError):
-        queue.send()
+    with pytest.raises(error):
+        main.send()
 
-    assert clock.time() - started == 60
-    assert queue.counts() == (1, 0, 0)
-
-
-def test_chosen_entries_fail_and_the_rest_is_done(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", entries=(0, 2, 9)))
-    sent, failed = queue.send_batch(*({"MessageBody": body} for body in "abc"))
-
-    assert list(sent) == ["1"]
-    assert failed == {"0": "InternalError", "2": "InternalError"}
-    assert queue.bodies() == ["b"]
+    assert clock.time() - started == seconds
 
 
-def test_all_entries_of_a_batch_can_fail(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", code="InvalidParameterValue"))
-    sent, failed = queue.send_batch({"MessageBody": "a"}, {"MessageBody": "b"})
+@pytest.mark.parametrize(("entries", "sent"), [((1, 9), ["0"]), ((), [])])
+def test_chosen_entries_fail_and_the_rest_is_done(
+    queue: SqsQueue, front: Front, entries: tuple[int, ...], sent: list[str]
+) -> None:
+    front.faults.add(Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", entries=entries))
+    results = queue.send(BATCH)
 
-    assert sent == {}
-    assert failed == {"0": "InvalidParameterValue", "1": "InvalidParameterValue"}
+    confirmed = [str(i) for i, one in enumerate(results) if isinstance(one, Confirmed)]
+    assert confirmed == sent
+    assert {one.code for one in results if isinstance(one, Refused)} == {"InternalError"}
+    assert len(front.model.queues["main"].messages()) == len(sent)
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_callback_runs_before_or_after_the_act(sqs: Driver, front: Front, *, after: bool) -> None:
-    queue = sqs.queue()
+def test_callback_and_delay_come_before_or_after_the_act(
+    main: QueueDriver, front: Front, clock: VirtualClock, *, after: bool
+) -> None:
     seen: list[int] = []
-    look = Fault(
-        Effect.CALL,
-        "SendMessage",
-        after=after,
-        callback=lambda: seen.append(len(front.model.queues[queue.name].messages())),
+    stored: Callable[[], None] = lambda: seen.append(len(front.model.queues["main"].messages()))  # noqa: E731 - with its type
+    front.faults.add(
+        Fault(Effect.CALL, "SendMessage", after=after, callback=stored),
+        Fault(Effect.DELAY, "SendMessage", after=after, seconds=5),
     )
-    front.faults.add(look)
-    queue.send()
+    started_ms = clock.now_ms()
+    main.send()
+    (message,) = front.model.queues["main"].messages()
 
     assert seen == [int(after)]
-
-
-def test_delay_lets_time_pass(sqs: Driver, front: Front, clock: VirtualClock) -> None:
-    queue = sqs.queue()
-    front.faults.add(Fault(Effect.DELAY, "SendMessage", seconds=5, after=True))
-    started_ms = clock.now_ms()
-    queue.send()
-
-    (message,) = front.model.queues[queue.name].messages()
-    assert message.sent_ms == started_ms
+    assert message.sent_ms == started_ms + (0 if after else 5000)
     assert clock.now_ms() == started_ms + 5000
 
 
@@ -120,45 +133,25 @@ def test_delay_lets_time_pass(sqs: Driver, front: Front, clock: VirtualClock) ->
         (Fault(Effect.ERROR, "SendMessage", every=2, times=1), [2]),
         (Fault(Effect.ERROR, "SendMessage", queue="another"), []),
         (Fault(Effect.ERROR, "*", times=2), [1, 2]),
+        (Fault(Effect.ERROR, probability=0.5, seed=1), [1, 4, 5, 6]),
+        (Fault(Effect.ERROR, probability=0.5, seed=2), [3, 4]),
     ],
 )
 def test_rule_meets_the_requests_it_names(
-    sqs: Driver, front: Front, fault: Fault, expected: list[int]
+    main: QueueDriver, front: Front, fault: Fault, expected: list[int]
 ) -> None:
-    queue = sqs.queue("chosen")
     front.faults.add(fault)
-    met = [number for number in range(1, 7) if refusal_code(queue.send)]
 
-    assert met == expected
-
-
-def test_probability_is_repeatable_by_its_seed(sqs: Driver, front: Front) -> None:
-    queue = sqs.queue()
-
-    def draw(seed: int) -> list[str]:
-        front.faults.clear()
-        front.faults.add(Fault(Effect.ERROR, "SendMessage", probability=0.5, seed=seed))
-        return [refusal_code(queue.send) for _ in range(40)]
-
-    assert draw(1) == draw(1) != draw(2)
-    assert 5 < draw(1).count("InternalError") < 35
+    assert [number for number in range(1, 7) if refusal_code(main.send)] == expected
 
 
-def test_rule_can_come_as_json() -> None:
-    raw = {"effect": "fail_entries", "operation": "SendMessageBatch", "nth": 2, "entries": [1]}
-    expected = Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", nth=2, entries=(1,))
-
-    assert Fault.from_json(raw) == expected
-    with pytest.raises(ValueError, match="unknown fields"):
-        Fault.from_json({"effect": "lose", "callback": "x"})
-
-
-def test_log_tells_what_arrived_and_when(sqs: Driver, front: Front, clock: VirtualClock) -> None:
-    queue = sqs.queue("main")
+def test_log_has_what_arrived_and_when(
+    main: QueueDriver, front: Front, clock: VirtualClock
+) -> None:
     clock.advance(7)
     front.faults.add(Fault(Effect.THROTTLE, "SendMessageBatch"))
     with pytest.raises(ClientError):
-        queue.send_batch({"MessageBody": "a"}, {"MessageBody": "b"})
+        main.send_batch({"MessageBody": "a"}, {"MessageBody": "b"})
     (record,) = front.log.records("SendMessageBatch", "main")
 
     assert (record.entry_count, record.at_ms) == (2, clock.now_ms())

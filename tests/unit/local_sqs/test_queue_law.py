@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from local_sqs.clock import VirtualClock
+from local_sqs.content import Submission
 from local_sqs.errors import SqsError
+from local_sqs.messages import State
 from local_sqs.model import SqsModel
-from local_sqs.values import State, Submission
 
 RETENTION_SECONDS = 60
 
@@ -139,5 +140,16 @@ class FifoLaw(QueueLaw):
 
 TestStandardQueue = QueueLaw.TestCase
 TestFifoQueue = FifoLaw.TestCase
-for case in (TestStandardQueue, TestFifoQueue):
-    case.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestStandardQueue.settings = TestFifoQueue.settings = settings(
+    max_examples=60, stateful_step_count=60, deadline=None
+)
+
+
+def test_due_times_of_deleted_messages_do_not_pile_up() -> None:
+    queue = SqsModel().create_queue("q")
+    for _ in range(1000):
+        queue.send(Submission("x"))
+        (message,) = queue.receive(1)
+        queue.delete(message.handle)
+
+    assert len(queue._timers._heap) + len(queue._expiries._heap) < 300  # noqa: SLF001 - the size is the point
