@@ -38,7 +38,7 @@ _OWN = {
 
 _NAMES = {
     "See what is there": ("console", "status", "groups", "show", "export"),
-    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase", "expire"),
+    "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase"),
     "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("stacks", "doctor", "pause", "resume", "simulate"),

@@ -40,7 +40,6 @@ _FILES = ("--archive", "--plan", "--policy", "--out")
 
 _NOT_THERE = {
     "export": "its output, unmasked messages, would be in the log of the run",
-    "expire": "it needs no Spark, and the role of the job must not delete messages",
     "show": "it needs no Spark",
     "groups": "it needs no Spark",
     "decide": "it needs no Spark",

@@ -25,8 +25,7 @@ files:
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,
                        ``stop_signals``; ``restore`` *, the verb: back to the parked queue
-``erase/`` *           the verbs: ``erase``, out of the archive, with the reports that quote it;
-                       ``expire``, what was decided long ago
+``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``inspect/`` *         the verbs ``status``, ``show`` and ``export`` *
 ``command_line/``      the verbs: arguments, call, answer; exit codes, tables

@@ -164,22 +164,20 @@ def plan_messages(
     return rows, wanted.join(table, on="message_id", how=how)
 
 
-def erased_messages(
-    archive: Archive, plan: Plan, table: DataFrame, rows: DataFrame
-) -> list[ErasedOfPlan]:
-    """Return who erased which messages of a plan. Brings no other ids to the driver.
+def erased_messages(archive: Archive, table: DataFrame, rows: DataFrame) -> list[ErasedOfPlan]:
+    """Return who erased which messages of a plan's *table*. Brings no other ids to the driver.
 
     *rows* are those of the plan's drains.
     """
-    erased = {message_id for one in erasures(archive) for message_id in one.drains}
+    records = erasures(archive)
+    erased = {message_id for record in records for message_id in record.messages}
     if not erased:
         return []
     named = pa.table({"message_id": pa.array(sorted(erased), pa.string())})
     ids = F.broadcast(table.sparkSession.createDataFrame(named))
     found = column_texts(rows.select("message_id").join(ids, "message_id", "left_semi"))
-    snapshot = plan.snapshot
     frozen = column_texts(table.select("message_id").join(ids, "message_id", "left_semi"))
-    return erased_of(archive, plan.plan_id, snapshot.drain_ids, snapshot.where, found, frozen)
+    return erased_of(records, set(frozen) - set(found))
 
 
 def check_messages(plan: Plan, messages: Held, erased: Sequence[str]) -> bool:

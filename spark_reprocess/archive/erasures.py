@@ -1,13 +1,14 @@
-"""What was erased from the archive or expired: by whom, when, why, the ids; never what it was.
+"""Records of erased and expired messages: ids, time, actor, reason. They never contain content.
 
-``ledger/erasures/<id>.json`` is written before the first file is touched, and
-``ledger/erasures/<id>.done`` when nothing of it is left. With the ids a plan can still be checked:
-what it froze is what the archive holds and what was erased.
+``ledger/erasures/<id>.json`` is written before the first file is changed. With the ids a plan can
+still be checked: what it froze is what the archive holds and what was erased. When nothing is left
+of what an erasure names, ``ledger/erasures/<id>.done`` is written. An expiry needs no such mark:
+the next one finds by itself what is left.
 """
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,38 +21,39 @@ _FOLDER = f"{LEDGER}/erasures"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """One erasure.
+    """One erasure or expiry.
 
     Attributes:
         time: ISO 8601, UTC.
-        drains: of each erased message, by id, the drains that had brought it.
-        plans: of plans with a condition, by id, the erased messages that they had frozen.
-        groups: which analyses put them into.
+        caller: whose credentials it was.
+        messages: of each erased message, by id, the drains that had brought it.
+        first_ids: the first id of each of these messages that has another one.
         other_ids: of copies that the archive does not hold: the first ones, those that a redrive
             sent, and those that were asked for.
-        failure_table: from which what was recorded of all these copies goes; None for none.
-        expired_days: of an expiry, after how many days what is decided went; None for an erasure.
-        first_ids: of an expiry, the first id of each message that has another one.
-        caller: whose credentials it was.
+        failure_table: from which the failures of all these copies go; None for none.
+        expired_days: after how many days decided messages went; None for an erasure.
     """
 
     erase_id: str
     who: str
     reason: str
     time: str
-    drains: Mapping[str, Sequence[str]]
-    plans: Mapping[str, Sequence[str]]
-    groups: Sequence[str]
+    messages: Mapping[str, Sequence[str]]
     caller: Caller = field(default_factory=Caller)
+    first_ids: Mapping[str, str] = field(default_factory=dict)
     other_ids: Sequence[str] = ()
     failure_table: str | None = None
     expired_days: int | None = None
-    first_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
         """The ids of every copy that is known."""
-        return {*self.drains, *self.other_ids}
+        return {*self.messages, *self.other_ids}
+
+    @property
+    def drains(self) -> set[str]:
+        """The drains of its messages."""
+        return {drain_id for drains in self.messages.values() for drain_id in drains}
 
 
 class ErasedOfPlan(NamedTuple):
@@ -67,19 +69,8 @@ def record_erasure(archive: Archive, erasure: Erasure) -> Erasure:
     Returns:
         What was written; with another id if a record had this one already.
     """
-    content = {
-        "who": erasure.who,
-        **asdict(erasure.caller),
-        "reason": erasure.reason,
-        "time": erasure.time,
-        "messages": {one: list(drains) for one, drains in erasure.drains.items()},
-        "plans": {one: list(ids) for one, ids in erasure.plans.items()},
-        "groups": list(erasure.groups),
-        "other_ids": list(erasure.other_ids),
-        "failure_table": erasure.failure_table,
-        "expired_days": erasure.expired_days,
-        "first_ids": dict(erasure.first_ids),
-    }
+    content = asdict(erasure)
+    del content["erase_id"]
     written = json.dumps(content, indent=1).encode()
     while not archive.create(f"{_FOLDER}/{erasure.erase_id}.json", written):
         erasure = replace(erasure, erase_id=new_id(time.time()))
@@ -92,7 +83,7 @@ def mark_done(archive: Archive, erase_id: str) -> None:
 
 
 def erasures(archive: Archive) -> list[Erasure]:
-    """Read every erasure, the oldest first.
+    """Read every erasure and expiry, the oldest first.
 
     Raises:
         ArchiveError: one cannot be read, or somebody changed it.
@@ -101,13 +92,13 @@ def erasures(archive: Archive) -> list[Erasure]:
     return [_read(archive, path) for path in paths]
 
 
-def unfinished(archive: Archive, *, expiries: bool = False) -> list[Erasure]:
-    """Read the erasures, or else the expiries, that were begun and not ended."""
+def unfinished(archive: Archive) -> list[Erasure]:
+    """Read the erasures that were begun and not ended."""
     paths = archive.list(_FOLDER)
     done = {path.removesuffix(".done") for path in paths if path.endswith(".done")}
     begun = [path for path in paths if path.endswith(".json") and path[:-5] not in done]
     found = (_read(archive, path) for path in begun)
-    return [one for one in found if (one.expired_days is not None) is expiries]
+    return [erasure for erasure in found if erasure.expired_days is None]
 
 
 def expired_copies(archive: Archive, ids: Collection[str]) -> dict[str, Erasure]:
@@ -116,78 +107,37 @@ def expired_copies(archive: Archive, ids: Collection[str]) -> dict[str, Erasure]
     Returns:
         The expiry of each, by message id.
     """
-    wanted, found = set(ids), dict[str, Erasure]()
-    all_of_them = erasures(archive)
-    for one in (one for one in all_of_them if one.expired_days is not None):
-        for message_id in one.drains:
-            if not wanted.isdisjoint((message_id, one.first_ids.get(message_id))):
-                found[message_id] = one
-    for one in (one for one in all_of_them if one.expired_days is None):
-        for message_id in found.keys() & one.drains.keys():
-            del found[message_id]
-    return found
+    wanted, found, erased = set(ids), dict[str, Erasure](), set[str]()
+    for record in erasures(archive):
+        if record.expired_days is None:
+            erased.update(record.messages)
+            continue
+        for message_id in record.messages:
+            if not wanted.isdisjoint((message_id, record.first_ids.get(message_id))):
+                found[message_id] = record
+    return {message_id: one for message_id, one in found.items() if message_id not in erased}
 
 
-def erased_of(
-    archive: Archive,
-    plan_id: str,
-    drain_ids: Collection[str],
-    where: str | None,
-    found: Collection[str],
-    frozen: Collection[str] | None,
-) -> list[ErasedOfPlan]:
-    """Return which messages of a plan have been erased, by erasure.
-
-    Args:
-        archive: where the plan's messages are.
-        plan_id: of the plan.
-        drain_ids: which it froze.
-        where: its condition; whether an erased message met it is known only of plans that lay in
-            the archive when it was erased.
-        found: the ids of its messages that are still there.
-        frozen: which of all erased messages its table names; None for a plan of version 1, where
-            *drain_ids* and *where* have to say it.
-    """
-    seen, named, drained = set(found), set(frozen or ()), set(drain_ids)
+def erased_of(records: Iterable[Erasure], missing: Collection[str]) -> list[ErasedOfPlan]:
+    """Return by which erasures the *missing* messages of a plan went."""
+    left = set(missing)
     result: list[ErasedOfPlan] = []
-    for one in erasures(archive):
-        if frozen is not None:
-            of_plan = [message_id for message_id in one.drains if message_id in named]
-        elif where is not None and plan_id in one.plans:
-            of_plan = list(one.plans[plan_id])
-        else:
-            of_plan = [m for m, drains in one.drains.items() if not drained.isdisjoint(drains)]
-        ids = [message_id for message_id in of_plan if message_id not in seen]
-        seen.update(ids)
+    for record in records:
+        ids = tuple(message_id for message_id in record.messages if message_id in left)
+        left.difference_update(ids)
         if ids:
-            arn = f" ({one.caller.caller_arn})" if one.caller.caller_arn else ""
-            what = "were erased since" if one.expired_days is None else _expired(one.expired_days)
-            sentence = f"{len(ids):,} messages {what}, by {one.who}{arn} at {one.time}"
-            result.append(ErasedOfPlan(f"{sentence} ({one.erase_id})", tuple(ids)))
+            days, arn = record.expired_days, record.caller.caller_arn
+            how = "were erased since"
+            if days is not None:
+                how = f"expired since, {days} days after they were decided"
+            who = f"{record.who} ({arn})" if arn else record.who
+            sentence = f"{len(ids):,} messages {how}, by {who} at {record.time} ({record.erase_id})"
+            result.append(ErasedOfPlan(sentence, ids))
     return result
-
-
-def _expired(days: int) -> str:
-    return f"expired since, {days} days after they were decided"
 
 
 def _read(archive: Archive, path: str) -> Erasure:
     with damage_named(archive, path):
         raw = json.loads(archive.read(path) or b"")
         erase_id = path.rsplit("/", 1)[1].removesuffix(".json")
-        return Erasure(
-            erase_id=erase_id,
-            who=raw["who"],
-            reason=raw["reason"],
-            time=raw["time"],
-            drains=raw["messages"],
-            plans=raw["plans"],
-            groups=raw["groups"],
-            caller=Caller(
-                raw.get("caller_arn"), raw.get("caller_fault", ""), raw.get("job_run_id", "")
-            ),
-            other_ids=tuple(raw.get("other_ids", ())),
-            failure_table=raw.get("failure_table"),
-            expired_days=raw.get("expired_days"),
-            first_ids=raw.get("first_ids", {}),
-        )
+        return Erasure(**{**raw, "erase_id": erase_id, "caller": Caller(**raw["caller"])})

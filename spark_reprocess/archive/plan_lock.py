@@ -3,8 +3,7 @@
 The ledger's claims keep two runs of one plan apart, chunk by chunk. Two plans cut the same messages
 into different chunks, so no claim of one plan stops the other. An erase removes files that others
 read. So a redrive, a restore and an erase hold this lock. An analysis holds it, too, and conflicts
-with an erase alone: else a report could quote a message that was erased while it was written. An
-expiry locks as an erase does.
+with an erase alone: else a report could quote a message that was erased while it was written.
 
 Files, where the number counts up from 1:
 
@@ -67,9 +66,9 @@ class LockHolder:
     who: str
 
 
-def erase_holder(erase_id: str, who: str, what: str = "an erase") -> LockHolder:
+def erase_holder(erase_id: str, who: str) -> LockHolder:
     """Return the holder for an erase. Its claims are its own, so it does not share the lock."""
-    return LockHolder(erase_id, f"{_ERASE}{erase_id}", what, who)
+    return LockHolder(erase_id, f"{_ERASE}{erase_id}", "an erase", who)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ VERBS = {
     "run": "drain, analyze, apply a policy, redrive",
     "restore": "archive to parked queue (dry run by default)",
     "erase": "messages out of the archive (dry run by default)",
-    "expire": "what was decided long ago, out of the archive (dry run by default)",
     "status": "counts of messages, by state",
     "show": "what happened to one message",
     "export": "the messages of a group as JSON lines, unmasked",

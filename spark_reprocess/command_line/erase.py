@@ -1,15 +1,12 @@
 """``erase``: messages leave the archive for good."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
-from spark_reprocess.command_line.arguments import WHERE, add_execution
+from spark_reprocess.command_line.arguments import WHERE, add_execution, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
+from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.figures import counted
-
-if TYPE_CHECKING:
-    from spark_reprocess.erase.erase import EraseOptions, EraseSummary
 
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
@@ -23,9 +20,21 @@ its ledger have.
 A copy that lost its context has its own id as first id, so the id of another copy does not find it.
 Find such copies with --where on the body or on an attribute.
 
+--older-than-days removes what was sent, discarded or restored that long ago, if its drain is as
+old. Messages that are undecided, in doubt or busy stay, whatever their age. Reports, plans and the
+failure table stay, too.
+
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
 versioned bucket every version is erased, also of files that were deleted before. This requires
-s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions."""
+s3:DeleteObjectVersion, s3:GetObjectVersion and s3:ListBucketVersions. Only --where needs Spark."""
+
+_IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
+_NOT_REACHED = (
+    "not reached: copies that are still in a queue (drain and erase again), copies that lost their "
+    "context (find them with --where), reports, plans and exports that lie elsewhere, backups of "
+    "the archive, and what operators wrote into plans' edits"
+)
+_NO_TABLE = "; and the failure table: give --failure-table"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +49,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--where", metavar="SQL", help=f"all messages that match: {WHERE}")
     add(
+        "--older-than-days",
+        type=whole_number(1, 36_500),
+        metavar="N",
+        help="all messages that were decided so long ago; needs no --reason",
+    )
+    add(
         "--failure-table",
         metavar="NAME",
         help="the DynamoDB table of failures; erase what it has of these messages, too",
@@ -47,31 +62,46 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution(parser, without="nothing is touched")
 
 
-def _make_options(**values: Any) -> "EraseOptions":  # noqa: ANN401 - argparse's
-    from spark_reprocess.erase.erase import EraseOptions
+def _run(options: EraseOptions) -> int:
+    spark = None
+    if options.where is not None:
+        # Only a condition needs Spark, which need not be installed.
+        from spark_reprocess.command_line.spark_session import start_spark
 
-    return EraseOptions(**values)
-
-
-def _run(options: "EraseOptions") -> int:
-    from spark_reprocess.command_line.spark_session import start_spark
-    from spark_reprocess.erase.erase import erase
-
-    summary = erase(start_spark(), options, progress=progress_here())
-    print_answer(summary, lambda: print_erase(summary))
+        spark = start_spark()
+    summary = erase(spark, options, progress=progress_here())
+    print_answer(summary, lambda: print_erase(summary, options))
     return DONE
 
 
-def print_erase(summary: "EraseSummary") -> None:
-    """Print what was erased, or would be, and which copies an erasure does not reach."""
+def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
+    """Print what was erased, or would be, and what stays."""
     for one in summary.unknown_ids:
         print_line(f"nothing in the archive has the id {one}")
     for one in summary.resumed:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
-    print_table(
-        ("messages", "drains", "reports that may quote them"),
-        [(summary.messages, len(summary.drains), len(summary.reports))],
-    )
+    counts = {"messages": summary.messages, "drains": len(summary.drains)}
+    if options.is_by_age:
+        counts |= {"decided later": summary.younger, "undecided": summary.undecided}
+    else:
+        counts |= {"reports that may quote them": len(summary.reports)}
+    print_table(tuple(counts), [tuple(counts.values())])
+    _print_traces(summary)
+    if summary.is_empty:
+        print_line("nothing to erase")
+    elif not options.execute:
+        print_line(
+            "dry run: nothing was erased. To do it, add --execute"
+            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
+        )
+    else:
+        erase_id = f", {summary.erase_id}" if summary.erase_id else ""
+        print_line(f"erased {summary.rows:,} rows{erase_id}")
+        if not options.is_by_age:
+            print_line(_NOT_REACHED + ("" if options.failure_table else _NO_TABLE))
+
+
+def _print_traces(summary: EraseSummary) -> None:
     if summary.expired:
         messages = counted(summary.expired, "expired message")
         print_line(f"{messages} that reports may quote")
@@ -82,22 +112,6 @@ def print_erase(summary: "EraseSummary") -> None:
         print_line(f"{files} of which the bucket keeps a version with such a message")
     if summary.failures is not None:
         print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
-    if summary.is_empty:
-        print_line("nothing to erase")
-        return
-    if not summary.erase_id and not summary.rows:
-        print_line(
-            "dry run: nothing was erased. To do it, add --execute --reason 'why'; neither the "
-            "reason nor the ids should identify a person: both are kept"
-        )
-        return
-    print_line(f"erased {summary.rows:,} rows{f', {summary.erase_id}' if summary.erase_id else ''}")
-    print_line(
-        "not reached: copies that are still in a queue (drain and erase again), copies that lost "
-        "their context (find them with --where), reports, plans and exports that lie elsewhere, "
-        "backups of the archive, and what operators wrote into plans' edits"
-        + ("" if summary.failures is not None else "; and the failure table: give --failure-table")
-    )
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)

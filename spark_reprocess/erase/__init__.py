@@ -1,4 +1,1 @@
-"""The verbs that delete messages from the archive.
-
-``erase``: those that somebody names, with what quotes them. ``expire``: what was decided long ago.
-"""
+"""The verb ``erase``: deletes messages from the archive and from all that quotes them."""

@@ -6,7 +6,7 @@ recorded: their items stay until the table's TTL deletes them.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import boto3
@@ -18,7 +18,7 @@ from dlq_replay.sqs import describe
 from spark_reprocess.errors import ArchiveError, InputError
 
 _RETRY = Retry(max_attempts=8)
-_GONE = "ResourceNotFoundException"
+_Keys = list[dict[str, Any]]
 
 
 def recorded(table: str, message_ids: Collection[str]) -> int:
@@ -29,17 +29,15 @@ def recorded(table: str, message_ids: Collection[str]) -> int:
     """
     found = 0
 
-    def read(left: Any) -> Any:  # noqa: ANN401 - DynamoDB's
+    def read(client: DynamoDbClient, keys: _Keys) -> _Keys:
         nonlocal found
-        wanted = {"Keys": left, "ProjectionExpression": "message_id", "ConsistentRead": True}
+        wanted = {"Keys": keys, "ProjectionExpression": "message_id", "ConsistentRead": True}
         answer = client.batch_get_item(RequestItems={table: wanted})
         found += sum(len(items) for items in answer.get("Responses", {}).values())
-        return {name: one["Keys"] for name, one in answer.get("UnprocessedKeys", {}).items()}
+        return [key for left in answer.get("UnprocessedKeys", {}).values() for key in left["Keys"]]
 
     try:
-        client = _client()
-        for keys in _batches(message_ids, MAX_READS):
-            _until_done(keys, read, table)
+        _in_batches(table, message_ids, MAX_READS, read)
     except (ClientError, BotoCoreError) as error:
         raise InputError(
             f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
@@ -55,41 +53,44 @@ def delete_recorded(table: str, message_ids: Collection[str]) -> None:
         ArchiveError: some may still be there; repeat later.
     """
 
-    def write(left: Any) -> Any:  # noqa: ANN401 - DynamoDB's
-        return client.batch_write_item(RequestItems={table: left}).get("UnprocessedItems", {})
+    def delete(client: DynamoDbClient, keys: _Keys) -> _Keys:
+        requests = [{"DeleteRequest": {"Key": key}} for key in keys]
+        answer = client.batch_write_item(RequestItems={table: requests})
+        left = answer.get("UnprocessedItems", {}).values()
+        return [request["DeleteRequest"]["Key"] for requests in left for request in requests]
 
     try:
-        client = _client()
-        for keys in _batches(message_ids, MAX_WRITES):
-            _until_done([{"DeleteRequest": {"Key": key}} for key in keys], write, table)
+        _in_batches(table, message_ids, MAX_WRITES, delete)
     except (ClientError, BotoCoreError) as error:
-        if isinstance(error, ClientError) and error.response["Error"].get("Code") == _GONE:
-            # The table existed when the erasure began; its items were deleted with it.
-            return
-        raise ArchiveError(
-            f"failure table {table}: cannot delete what was recorded of the erased messages: "
-            f"{describe(error)}; run the same command again"
-        ) from error
+        code = error.response["Error"].get("Code") if isinstance(error, ClientError) else ""
+        # A table that existed when the erasure began was deleted with its items.
+        if code != "ResourceNotFoundException":
+            raise ArchiveError(
+                f"failure table {table}: cannot delete what was recorded of the erased messages: "
+                f"{describe(error)}; run the same command again"
+            ) from error
 
 
-def _until_done(wanted: Any, call: Callable[[Any], Any], table: str) -> None:  # noqa: ANN401
-    """Repeat *call* with what DynamoDB left unprocessed."""
-    for _ in _RETRY.attempts():
-        unprocessed = call(wanted)
-        if not unprocessed:
-            return
-        [wanted] = unprocessed.values()
-    raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run the same command again")
-
-
-def _batches(message_ids: Collection[str], size: int) -> Iterator[list[dict[str, Any]]]:
-    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
-    yield from (keys[start : start + size] for start in range(0, len(keys), size))
-
-
-def _client() -> DynamoDbClient:
+def _in_batches(
+    table: str,
+    message_ids: Collection[str],
+    size: int,
+    call: Callable[[DynamoDbClient, _Keys], _Keys],
+) -> None:
+    """Repeat *call* with the keys that DynamoDB left unprocessed."""
     session = boto3.session.Session()
     region = os.environ.get("AWS_REGION") or session.region_name
-    config = table_client_config()
-    client: DynamoDbClient = session.client("dynamodb", region_name=region, config=config)
-    return client
+    client: DynamoDbClient = session.client(
+        "dynamodb", region_name=region, config=table_client_config()
+    )
+    keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
+    for start in range(0, len(keys), size):
+        left = keys[start : start + size]
+        for _ in _RETRY.attempts():
+            left = call(client, left)
+            if not left:
+                break
+        else:
+            raise ArchiveError(
+                f"failure table {table}: DynamoDB is too busy; run the same command again"
+            )

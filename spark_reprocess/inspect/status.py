@@ -92,7 +92,7 @@ class ArchiveStatus:
             cannot be sent before that one is decided.
         blockers: the messages that most others wait for, at most ``EXAMPLES``.
         dlq: the circuit breakers and what waits for them; None if nobody asked.
-        expired: messages that ``expire`` has removed; *messages* has none of them.
+        expired: messages that ``erase --older-than-days`` has removed; *messages* has none of them.
     """
 
     archive: str
@@ -191,8 +191,8 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
 
 
 def _expired(archive: Archive, messages: pa.Table) -> int:
-    records = (one.drains for one in erasures(archive) if one.expired_days is not None)
-    ids = pa.array({message_id for drains in records for message_id in drains}, pa.string())
+    records = (one.messages for one in erasures(archive) if one.expired_days is not None)
+    ids = pa.array({message_id for messages in records for message_id in messages}, pa.string())
     there = pc.is_in(ids, value_set=messages["message_id"].combine_chunks())
     return len(ids) - len(ids.filter(there))
 

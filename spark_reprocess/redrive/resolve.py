@@ -146,7 +146,7 @@ def _resolve(
             None if options.where else _COLUMNS,
             each_once=each_once,
         )
-        gone = erased_messages(archive, plan, places, messages)
+        gone = erased_messages(archive, places, messages)
         dispositions = _dispositions(archive, plan, messages, numbered, rules)
         held = Held.of(dispositions, plan.snapshot.messages, stack)
         if options.limit is not None:

@@ -21,7 +21,6 @@ from spark_reprocess.command_line.group_events import GroupAnswer
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
-from spark_reprocess.erase.expire import ExpireSummary
 from spark_reprocess.inspect.show import ArchivedCopy, DeadLetterHistory, LedgerEntry
 from spark_reprocess.inspect.status import ArchiveStatus, Blocker, DrainCount, PlanCount
 from spark_reprocess.redrive.editor import EditSample
@@ -75,7 +74,6 @@ def test_every_exit_code_has_a_row() -> None:
         ("rehearse", [Rehearsal, Outcome]),
         ("redrive", [RedriveSummary, Tally, EditSample, CanarySample, CanaryReport, GroupVerdict]),
         ("erase", [EraseSummary]),
-        ("expire", [ExpireSummary]),
         ("run", [RunSummary, Undecided]),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_reprocess.command_line.cli import parse
-from spark_reprocess.erase.expire import ExpireOptions
+from spark_reprocess.erase.erase import EraseOptions
 from spark_reprocess.glue_job import OPTION, command_of
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
@@ -303,8 +303,10 @@ def test_what_is_decided_expires_after_each_run_of_the_spark_job() -> None:
     assert after == {("SparkJob", state) for state in ("SUCCEEDED", "FAILED", "TIMEOUT")}
     assert trigger["Actions"] == [{"JobName": "ExpireJob"}]
     command = parse(command_line_of(stack, "ExpireJob"))
-    assert command.name == "expire"
-    assert command.options == ExpireOptions("s3://archivebucket/archive", 90, execute=True)
+    assert command.name == "erase"
+    assert command.options == EraseOptions(
+        "s3://archivebucket/archive", ids=[], older_than_days=90, execute=True
+    )
     detail = stack.resources["SparkJobFailedRule"]["Properties"]["EventPattern"]["detail"]
     assert detail["jobName"] == ["SparkJob", "ExpireJob"]
 

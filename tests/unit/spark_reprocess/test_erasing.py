@@ -1,7 +1,10 @@
-"""What erasing does to files, plans and records, without Spark."""
+"""What an erasure removes, what it never does, and what is left wherever the process dies."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +15,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, from_row, to_row
+from spark_reprocess.actor import Caller
+from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, to_row
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import (
     Erasure,
     erased_of,
@@ -23,43 +28,152 @@ from spark_reprocess.archive.erasures import (
 )
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import read_files
+from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
+from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
     digest,
     drain_ids,
     holds_any,
+    message_files,
     remove_messages,
     write_messages,
     write_without,
 )
-from spark_reprocess.erase.reports import reports_of, strip_report, with_condition, without_titles
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.erase import erase as erase_module
+from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
+from spark_reprocess.erase.reports import groups_with, reports_of, without_quotes
+from spark_reprocess.errors import ArchiveError, BusyError, InputError
+from spark_reprocess.inspect.show import ShowOptions, show
+from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from tests.builders import NOW, filler, message, queue_url
+from tests.approved_plan import planned
+from tests.builders import NOW, context, message, queue_url
 from tests.dying_archive import Dying, KilledError
 
-DRAIN = "20261121T031502Z-ab12cd"
+DAY = 86_400
+DAYS = 30
+LONG_AGO = NOW - 40 * DAY
+D1, D2 = "20261012T000001Z-aaaaaa", "20261012T000002Z-bbbbbb"
+REDRIVE = LockHolder("run-0", "p-1", "plan p-1", "you")
 
 
-def rows_in(archive: Archive) -> list[str]:
-    found: list[str] = []
-    for path in archive.list("messages"):
-        table = pq.read_table(pa.BufferReader(archive.read(path) or b""))
-        assert table.schema.equals(ARROW_SCHEMA)
-        found += [from_row(row).message_id for row in table.to_pylist()]
-    return found
+@pytest.fixture(autouse=True)
+def no_sts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erase_module, "caller", lambda _: Caller("arn:me"))
 
 
-def fill(archive: Archive, ids: list[str], task: int = 0) -> str:
-    drained_at = datetime.fromtimestamp(NOW, UTC)
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    return open_archive(str(tmp_path), creates=True)
+
+
+def drained(
+    archive: Archive, drain_id: str, ids: Sequence[str], seconds: float = LONG_AGO, task: int = 0
+) -> str:
+    at = datetime.fromtimestamp(seconds, UTC)
     rows = [
-        to_row(message(one, f"body of {one}", filler(2)), queue_url("p"), drained_at) for one in ids
+        to_row(message(one, f"body {one}", context(first_id=f"first-{one}")), queue_url("p"), at)
+        for one in ids
     ]
-    return write_messages(archive, DRAIN, task, rows)
+    return write_messages(archive, drain_id, task, rows)
 
 
-def erase_all(archive: Archive, ids: set[str]) -> None:
-    remove_messages(archive, DRAIN, ids, lambda: None)
+def attempted(
+    archive: Archive,
+    outcomes: dict[str, Disposition],
+    plan_id: str = "p-1",
+    seconds: float = LONG_AGO,
+    *,
+    has_result: bool = True,
+) -> None:
+    ledger = Ledger(archive, plan_id)
+    claim = Claim("run-1", "me", "why", queue_url("main"), timestamp(seconds), tuple(outcomes))
+    assert ledger.claim("g-1", 1, 1, claim)
+    if has_result:
+        results = [Result(one, outcome, timestamp(seconds)) for one, outcome in outcomes.items()]
+        ledger.record("g-1", 1, 1, results)
+
+
+def reported(archive: Archive) -> str:
+    """Write a plan of all messages, and a report that quotes one; return the plan's path."""
+    plan = Path(planned(archive))
+    for name in ("report.html", "summary.json", "groups.parquet"):
+        (plan.parent / name).write_text("body of somebody")
+    return str(plan)
+
+
+def erased(archive: Archive, *ids: str, **options: object) -> EraseSummary:
+    chosen: dict[str, object] = {"ids": ids, "execute": True, "reason": "asked to", **options}
+    return erase(None, EraseOptions(archive.root, **chosen), now_seconds=lambda: float(NOW))  # type: ignore[arg-type]
+
+
+def expired(archive: Archive, *, execute: bool = True, days: int = DAYS) -> EraseSummary:
+    return erased(archive, older_than_days=days, execute=execute, reason="")
+
+
+def ids_in(archive: Archive) -> list[str]:
+    tables = [
+        pq.read_table(pa.BufferReader(archive.read(path) or b"")) for path in message_files(archive)
+    ]
+    assert all(table.schema.equals(ARROW_SCHEMA) for table in tables)
+    return sorted(str(one) for table in tables for one in table["message_id"].to_pylist())
+
+
+def contents(archive: Archive, folder: str = "") -> dict[str, bytes | None]:
+    return {path: archive.read(path) for path in archive.list(folder)}
+
+
+# --- killed
+
+
+@contextmanager
+def dying_at(archive: Archive, number: int, *, is_before: bool) -> Iterator[Dying]:
+    """Let a process die before or after its change of that number."""
+    dying = Dying(archive.root, number, is_before)
+    with pytest.MonkeyPatch.context() as patch, suppress(KilledError):
+        patch.setattr(erase_module, "open_archive", lambda _: dying)
+        yield dying
+    # The lock of the dead process lives for two minutes.
+    for path in archive.list("locks"):
+        archive.remove(path)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("is_by_age", [True, False])
+def test_killed_at_any_step_the_next_one_ends_it(
+    tmp_path: Path, *, is_by_age: bool, is_before: bool
+) -> None:
+    """The messages a and b go, from files that they share with others and with each other."""
+    files = [["a", "c"], ["a", "b"], ["a"], ["a", "b", "c"], ["d"]]
+    for number in count(1):
+        archive = open_archive(str(tmp_path / str(number)), creates=True)
+        for task, ids in enumerate(files):
+            drained(archive, (D1, D2)[task % 2], ids, task=task)
+        plan = Path(reported(archive))
+        attempted(archive, {"a": Disposition.SENT, "b": Disposition.SENT, "d": Disposition.FAILED})
+        reports = contents(archive, "reports")
+
+        with dying_at(archive, number, is_before=is_before) as dying:
+            expired(archive) if is_by_age else erased(archive, "a", "first-b", "nobody")
+
+        records = erasures(archive)
+        assert {"c", "d"} <= set(ids_in(archive))
+        assert records or ids_in(archive) == sorted(chain(*files))
+        # Another erasure completes a dead one; what recorded nothing has changed nothing.
+        expired(archive) if is_by_age else erased(archive, *["nobody"] if records else "ab")
+        assert ids_in(archive) == ["c", "c", "d"]
+        assert drain_ids(archive) == [D1, D2]
+        assert unfinished(archive) == []
+        if is_by_age:
+            assert contents(archive, "reports") == reports
+        else:
+            assert {one.name for one in plan.parent.iterdir()} == {"plan.yaml", "messages.parquet"}
+            assert "(erased)" in plan.read_text()
+        if len(dying.changes) < number:
+            break
+    assert number > 10
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,55 +183,76 @@ def erase_all(archive: Archive, ids: set[str]) -> None:
     st.integers(1, 8),
     st.booleans(),
 )
-def test_killed_anywhere_a_repeat_ends_it_and_nothing_else_is_lost(
+def test_files_of_a_drain_lose_nothing_else_wherever_it_was_killed(
     files: list[set[str]], gone: set[str], dies_at: int, is_before: bool
 ) -> None:
+    def remove(archive: Archive) -> None:
+        remove_messages(archive, D1, gone, lambda: None)
+
     with TemporaryDirectory() as folder:
         archive = open_archive(folder)
         for task, ids in enumerate(files):
-            fill(archive, sorted(ids), task)
-        dying = Dying(archive.root, dies_at, is_before)
-        try:
-            erase_all(dying, gone)
-        except KilledError:
-            # Whatever was to stay is there, wherever it stopped.
-            assert {one for ids in files for one in ids} - gone <= set(rows_in(archive))
+            drained(archive, D1, sorted(ids), task=task)
+        with suppress(KilledError):
+            remove(Dying(archive.root, dies_at, is_before))
+        # Whatever was to stay is there, wherever it stopped.
+        assert {one for ids in files for one in ids} - gone <= set(ids_in(archive))
 
-        erase_all(archive, gone)
+        remove(archive)
 
-        assert sorted(rows_in(archive)) == sorted(one for ids in files for one in ids - gone)
-        assert drain_ids(archive) == [DRAIN]
+        assert ids_in(archive) == sorted(one for ids in files for one in ids - gone)
+        assert drain_ids(archive) == [D1]
 
 
-def test_file_without_such_a_message_stays_as_it_is(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    fill(archive, ["a", "b"])
-    before = archive.list("messages")
+# --- files
 
-    assert write_without(archive, before[0], {"c"}) == 0
-    assert archive.list("messages") == before
+
+def test_only_files_that_hold_a_message_are_written_anew(archive: Archive) -> None:
+    drained(archive, D1, ["a", "b"])
+    other = drained(archive, D1, ["c"], task=1)
+    before = contents(archive, "messages")
+
+    assert write_without(archive, other, {"a"}) == 0
+    assert erased(archive, "a").rows == 1
+
+    after = contents(archive, "messages")
+    assert (before.keys() & after.keys(), after[other]) == ({other}, before[other])
+    assert ids_in(archive) == ["b", "c"]
+
+
+def test_whole_files_go_and_a_drain_keeps_one_because_plans_name_it(archive: Archive) -> None:
+    for task in range(4):
+        drained(archive, D1, [f"m-{task}"], task=task)
+    attempted(archive, {f"m-{task}": Disposition.SENT for task in range(4)})
+
+    expired(archive)
+
+    assert drain_ids(archive) == [D1]
+    assert len(message_files(archive)) == 1
+    assert ids_in(archive) == []
 
 
 def half_overwritten(archive: Archive) -> bytes:
-    """Return a file of messages of which the footer is well and a page cannot be decompressed."""
-    content = archive.read(fill(archive, [f"m-{number}" for number in range(100)])) or b""
+    path = drained(archive, D1, ["a"])
+    content = archive.read(path) or b""
+    archive.remove(path)
     return content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :]
 
 
 @pytest.mark.parametrize("is_parquet", [True, False])
 def test_broken_file_is_an_error_with_its_name_and_stays(
-    tmp_path: Path, *, is_parquet: bool
+    archive: Archive, *, is_parquet: bool
 ) -> None:
-    archive = open_archive(str(tmp_path / "archive"))
-    content = half_overwritten(open_archive(str(tmp_path))) if is_parquet else b"no parquet"
-    path = f"messages/drain_id={DRAIN}/part-00000-1-x.parquet"
+    content = half_overwritten(archive) if is_parquet else b"no parquet"
+    path = f"messages/drain_id={D1}/part-00000-1-x.parquet"
     archive.write(path, content)
-    files = pa.RecordBatch.from_pylist([{"path": path, "drain_id": DRAIN}])
+    files = pa.RecordBatch.from_pylist([{"path": path, "drain_id": D1}])
 
     for read in (
         lambda: write_without(archive, path, {"a"}),
         lambda: find_rows(archive, {"a"}),
         lambda: list(read_files(archive, ["message_id"], [files])),
+        lambda: erased(archive, "a"),
     ):
         with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):
             read()
@@ -125,33 +260,182 @@ def test_broken_file_is_an_error_with_its_name_and_stays(
     assert archive.list("messages") == [path]
 
 
-def test_removing_twice_is_well(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    archive.write("a/b", b"x")
-
-    archive.remove("a/b")
-    archive.remove("a/b")
-
-    assert archive.read("a/b") is None
+# --- by age
 
 
-def erasure(erase_id: str, *ids: str, **plans: list[str]) -> Erasure:
-    return Erasure(erase_id, "me@here", "asked to", "2026-11-21T12:00:00+00:00",
-                   {one: [DRAIN] for one in ids}, plans, ["g-1"])  # fmt: skip
+def test_what_is_decided_goes_and_a_dry_run_changes_nothing(archive: Archive) -> None:
+    drained(archive, D1, ["sent", "discarded", "restored", "open"])
+    attempted(archive, {str(one): one for one in DECIDED})
+    before = contents(archive)
+
+    dry = expired(archive, execute=False)
+
+    assert (dry.messages, dry.rows, dry.drains, dry.erase_id) == (3, 0, (D1,), "")
+    assert contents(archive) == before
+    done = expired(archive)
+    assert (done.messages, done.rows, done.undecided) == (3, 3, 1)
+    assert ids_in(archive) == ["open"]
+    assert expired(archive).messages == 0
+    (record,) = erasures(archive)
+    assert (record.erase_id, record.reason) == (done.erase_id, "decided more than 30 days before")
 
 
-def test_erasure_is_unfinished_until_it_is_marked(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    record_erasure(archive, erasure("e-1", "a"))
-    record_erasure(archive, erasure("e-2", "b"))
+@pytest.mark.parametrize("outcome", [one for one in OUTCOMES if one not in DECIDED])
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_what_is_not_decided_never_expires(
+    archive: Archive, outcome: Disposition, *, is_compacted: bool
+) -> None:
+    drained(archive, D1, ["a", "claimed", "never-claimed"])
+    attempted(archive, {"a": outcome})
+    attempted(archive, {"claimed": outcome}, "p-2", has_result=False)
+    if is_compacted:
+        assert compact_ledger(archive) == ()
+
+    assert expired(archive, days=1).undecided == 3
+    assert ids_in(archive) == ["a", "claimed", "never-claimed"]
+
+
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_compacted: bool) -> None:
+    young = NOW - DAYS * DAY
+    drained(archive, D1, ["old", "decided-later", "again"])
+    drained(archive, D2, ["drained-later", "again"], young)
+    attempted(archive, dict.fromkeys(["old", "drained-later", "again"], Disposition.SENT))
+    attempted(archive, {"decided-later": Disposition.SENT}, "p-2", young)
+    if is_compacted:
+        assert compact_ledger(archive) == ()
+
+    found = expired(archive)
+
+    assert (found.messages, found.younger, found.undecided) == (1, 3, 0)
+    assert ids_in(archive) == ["again", "again", "decided-later", "drained-later"]
+
+
+def test_discarded_message_that_a_restore_may_have_sent_stays(archive: Archive) -> None:
+    drained(archive, D1, ["in-doubt", "restored"])
+    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.DISCARDED))
+    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.IN_DOUBT), "p-2")
+    attempted(archive, {"restored": Disposition.RESTORED}, "p-3")
+
+    expired(archive)
+
+    assert ids_in(archive) == ["in-doubt"]
+
+
+def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> None:
+    drained(archive, D1, ["a"])
+    attempted(archive, {"a": Disposition.SENT})
+    (path,) = (one for one in archive.list("ledger") if one.endswith("result.jsonl"))
+    content = archive.read(path) or b""
+    archive.write(path, content.replace(timestamp(LONG_AGO).encode(), b"long ago"))
+
+    assert expired(archive).undecided == 1
+
+
+def test_a_message_expires_by_its_own_id_and_from_every_drain(archive: Archive) -> None:
+    """Another copy of the same dead letter is undecided because of itself alone."""
+    at = datetime.fromtimestamp(LONG_AGO, UTC)
+    rows = [
+        to_row(message(one, "body", context(first_id="first")), queue_url("p"), at)
+        for one in ("copy-1", "copy-2")
+    ]
+    write_messages(archive, D1, 0, rows)
+    write_messages(archive, D2, 0, rows[:1])
+    attempted(archive, {"copy-1": Disposition.SENT})
+
+    assert expired(archive).rows == 2
+    assert ids_in(archive) == ["copy-2"]
+
+
+@pytest.mark.parametrize("asked", ["a", "first-a"])
+def test_show_and_status_say_that_a_message_expired(archive: Archive, asked: str) -> None:
+    drained(archive, D1, ["a", "b"])
+    attempted(archive, {"a": Disposition.SENT})
+    expired(archive)
+
+    found = status(StatusOptions(archive.root))
+    with pytest.raises(InputError, match=rf"message {asked}: expired: .*plan p-1: sent at"):
+        show(ShowOptions(archive.root, asked))
+
+    assert (found.messages, found.expired, found.count("undecided")) == (1, 1, 1)
+
+
+# --- the plan lock
+
+
+@pytest.mark.parametrize("is_by_age", [True, False])
+def test_nothing_goes_while_somebody_decides(archive: Archive, *, is_by_age: bool) -> None:
+    drained(archive, D1, ["a"])
+    attempted(archive, {"a": Disposition.SENT})
+
+    with plan_lock(archive, REDRIVE), pytest.raises(BusyError, match="plan p-1 is being"):
+        expired(archive) if is_by_age else erased(archive, "a")
+    assert ids_in(archive) == ["a"]
+
+
+def test_nobody_decides_while_messages_are_selected_and_removed(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drained(archive, D1, ["a"])
+    attempted(archive, {"a": Disposition.SENT})
+    reported(archive)
+    refusals: list[str] = []
+
+    def watched(name: str) -> None:
+        original = getattr(erase_module, name)
+
+        def call(*arguments: object) -> object:
+            with pytest.raises(BusyError) as refused, plan_lock(archive, REDRIVE):
+                pass
+            refusals.append(f"{name}: {refused.value}")
+            return original(*arguments)
+
+        monkeypatch.setattr(erase_module, name, call)
+
+    steps = ("named", "decided_long_ago", "record_erasure", "remove_messages", "strip_report")
+    for name in (*steps, "mark_done"):
+        watched(name)
+
+    erased(archive, "a")
+    expired(archive)
+
+    assert len(refusals) == 6
+    assert all("an erase is being carried out" in one for one in refusals)
+
+
+def test_lost_lock_ends_it(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    drained(archive, D1, ["a"])
+    monkeypatch.setattr("spark_reprocess.archive.plan_lock.PlanLock.trouble", lambda _: "slept")
+
+    with pytest.raises(ArchiveError, match="slept: run the same command again"):
+        erased(archive, "a")
+    assert ids_in(archive) == ["a"]
+
+
+# --- records
+
+
+def erasure(erase_id: str, *ids: str, **fields: int) -> Erasure:
+    messages = {one: [D1] for one in ids}
+    time = "2026-11-21T12:00:00+00:00"
+    return Erasure(erase_id, "me@here", "asked to", time, messages, other_ids=[], **fields)  # type: ignore[arg-type]
+
+
+def test_erasure_is_unfinished_until_it_is_marked(archive: Archive) -> None:
+    for number, one in enumerate("ab", 1):
+        record_erasure(archive, erasure(f"e-{number}", one))
+    record_erasure(archive, erasure("e-3", "c", expired_days=30))
     mark_done(archive, "e-1")
 
     assert [one.erase_id for one in unfinished(archive)] == ["e-2"]
-    assert erasures(archive) == [erasure("e-1", "a"), erasure("e-2", "b")]
+    assert erasures(archive) == [
+        erasure("e-1", "a"),
+        erasure("e-2", "b"),
+        erasure("e-3", "c", expired_days=30),
+    ]
 
 
-def test_record_never_takes_the_place_of_another_one(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
+def test_record_never_takes_the_place_of_another_one(archive: Archive) -> None:
     first = record_erasure(archive, erasure("e-1", "a"))
     mark_done(archive, first.erase_id)
 
@@ -166,44 +450,48 @@ def test_record_never_takes_the_place_of_another_one(tmp_path: Path) -> None:
     assert unfinished(archive) == [second]
 
 
-def test_erased_messages_of_a_plan_are_told(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
-    record_erasure(archive, erasure("e-1", "a", "b", p=["b"]))
-    record_erasure(archive, erasure("e-2", "b", "c"))
+def test_records_say_by_which_erasure_a_message_went() -> None:
+    records = [erasure("e-1", "a", "b"), erasure("e-2", "b", "c", expired_days=30)]
 
-    def told(where: str | None, drains: list[str], *found: str) -> list[tuple[str, ...]]:
-        return [one.message_ids for one in erased_of(archive, "p", drains, where, found, None)]
+    first, second = erased_of(records, {"a", "b", "c", "d"})
 
-    assert told(None, [DRAIN]) == [("a", "b"), ("c",)]
-    assert told(None, [DRAIN], "a") == [("b",), ("c",)]
-    assert told(None, ["another"]) == []
-    assert told("x = 1", [DRAIN]) == [("b",), ("c",)]
-    (first, _) = erased_of(archive, "p", [DRAIN], None, [], None)
-    assert first.sentence == (
-        "2 messages were erased since, by me@here at 2026-11-21T12:00:00+00:00 (e-1)"
+    at = "by me@here at 2026-11-21T12:00:00+00:00"
+    assert first == (f"2 messages were erased since, {at} (e-1)", ("a", "b"))
+    assert second.sentence == (
+        f"1 messages expired since, 30 days after they were decided, {at} (e-2)"
     )
+    assert erased_of(records, {"d"}) == []
 
 
-def test_table_of_a_plan_says_which_erased_messages_were_its_own(tmp_path: Path) -> None:
-    """Also of a plan with a condition that was not in the archive when they were erased."""
-    archive = open_archive(str(tmp_path))
-    record_erasure(archive, erasure("e-1", "a", "b", "c"))
-
-    (one,) = erased_of(archive, "elsewhere", [DRAIN], "x = 1", ["c"], frozen=["a", "c"])
-
-    assert one.message_ids == ("a",)
-
-
-def test_record_that_was_changed_is_an_error(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
+def test_record_that_was_changed_is_an_error(archive: Archive) -> None:
     archive.write("ledger/erasures/e-1.json", b"{}")
 
     with pytest.raises(ArchiveError, match="somebody changed it"):
         erasures(archive)
 
 
-def a_plan(title: str = "Jane's order") -> Plan:
-    snapshot = Snapshot((DRAIN,), 1, digest(["a"]), table_sha256=digest(["table"]))
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({}, "erase needs --id or --where or --older-than-days"),
+        ({"ids": ["a"], "where": "true"}, "erase needs --id or --where or --older-than-days"),
+        ({"ids": ["a"], "older_than_days": 1}, "erase needs --id or --where or --older-than-days"),
+        ({"older_than_days": 0}, "must be at least 1"),
+        ({"ids": ["a"], "execute": True}, "--execute needs --reason"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    archive: Archive, options: dict[str, object], fault: str
+) -> None:
+    with pytest.raises(InputError, match=fault):
+        erase(None, EraseOptions(archive.root, **options))  # type: ignore[arg-type]
+
+
+# --- reports and plans
+
+
+def a_plan(title: str = "Jane's order", where: str | None = None) -> Plan:
+    snapshot = Snapshot((D1,), 1, digest(["a"]), where, table_sha256=digest(["table"]))
     groups = (
         PlannedGroup("g-1", title, 1, Action.REDRIVE),
         PlannedGroup("g-2", "KeyError: 'zip'", 1, Action.LEAVE),
@@ -211,58 +499,42 @@ def a_plan(title: str = "Jane's order") -> Plan:
     return Plan("p-1", "/a", snapshot, groups)
 
 
-@given(st.text(max_size=60))
-def test_title_goes_and_the_rest_of_the_plan_stays(title: str) -> None:
-    text = plan_text(a_plan(title)) + "# my own comment\n"
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_title_and_condition_go_and_the_rest_of_the_plan_stays(title: str, where: str) -> None:
+    text = plan_text(a_plan(title, where)) + "# my own comment\n"
 
-    stripped = without_titles(text, ["g-1"])
+    stripped = without_quotes(text, ["g-1"])
 
     before, after = yaml.safe_load(text), yaml.safe_load(stripped)
-    assert after["groups"][0].pop("title") == "(erased)"
-    before["groups"][0].pop("title")
+    before["groups"][0]["title"] = "(erased)"
+    before["snapshot"]["where"] = "message_id IS NOT NULL"
     assert after == before
     assert stripped.endswith("# my own comment\n")
-
-
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_condition_goes_and_the_rest_of_the_plan_stays(where: str, ids: str) -> None:
-    plan = replace(a_plan(), snapshot=replace(a_plan().snapshot, where=where))
-    text = plan_text(plan) + "# my own comment\n"
-
-    cleaned = with_condition(text, ids)
-
-    before, after = yaml.safe_load(text), yaml.safe_load(cleaned)
-    assert after["snapshot"].pop("where") == ids
-    before["snapshot"].pop("where")
-    assert after == before
-    assert cleaned.endswith("# my own comment\n")
+    assert without_quotes(stripped, ["g-1"]) == stripped
 
 
 @pytest.mark.parametrize("style", ["|\n    body = 'Jane'\n", ">-\n    body =\n    'J'\n", "Jane"])
 def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
     text = f"snapshot:\n  where: {style}\n  sha256: x\n"
 
-    assert yaml.safe_load(with_condition(text, "b")) == {"snapshot": {"where": "b", "sha256": "x"}}
+    found = yaml.safe_load(without_quotes(text, []))
+
+    assert found == {"snapshot": {"where": "message_id IS NOT NULL", "sha256": "x"}}
 
 
 def test_title_that_an_editor_wrote_as_a_block_goes() -> None:
     text = "groups:\n  - id: g-1\n    title: >-\n      Jane's\n      order\n    count: 2\n"
 
-    groups = yaml.safe_load(without_titles(text, ["g-1"]))["groups"]
+    groups = yaml.safe_load(without_quotes(text, ["g-1"]))["groups"]
 
     assert groups == [{"id": "g-1", "title": "(erased)", "count": 2}]
-
-
-def test_plan_without_a_condition_gets_none() -> None:
-    assert with_condition(plan_text(a_plan()), "b") == plan_text(a_plan())
-    assert with_condition("a: [", "b") == "a: ["
 
 
 def test_lead_goes_and_other_comments_stay() -> None:
     notes = {"g-1": ["3 messages", "lead: body.name = Jane", "--where \"body.name = 'Jane'\""]}
     text = plan_text(a_plan(), notes)
 
-    stripped = without_titles(text, ["g-1"])
+    stripped = without_quotes(text, ["g-1"])
 
     assert "Jane" in text
     assert "Jane" not in stripped
@@ -270,40 +542,25 @@ def test_lead_goes_and_other_comments_stay() -> None:
     assert yaml.safe_load(stripped)["snapshot"] == yaml.safe_load(text)["snapshot"]
 
 
+def test_without_the_table_of_a_plan_every_title_goes() -> None:
+    groups = yaml.safe_load(without_quotes(plan_text(a_plan()), None))["groups"]
+
+    assert {one["title"] for one in groups} == {"(erased)"}
+
+
 @pytest.mark.parametrize("text", ["", "a: [", "groups: 1", "- x", "groups: [1, {id: g-1}]"])
 def test_text_that_is_no_plan_stays_as_it_is(text: str) -> None:
-    assert without_titles(text, ["g-1"]) == text
+    assert without_quotes(text, ["g-1"]) == text
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(1, 10), st.booleans())
-def test_report_is_stripped_wherever_it_was_killed(dies_at: int, is_before: bool) -> None:
-    with TemporaryDirectory() as folder:
-        archive = open_archive(folder)
-        for name in ("report.html", "summary.json", "groups.parquet"):
-            archive.write(f"reports/r-1/{name}", b"Jane")
-        archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
-        try:
-            for report in reports_of(archive):
-                strip_report(Dying(archive.root, dies_at, is_before), report, ["g-1"])
-        except KilledError:
-            pass
-
-        for report in reports_of(archive):
-            strip_report(archive, report, ["g-1"])
-
-        assert archive.list("reports") == ["reports/r-1/plan.yaml"]
-        text = (archive.read("reports/r-1/plan.yaml") or b"").decode()
-        assert "Jane" not in text
-        assert "(erased)" in text
-
-
-def test_report_of_other_drains_may_not_quote(tmp_path: Path) -> None:
-    archive = open_archive(str(tmp_path))
+def test_report_of_other_drains_may_not_quote(archive: Archive) -> None:
     archive.write("reports/r-1/plan.yaml", plan_text(a_plan()).encode())
     archive.write("reports/r-2/report.html", b"whose?")
 
-    assert [(one.folder, one.may_quote(["other"])) for one in reports_of(archive)] == [
+    found = reports_of(archive)
+
+    assert [(one.folder, one.may_quote(["other"])) for one in found] == [
         ("reports/r-1", False),
         ("reports/r-2", True),
     ]
+    assert groups_with(archive, found, ["a"]) is None
