@@ -11,7 +11,7 @@ from spark_reprocess.figures import counted
 _ABOUT = """\
 Erases messages from the archive, for example because a person's data must go: every archived copy
 with the same first id, in every drain, and the reports that may quote it. Their plan.yaml stays,
-about the same messages as before, without its condition and the titles of the groups it was in.
+about the same messages as before, without its condition and the titles of its groups.
 The ledger keeps who, when, why and the ids, but neither the condition nor content of the messages.
 Older plans name how many of their messages are gone, and continue with the rest. --failure-table
 also erases the failures that consumers recorded of these messages, by the ids that the archive and
@@ -106,7 +106,7 @@ def _print_traces(summary: EraseSummary) -> None:
         messages = counted(summary.expired, "expired message")
         print_line(f"{messages} that reports may quote")
     for folder in summary.reports:
-        print_line(f"  {folder}: its plan.yaml stays, without the titles of their groups")
+        print_line(f"  {folder}: its plan.yaml stays, without titles")
     if summary.deleted_files:
         files = counted(len(summary.deleted_files), "deleted file")
         print_line(f"{files} of which the bucket keeps a version with such a message")

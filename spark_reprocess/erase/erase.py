@@ -33,7 +33,7 @@ from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, drain_of, holds_any, remove_messages
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
-from spark_reprocess.erase.reports import Report, groups_with, reports_of, strip_report
+from spark_reprocess.erase.reports import Report, reports_of, strip_report
 from spark_reprocess.erase.selection import decided_long_ago, matching, named
 from spark_reprocess.errors import InputError
 from spark_reprocess.progress import Progress, silent
@@ -177,7 +177,9 @@ def erase(
         with progress("erasing", lambda: f"{len(work.summary.drains)} drains"):
             rows = _clear_messages(archive, records, lock)
             if not options.is_by_age:
-                _clear_reports(archive, records, work.reports, lock)
+                for report in work.reports:
+                    lock.require()
+                    strip_report(archive, report)
                 _clear_old_versions(archive, work.summary.deleted_files)
                 _clear_failures(records)
                 for record in records:
@@ -196,16 +198,6 @@ def _clear_messages(archive: Archive, records: Sequence[Erasure], lock: PlanLock
         remove_messages(archive, drain_id, message_ids, lock.require)
         for drain_id, message_ids in sorted(ids_by_drain.items())
     )
-
-
-def _clear_reports(
-    archive: Archive, records: Sequence[Erasure], reports: Sequence[Report], lock: PlanLock
-) -> None:
-    """Remove the reports that may quote a message, except their plans."""
-    groups = groups_with(archive, reports, {i for record in records for i in record.messages})
-    for report in reports:
-        lock.require()
-        strip_report(archive, report, groups)
 
 
 def _clear_old_versions(archive: Archive, deleted_files: Sequence[str]) -> None:

@@ -4,16 +4,14 @@ A plan.yaml quotes messages in titles, in leads in the comments above groups, an
 condition. The rest of a plan stays as it is, and so does its table, which holds no content.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import yaml
 
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.message_index import REPORTS, TABLE, read_table_columns
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.archive.message_index import REPORTS, TABLE
+from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.plan.yaml_text import with_scalars
 
@@ -67,27 +65,8 @@ def reports_of(archive: Archive) -> list[Report]:
     ]
 
 
-def groups_with(
-    archive: Archive, reports: Collection[Report], message_ids: Collection[str]
-) -> set[str] | None:
-    """Return the groups into which these reports put the messages; None if a table is missing."""
-    wanted = pa.array(sorted(message_ids), pa.string())
-    found = set[str]()
-    for report in reports:
-        plan_id = report.folder.rsplit("/", 1)[1]
-        try:
-            table = read_table_columns(archive, plan_id, ("message_id", "group_id"))
-        except ArchiveError:
-            return None
-        matches = table.filter(pc.is_in(table["message_id"], value_set=wanted))
-        found.update(map(str, matches["group_id"].to_pylist()))
-    return found
-
-
-def strip_report(archive: Archive, report: Report, group_ids: Collection[str] | None) -> None:
-    """Remove all of a report but its plan, and what the plan quotes of these groups.
-
-    *group_ids* is None for all groups.
+def strip_report(archive: Archive, report: Report) -> None:
+    """Remove all of a report but its plan, and what the plan quotes of messages.
 
     Raises:
         ArchiveError: some of it may still be there.
@@ -95,7 +74,7 @@ def strip_report(archive: Archive, report: Report, group_ids: Collection[str] | 
     plan_path, aside = f"{report.folder}/{_PLAN}", f"{report.folder}/{_ASIDE}"
     text = archive.read(plan_path) or archive.read(aside)
     if text is not None:
-        stripped = without_quotes(text.decode("utf-8", "replace"), group_ids).encode()
+        stripped = without_quotes(text.decode("utf-8", "replace")).encode()
         if stripped != text or aside in report.files or report.has_outdated_plan:
             # Removed, not overwritten: a versioned bucket would keep the old version. Copied
             # first: the process may die here, and the plan is an operator's work.
@@ -108,13 +87,15 @@ def strip_report(archive: Archive, report: Report, group_ids: Collection[str] | 
     archive.remove(aside)
 
 
-def without_quotes(text: str, group_ids: Collection[str] | None) -> str:
-    """Replace the titles of these groups and the plan's condition, and remove the groups' leads.
+def without_quotes(text: str) -> str:
+    """Replace the titles of groups and the plan's condition, and remove the groups' leads.
 
     Everything else stays, comments of operators included. A text that is not YAML is returned
     unchanged.
     """
-    for group in reversed(list(_groups(_root(text), group_ids))):
+    groups = _fields(_root(text)).get("groups")
+    found = groups.value if isinstance(groups, yaml.SequenceNode) else []
+    for group in reversed([group for group in found if "id" in _fields(group)]):
         title = _fields(group).get("title")
         text = with_scalars(text, [(title, _ERASED_TITLE)] if title else [])
         text = _without_leads(text, group.start_mark.index)
@@ -144,14 +125,6 @@ def _without_leads(text: str, start: int) -> str:
         first -= 1
     kept = [line for line in lines[first:] if not line.lstrip().startswith(_LEAD_MARKS)]
     return "".join([*lines[:first], *kept]) + text[start:]
-
-
-def _groups(root: yaml.Node | None, group_ids: Collection[str] | None) -> Iterator[yaml.Node]:
-    groups = _fields(root).get("groups")
-    for group in groups.value if isinstance(groups, yaml.SequenceNode) else []:
-        fields = _fields(group)
-        if "id" in fields and (group_ids is None or fields["id"].value in group_ids):
-            yield group
 
 
 def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:

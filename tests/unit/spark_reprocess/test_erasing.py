@@ -43,7 +43,7 @@ from spark_reprocess.archive.message_store import (
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.erase.reports import groups_with, reports_of, without_quotes
+from spark_reprocess.erase.reports import reports_of, without_quotes
 from spark_reprocess.errors import ArchiveError, BusyError, InputError
 from spark_reprocess.inspect.show import ShowOptions, show
 from spark_reprocess.inspect.status import StatusOptions, status
@@ -503,21 +503,22 @@ def a_plan(title: str = "Jane's order", where: str | None = None) -> Plan:
 def test_title_and_condition_go_and_the_rest_of_the_plan_stays(title: str, where: str) -> None:
     text = plan_text(a_plan(title, where)) + "# my own comment\n"
 
-    stripped = without_quotes(text, ["g-1"])
+    stripped = without_quotes(text)
 
     before, after = yaml.safe_load(text), yaml.safe_load(stripped)
-    before["groups"][0]["title"] = "(erased)"
+    for group in before["groups"]:
+        group["title"] = "(erased)"
     before["snapshot"]["where"] = "message_id IS NOT NULL"
     assert after == before
     assert stripped.endswith("# my own comment\n")
-    assert without_quotes(stripped, ["g-1"]) == stripped
+    assert without_quotes(stripped) == stripped
 
 
 @pytest.mark.parametrize("style", ["|\n    body = 'Jane'\n", ">-\n    body =\n    'J'\n", "Jane"])
 def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
     text = f"snapshot:\n  where: {style}\n  sha256: x\n"
 
-    found = yaml.safe_load(without_quotes(text, []))
+    found = yaml.safe_load(without_quotes(text))
 
     assert found == {"snapshot": {"where": "message_id IS NOT NULL", "sha256": "x"}}
 
@@ -525,7 +526,7 @@ def test_condition_that_an_editor_wrote_anew_goes(style: str) -> None:
 def test_title_that_an_editor_wrote_as_a_block_goes() -> None:
     text = "groups:\n  - id: g-1\n    title: >-\n      Jane's\n      order\n    count: 2\n"
 
-    groups = yaml.safe_load(without_quotes(text, ["g-1"]))["groups"]
+    groups = yaml.safe_load(without_quotes(text))["groups"]
 
     assert groups == [{"id": "g-1", "title": "(erased)", "count": 2}]
 
@@ -534,7 +535,7 @@ def test_lead_goes_and_other_comments_stay() -> None:
     notes = {"g-1": ["3 messages", "lead: body.name = Jane", "--where \"body.name = 'Jane'\""]}
     text = plan_text(a_plan(), notes)
 
-    stripped = without_quotes(text, ["g-1"])
+    stripped = without_quotes(text)
 
     assert "Jane" in text
     assert "Jane" not in stripped
@@ -542,15 +543,9 @@ def test_lead_goes_and_other_comments_stay() -> None:
     assert yaml.safe_load(stripped)["snapshot"] == yaml.safe_load(text)["snapshot"]
 
 
-def test_without_the_table_of_a_plan_every_title_goes() -> None:
-    groups = yaml.safe_load(without_quotes(plan_text(a_plan()), None))["groups"]
-
-    assert {one["title"] for one in groups} == {"(erased)"}
-
-
 @pytest.mark.parametrize("text", ["", "a: [", "groups: 1", "- x", "groups: [1, {id: g-1}]"])
 def test_text_that_is_no_plan_stays_as_it_is(text: str) -> None:
-    assert without_quotes(text, ["g-1"]) == text
+    assert without_quotes(text) == text
 
 
 def test_report_of_other_drains_may_not_quote(archive: Archive) -> None:
@@ -563,4 +558,3 @@ def test_report_of_other_drains_may_not_quote(archive: Archive) -> None:
         ("reports/r-1", False),
         ("reports/r-2", True),
     ]
-    assert groups_with(archive, found, ["a"]) is None
