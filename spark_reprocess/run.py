@@ -7,11 +7,10 @@ runs at the same time both drain and analyze, and the plan lock lets one redrive
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.actor import require_reason
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
 from spark_reprocess.analysis.policy_actions import load_policy
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
@@ -28,7 +27,6 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
-_CLAIM_TTL_SECONDS = 900.0
 STATUS_FILE = "status.json"
 """Below the archive's root: which messages waited at the end of the last run; ids and numbers."""
 
@@ -37,49 +35,23 @@ NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of a scheduled run.
+class RunOptions(RedriveOptions):
+    """Options of a scheduled run: those of its redrive, and more.
 
     Attributes:
-        archive: the folder, or ``s3://BUCKET/PREFIX``.
         parked_queue_url: the queue to empty.
-        to_queue_url: destination of all redrives, wherever the messages came from.
-        main_queue_url: source queue of messages that do not name theirs. A *policy* needs one of
-            the two URLs.
-        policy: the file of rules, None to drain and analyze only.
+        policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
         time_budget_seconds: for the drain, None for no limit.
-        max_rate: messages a second, over all tasks; None for no limit.
-        canary: the canary of the redrive, None for none.
-        masks: fields or regular expressions that the report must not show, besides our own.
-        has_samples: whether the report shows (masked, shortened) bodies.
         has_metrics: whether to publish metrics of undecided messages.
-        reason: why, for the ledger; required with *execute*.
-        execute: without it nothing is sent, but the queue is drained.
-        failure_table: the table with the circuit breakers of the destinations; None: they are not
-            looked at.
     """
 
-    archive: str
+    _: KW_ONLY
     parked_queue_url: str
-    to_queue_url: str | None = None
-    main_queue_url: str | None = None
     policy: str | None = None
     policy_sha256: str | None = None
     time_budget_seconds: float | None = None
-    max_rate: float | None = None
-    canary: CanaryOptions | None = None
-    masks: tuple[str, ...] = ()
-    has_samples: bool = True
     has_metrics: bool = True
-    reason: str = ""
-    execute: bool = False
-    failure_table: str | None = None
-
-    @property
-    def destination(self) -> str | None:
-        """The URL of the destination."""
-        return self.to_queue_url or self.main_queue_url
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
@@ -92,7 +64,8 @@ class RunOptions:
             raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
             raise InputError("--execute needs --policy: the rules of what to do")
-        require_reason(self.reason, execute=self.execute)
+        if self.policy:
+            RedriveOptions.check(self)
 
     def with_settings(self, settings: RunSettings) -> "RunOptions":
         """Return these options, with what they leave open taken from a policy.
@@ -207,7 +180,7 @@ def run(
             if not is_changed and not isinstance(error, BusyError):
                 raise
             postponed = str(error)
-    undecided = _undecided(archive, run_id)
+    undecided = _undecided(archive, run_id, options.claim_ttl_seconds)
     fault = publish(undecided)
     warnings = (fault,) if fault else ()
     used = policy.sha256 if policy else None
@@ -221,33 +194,23 @@ def _redrive(
     findings: Findings,
     progress: Progress,
 ) -> RedriveSummary | None:
-    if policy is None or options.destination is None or not findings.groups:
+    if policy is None or not options.destination or not findings.groups:
         return None
-    wanted = RedriveOptions(
-        archive=options.archive,
+    wanted = replace(
+        options,
         plan=findings.plan_path,
-        to_queue_url=options.to_queue_url,
-        main_queue_url=options.main_queue_url,
-        parked_queue_url=options.parked_queue_url,
         # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
-        max_rate=options.max_rate,
-        canary=options.canary,
-        masks=options.masks,
-        has_samples=options.has_samples,
-        reason=options.reason,
-        execute=options.execute,
-        failure_table=options.failure_table,
     )
     return redrive(spark, wanted, progress=progress)
 
 
-def _undecided(archive: Archive, run_id: str) -> Undecided:
+def _undecided(archive: Archive, run_id: str, claim_ttl_seconds: float) -> Undecided:
     """Count undecided messages, and write the waiting ones into ``STATUS_FILE``."""
     if not drain_ids(archive):
         return Undecided(0, 0)
-    now = count(archive, _CLAIM_TTL_SECONDS)
+    now = count(archive, claim_ttl_seconds)
     waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
     content = {"run_id": run_id, "time": timestamp(now.at.timestamp()), **waiting}
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())

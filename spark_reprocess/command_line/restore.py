@@ -1,7 +1,7 @@
 """``restore``: archive to parked queue."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.command_line.arguments import (
@@ -15,10 +15,7 @@ from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.redrive import exit_code_of, redrive_fields
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import Verb, progress_here
-from spark_reprocess.redrive.redrive_values import RedriveSummary
-
-if TYPE_CHECKING:
-    from spark_reprocess.redrive.restore import RestoreOptions
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 
 _ABOUT = """\
 Sends archived messages back to the parked queue, with body, attributes, counter and context as
@@ -43,13 +40,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_execution(parser)
 
 
-def _make_options(**values: Any) -> "RestoreOptions":  # noqa: ANN401 - argparse's
-    from spark_reprocess.redrive.restore import RestoreOptions
-
+def _make_options(**values: Any) -> RestoreOptions:  # noqa: ANN401 - argparse's
     return RestoreOptions(send_in_doubt=take_in_doubt(values), **values)
 
 
-def _run(options: "RestoreOptions") -> int:
+def _run(options: RestoreOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.restore import restore
 

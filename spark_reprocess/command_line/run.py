@@ -139,7 +139,7 @@ def _run(options: "RunOptions") -> int:
 
 def _publish(options: "RunOptions", undecided: "Undecided") -> str | None:
     url = options.destination
-    if url is None or not options.has_metrics:
+    if not url or not options.has_metrics:
         return None
     fallback = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
     client = boto3.client("cloudwatch", region_name=region_of(url, fallback))

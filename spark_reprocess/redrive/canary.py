@@ -85,7 +85,7 @@ def _candidates(dispositions: DataFrame, messages: DataFrame, context: RunContex
 
     For a FIFO queue whole message groups, of which every message may.
     """
-    room = messages.select("message_id", "first_id", has_room(context.room_bytes).alias("room"))
+    room = messages.select("message_id", "first_id", has_room(context.sizes.room).alias("room"))
     known = dispositions.join(room, on="message_id", how="inner")
     if context.to_fifo:
         whole = Window.partitionBy("message_group_id")
@@ -268,7 +268,7 @@ class Canary:
         content = {
             "run_id": self.context.run_id,
             "who": self.context.who,
-            "reason": self.context.reason,
+            "reason": self.context.request.reason,
             "time": timestamp(time.time()),
             **asdict(report),
         }

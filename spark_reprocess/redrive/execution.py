@@ -31,7 +31,7 @@ from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
@@ -147,18 +147,22 @@ class TaskRunner:
         rows = self.messages.join(assigned, on="message_id", how="inner")
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
         changed = with_changes(spread, context.edits)
-        return changed, len(messages), _windows(context.max_rate, messages)
+        return changed, len(messages), _windows(context.request.max_rate, messages)
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism
-        if context.max_rate is None:
+        rate, claim_ttl = context.request.max_rate, context.request.claim_ttl_seconds
+        if rate is None:
             return slots
         if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
             raise InputError(
                 "--max-rate cannot be kept with spark.speculation=true, which runs a task twice at "
                 "the same time: set it to false, or leave --max-rate out"
             )
-        return min(slots, most_tasks(context.max_rate, CHUNK_MESSAGES, context.claim_ttl_seconds))
+        return min(
+            slots,
+            most_tasks(rate, CHUNK_MESSAGES, claim_ttl),
+        )
 
     def _stop(self, context: RunContext, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""
@@ -226,18 +230,20 @@ def _not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally
     ]
 
 
-def dry_summary(plan: Plan, resolved: ResolvedPlan) -> RedriveSummary:
+def dry_summary(
+    groups: Sequence[PlannedGroup], resolved: ResolvedPlan, context: RunContext
+) -> RedriveSummary:
     """Say what would be done."""
     counts = {
         url: sum(tally.count for tally in of if tally.word == Disposition.SEND)
         for url, of in resolved.work.items()
     }
-    return summarize(plan, "", counts, resolved.planned, resolved.hindered)
+    return summarize(context.plan_id, "", groups, counts, resolved.planned, resolved.hindered)
 
 
 def carry_out(
     verb: str,
-    plan: Plan,
+    groups: Sequence[PlannedGroup],
     resolved: ResolvedPlan,
     context: RunContext,
     runner: TaskRunner,
@@ -247,7 +253,7 @@ def carry_out(
 
     Args:
         verb: for the record.
-        plan: what is carried out, as the summary names it.
+        groups: what is carried out, as the summary names it.
         resolved: the plan's messages, and by destination what makes work.
         context: the run's, with its lock.
         runner: runs the sends.
@@ -268,8 +274,9 @@ def carry_out(
         for url, one in sent.items()
     }
     summary = summarize(
-        plan,
+        context.plan_id,
         context.run_id,
+        groups,
         counts or {context.destination: 0},
         [*hindered, *outcomes],
         [*resolved.hindered, *outcomes],
@@ -293,7 +300,7 @@ def _with_run_record(
         verb=verb,
         actor=context.who,
         **asdict(caller(spark.sparkContext.applicationId, region)),
-        reason=context.reason,
+        reason=context.request.reason,
         time=timestamp(time.time()),
         destination=context.destination,
         destinations=[*resolved.work],

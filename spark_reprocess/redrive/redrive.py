@@ -4,7 +4,6 @@ Resolve the plan: one disposition per message. Write the dispositions into the a
 destination after the other. Summarize.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -14,11 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
-from spark_reprocess.actor import actor
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import WORK
-from spark_reprocess.archive.files import Archive, new_id, open_archive
-from spark_reprocess.archive.plan_lock import plan_lock
+from spark_reprocess.archive.files import open_archive
 from spark_reprocess.canary.options import (
     CanaryOptions,
     CanarySample,
@@ -31,12 +28,10 @@ from spark_reprocess.clients import (
     ClientFactory,
     breaker_tables,
     require_queue,
-    require_queue_url,
     sqs_client,
     sqs_sender,
 )
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.canary import (
@@ -86,7 +81,16 @@ def redrive(
     options.check_decisions(plan)
     attributes = require_queue(options.destination_option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
-    context = _context(plan, options, queues)
+    context = RunContext(
+        request=options,
+        plan_id=plan.plan_id,
+        destination=options.destination,
+        to_fifo=queues.is_fifo,
+        sizes=queues.sizes_of(options.destination),
+        edits=plan.edits,
+        cut_from=plan.snapshot.sha256[:12],
+        policy_sha256=plan.snapshot.policy_sha256,
+    )
     preflights = dict[str, Preflight]()
 
     def check_canaries(urls: Iterable[str]) -> None:
@@ -98,13 +102,8 @@ def redrive(
 
     check_canaries([options.destination])
     with ExitStack() as stack:
-        lock = None
-        if options.execute:
-            archive.check_writable()
-            # Before the plan is resolved: what another plan decides after that would not be seen.
-            lock = stack.enter_context(
-                plan_lock(archive, context.lock_holder, context.lock_seconds)
-            )
+        # Before the plan is resolved: what another plan decides after that would not be seen.
+        context = stack.enter_context(context.locked(archive))
         resolved = stack.enter_context(
             resolved_plan(spark, archive, plan, options, queues, context.editor, progress)
         )
@@ -113,25 +112,29 @@ def redrive(
         work = {url: resolved.work[url] for url in destinations if url in resolved.work}
         resolved = replace(resolved, work=work)
         check_canaries(work)
-        watch = _pace_watch(archive, options, work, context)
-        if lock is None:
-            notes += _notes_of(watch)
+        watch = None
+        if options.failure_table is not None:
+            tables = breaker_tables(options.failure_table, work)
+            path = pace_path(context.plan_id, context.run_id)
+            watch = PaceWatch(archive, path, tables, BreakerRules())
+        holding_up = watch.sentences if watch else tuple
+        if not options.execute:
+            if watch:
+                watch.read()
             samples = (
                 edit_samples(resolved.messages, resolved.dispositions.frame, context.editor, masks)
                 if options.has_samples
                 else ()
             )
-            drawn = _drawn(resolved, context, options, destinations, queues)
             return replace(
-                dry_summary(plan, resolved),
+                dry_summary(plan.groups, resolved, context),
                 samples=samples,
-                notes=notes,
-                drawn=drawn,
+                notes=(*notes, *holding_up()),
+                drawn=_drawn(resolved, context, options, destinations, queues),
                 max_rate=options.max_rate,
                 decisions_sha256=plan.decisions_sha256,
             )
-        context = replace(context, lock=lock.view, pace=watch.path if watch else None)
-        holding_up = watch.sentences if watch else tuple
+        context = replace(context, pace=watch.path if watch else None)
         runner = TaskRunner(
             archive, resolved.messages, make_sender, progress, options.tasks, holding_up
         )
@@ -141,32 +144,17 @@ def redrive(
             return QueueProbe(spark, archive, preflight, plan.plan_id, drains, make_client)
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
-            contexts = {url: _to(context, url, queues) for url in work}
+            contexts = {
+                url: replace(context, destination=url, sizes=queues.sizes_of(url)) for url in work
+            }
             with watch.running() if watch else nullcontext():
                 return _send_all(
                     runner, options, dispositions, contexts, work, preflights, make_probe
                 )
 
-        summary = carry_out("redrive", plan, resolved, context, runner, send)
+        summary = carry_out("redrive", plan.groups, resolved, context, runner, send)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
-
-
-def _pace_watch(
-    archive: Archive, options: RedriveOptions, urls: Iterable[str], context: RunContext
-) -> PaceWatch | None:
-    if options.failure_table is None:
-        return None
-    tables = breaker_tables(options.failure_table, urls)
-    return PaceWatch(archive, pace_path(context.plan_id, context.run_id), tables, BreakerRules())
-
-
-def _notes_of(watch: PaceWatch | None) -> tuple[str, ...]:
-    """Say which messages a run would hold up now."""
-    if watch is None:
-        return ()
-    watch.read()
-    return tuple(watch.sentences())
 
 
 def _send_all(
@@ -245,37 +233,9 @@ def _drawn(
             of_destination,
             resolved.messages,
             to_send,
-            _to(context, url, queues),
+            replace(context, destination=url, sizes=queues.sizes_of(url)),
             options.canary,
             redelivery,
         ) as (sample, _):
             found.append(sample)
     return combined(found)
-
-
-def _to(context: RunContext, url: str, queues: Queues) -> RunContext:
-    """The run's context for one destination, with the limits of that queue."""
-    sizes = queues.sizes_of(url)
-    return replace(context, destination=url, max_message_bytes=sizes.message, room_bytes=sizes.room)
-
-
-def _context(plan: Plan, options: RedriveOptions, queues: Queues) -> RunContext:
-    sizes = queues.sizes_of(options.destination)
-    return RunContext(
-        run_id=new_id(time.time()),
-        plan_id=plan.plan_id,
-        who=actor(),
-        reason=options.reason,
-        destination=options.destination,
-        to_fifo=require_queue_url(options.destination_option, options.destination).is_fifo,
-        claim_ttl_seconds=options.claim_ttl_seconds,
-        send_in_doubt=options.send_in_doubt,
-        keep_counter=options.keep_counter,
-        max_message_bytes=sizes.message,
-        room_bytes=sizes.room,
-        edits=plan.edits,
-        max_rate=options.max_rate,
-        requires_room=options.requires_room,
-        cut_from=plan.snapshot.sha256[:12],
-        policy_sha256=plan.snapshot.policy_sha256,
-    )

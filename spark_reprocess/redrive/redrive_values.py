@@ -1,7 +1,7 @@
 """Options and results of a redrive."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 from spark_reprocess.actor import require_reason
@@ -10,7 +10,7 @@ from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.canary.options import CanaryOptions, CanarySample
 from spark_reprocess.canary.watch import CanaryReport
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.rate_limiter import most_tasks
 
@@ -126,6 +126,21 @@ class RedriveOptions(ResendOptions):
     def destination_option(self) -> str:
         """Which option named it."""
         return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions(ResendOptions):
+    """What goes back, and where to.
+
+    Attributes:
+        parked_queue_url: the destination.
+        include_foreign: also messages that were drained from another parked queue.
+        include_discarded: also what was discarded, which is how a discard is undone.
+    """
+
+    parked_queue_url: str
+    include_foreign: bool = False
+    include_discarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +262,16 @@ class Sent:
 
 
 def summarize(
-    plan: Plan,
+    plan_id: str,
     run_id: str,
+    planned: Sequence[PlannedGroup],
     destinations: Mapping[str, int],
     tallies: Iterable[Tally],
     possible_problems: Iterable[Tally],
     stopped_by: str = "",
 ) -> RedriveSummary:
-    """Add up *tallies* by the plan's groups, and what is a problem by its word and detail."""
-    counts: dict[str, Counter[str]] = {group.group_id: Counter() for group in plan.groups}
+    """Add up *tallies* by the *planned* groups, and what is a problem by its word and detail."""
+    counts: dict[str, Counter[str]] = {group.group_id: Counter() for group in planned}
     for tally in tallies:
         if tally.group_id in counts:
             counts[tally.group_id][tally.word] += tally.count
@@ -265,9 +281,9 @@ def summarize(
             group.title,
             group.action,
             dict(counts[group.group_id]),
-            is_edited=group.group_id in plan.edits,
+            is_edited=group.edit is not None and group.action is Action.REDRIVE,
         )
-        for group in plan.groups
+        for group in planned
     )
     problems: dict[tuple[str, str], Tally] = {}
     for tally in possible_problems:
@@ -277,4 +293,4 @@ def summarize(
             examples = (*known.examples, *tally.examples)[:EXAMPLES]
             problems[key] = replace(known, count=known.count + tally.count, examples=examples)
     found = tuple(problems.values())
-    return RedriveSummary(plan.plan_id, run_id, destinations, groups, found, stopped_by)
+    return RedriveSummary(plan_id, run_id, destinations, groups, found, stopped_by)

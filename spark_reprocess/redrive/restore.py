@@ -6,30 +6,27 @@ decided: it is in the parked queue again, and comes back with the next drain und
 """
 
 import time
-from collections.abc import Sequence
+from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.policy import MAX_MESSAGE_BYTES
-from spark_reprocess.actor import actor
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
+from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
 from spark_reprocess.archive.message_store import digest
-from spark_reprocess.archive.plan_lock import plan_lock
 from spark_reprocess.clients import (
     ClientFactory,
     require_queue,
-    require_queue_url,
     sqs_client,
     sqs_sender,
 )
 from spark_reprocess.errors import BusyError
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.dispositions import (
     ORDER_COLUMNS,
@@ -41,29 +38,20 @@ from spark_reprocess.redrive.dispositions import (
 )
 from spark_reprocess.redrive.editor import FAULT
 from spark_reprocess.redrive.execution import TaskRunner, carry_out, dry_summary
-from spark_reprocess.redrive.queues import PARKED_QUEUE, SOURCE_COLUMNS, Queues, parked_queue
-from spark_reprocess.redrive.redrive_values import RedriveSummary, ResendOptions, Sent, Tally
+from spark_reprocess.redrive.queues import (
+    PARKED_QUEUE,
+    SOURCE_COLUMNS,
+    Queues,
+    SizeLimits,
+    parked_queue,
+)
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions, Sent, Tally
 from spark_reprocess.redrive.resolve import ResolvedPlan, hindered
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.allowed_sql import Place, condition
 from spark_reprocess.spark.failures import explained
 
 _IN_ORDER_UNITS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreOptions(ResendOptions):
-    """What goes back, and where to.
-
-    Attributes:
-        parked_queue_url: the destination.
-        include_foreign: also messages that were drained from another parked queue.
-        include_discarded: also what was discarded, which is how a discard is undone.
-    """
-
-    parked_queue_url: str
-    include_foreign: bool = False
-    include_discarded: bool = False
 
 
 def restore(
@@ -88,14 +76,16 @@ def restore(
     archive = open_archive(options.archive)
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, make_client)
-    max_message_bytes = int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
-    context = _context(options, _files(archive), max_message_bytes)
+    context = RunContext(
+        request=options,
+        plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
+        destination=url,
+        to_fifo=QueueAddress.from_url(url).is_fifo,
+        sizes=SizeLimits(int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))),
+        cut_from=_files(archive),
+    )
     with ExitStack() as stack:
-        lock = None
-        if options.execute:
-            archive.check_writable()
-            holding = plan_lock(archive, context.lock_holder, context.lock_seconds)
-            lock = stack.enter_context(holding)
+        context = stack.enter_context(context.locked(archive))
         rows, known = read_archive_set(spark, archive)
         messages = rows.drop(FILE)
         if options.execute and _files(archive) != context.cut_from:
@@ -113,35 +103,19 @@ def restore(
         planned = tuple(Tally(row["group_id"], row["disposition"], row["count"]) for row in counts)
         problems = tuple(hindered(held.frame, planned))
         resolved = ResolvedPlan(messages, held, planned, {url: planned}, problems, ())
-        plan = _plan(archive, context, planned)
-        if lock is None:
-            return dry_summary(plan, resolved)
+        # Each drain is a group of the summary, as if a plan said to send all of it.
+        sizes = Counter[str]()
+        for tally in planned:
+            sizes[tally.group_id] += tally.count
+        groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
+        if not options.execute:
+            return dry_summary(groups, resolved, context)
         runner = TaskRunner(archive, messages, make_sender, progress)
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             return {url: runner.execute(dispositions, planned, context, context.run_id)}
 
-        context = replace(context, lock=lock.view)
-        return carry_out("restore", plan, resolved, context, runner, send)
-
-
-def _context(options: RestoreOptions, files: str, max_message_bytes: int) -> RunContext:
-    url = options.parked_queue_url
-    return RunContext(
-        run_id=new_id(time.time()),
-        plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
-        who=actor(),
-        reason=options.reason,
-        destination=url,
-        to_fifo=require_queue_url("--parked-queue-url", url).is_fifo,
-        claim_ttl_seconds=options.claim_ttl_seconds,
-        send_in_doubt=options.send_in_doubt,
-        keep_counter=True,
-        max_message_bytes=max_message_bytes,
-        max_rate=options.max_rate,
-        is_restore=True,
-        cut_from=files,
-    )
+        return carry_out("restore", groups, resolved, context, runner, send)
 
 
 def _files(archive: Archive) -> str:
@@ -187,13 +161,3 @@ def _dispositions(
             dispositions if options.where is None else keep_groups_whole(dispositions)
         )
     return dispositions
-
-
-def _plan(archive: Archive, context: RunContext, planned: Sequence[Tally]) -> Plan:
-    """The summary's groups: each drain, as if a plan said to send all of it."""
-    sizes: dict[str, int] = {}
-    for tally in planned:
-        sizes[tally.group_id] = sizes.get(tally.group_id, 0) + tally.count
-    groups = tuple(PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items())
-    snapshot = Snapshot(tuple(sizes), sum(sizes.values()), digest(sizes))
-    return Plan(context.plan_id, archive.root, snapshot, groups)

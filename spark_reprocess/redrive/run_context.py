@@ -1,16 +1,20 @@
 """What is the same for every message of a run. Each task carries it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
-from dlq_replay.policy import MAX_MESSAGE_BYTES
+from spark_reprocess.actor import actor
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Probe
-from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView
+from spark_reprocess.archive.files import Archive, Probe, new_id
+from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.redrive.editor import Editor
+from spark_reprocess.redrive.queues import SizeLimits
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,59 +22,60 @@ class RunContext:
     """What is the same for every chunk of a run; goes into each claim.
 
     Attributes:
-        claim_ttl_seconds: how long a claim counts as busy.
-        send_in_doubt: whether messages in doubt are sent again.
-        max_message_bytes: the destination's limit.
-        room_bytes: the smallest limit of the queues that a copy passes before it is parked again:
-            what does not fit there loses its context on the way.
+        request: what the operator asked for.
+        destination: URL of the queue that messages go to.
+        sizes: the destination's. A copy that is larger loses its context on the way.
         edits: how messages are changed on their way, by group id.
-        max_rate: messages a second over all tasks, None for no limit.
         is_canary: whether messages go ahead, to come back at once where they fail.
-        requires_room: whether a message that cannot carry the plan's id is left.
-        is_restore: whether messages go back to the parked queue, as they are.
-        cut_from: a digest of what the chunks are cut from. Claims that mean other chunks by the
-            same numbers are none of each other's.
+        cut_from: a digest of what the chunks are cut from. Claims of chunks that are cut from
+            something else do not conflict, although the chunks have the same numbers.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         probe: each task checks it before its first claim; None in a dry run.
         lock: the plan lock, which each task observes; None in a dry run.
         pace: path of the file in which the driver says how fast tasks may send; None for no limit.
     """
 
-    run_id: str
+    request: RedriveOptions | RestoreOptions
     plan_id: str
-    who: str
-    reason: str
     destination: str
     to_fifo: bool
-    claim_ttl_seconds: float
-    send_in_doubt: bool
-    keep_counter: bool
-    max_message_bytes: int
+    sizes: SizeLimits = field(default_factory=SizeLimits)
     edits: Mapping[str, Edit] = field(default_factory=dict)
-    max_rate: float | None = None
-    room_bytes: int = MAX_MESSAGE_BYTES
-    is_canary: bool = False
-    requires_room: bool = False
-    is_restore: bool = False
     cut_from: str = ""
     policy_sha256: str | None = None
+    run_id: str = field(default_factory=lambda: new_id(time.time()))
+    who: str = field(default_factory=actor)
+    is_canary: bool = False
     probe: Probe | None = None
     lock: LockView | None = None
     pace: str | None = None
 
-    @property
-    def lock_seconds(self) -> float:
-        """The life of the plan lock: no longer than that of a claim."""
-        return min(LOCK_SECONDS, self.claim_ttl_seconds)
+    @contextmanager
+    def locked(self, archive: Archive) -> Iterator["RunContext"]:
+        """Yield the context with the plan lock, held until the block ends; a dry run needs none.
+
+        Raises:
+            BusyError: another plan is being carried out, or an erase.
+            ArchiveError: the archive cannot be written.
+        """
+        if not self.request.execute:
+            yield self
+            return
+        archive.check_writable()
+        # No longer than a claim lives.
+        seconds = min(LOCK_SECONDS, self.request.claim_ttl_seconds)
+        with plan_lock(archive, self.lock_holder, seconds) as lock:
+            yield replace(self, lock=lock.view)
 
     @property
     def editor(self) -> Editor:
         """What makes messages of rows."""
-        return Editor(self.edits, self.plan_id, self.keep_counter, self.max_message_bytes)
+        keeps_counter = isinstance(self.request, RedriveOptions) and self.request.keep_counter
+        return Editor(self.edits, self.plan_id, keeps_counter, self.sizes.message)
 
     def entry(self, message: Message) -> SendEntry:
         """The copy of *message* to send; ask ``has_room`` first."""
-        if self.is_restore:
+        if isinstance(self.request, RestoreOptions):
             return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
         if self.is_canary:
             return canary_entry(message, self.plan_id, to_fifo=self.to_fifo)
@@ -78,8 +83,8 @@ class RunContext:
             message,
             self.plan_id,
             to_fifo=self.to_fifo,
-            keep_counter=self.keep_counter,
-            max_message_bytes=self.max_message_bytes,
+            keep_counter=self.request.keep_counter,
+            max_message_bytes=self.sizes.message,
         )
 
     @property
@@ -91,10 +96,12 @@ class RunContext:
     @property
     def confirmed(self) -> Disposition:
         """What the ledger calls a message that SQS confirmed."""
-        return Disposition.RESTORED if self.is_restore else Disposition.SENT
+        is_restore = isinstance(self.request, RestoreOptions)
+        return Disposition.RESTORED if is_restore else Disposition.SENT
 
     def has_room(self, message: Message) -> bool:
         """Whether the copy can carry what it must; others can do without our attributes."""
-        if not self.is_canary and not self.requires_room:
+        requires_room = isinstance(self.request, RedriveOptions) and self.request.requires_room
+        if not self.is_canary and not requires_room:
             return True
-        return has_room_for_canary(message, self.plan_id, self.room_bytes)
+        return has_room_for_canary(message, self.plan_id, self.sizes.room)

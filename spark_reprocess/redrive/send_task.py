@@ -158,7 +158,7 @@ class ChunkSender:
         self, items: Sequence[Item], attempts: Sequence[Attempt]
     ) -> dict[str, Settled]:
         """What the ledger says now; another run may have acted since this one was resolved."""
-        now, ttl = self.now_seconds(), self.context.claim_ttl_seconds
+        now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
         if any(attempt.is_busy(now, ttl) for attempt in attempts):
             return {item.message_id: Settled(item, Disposition.BUSY) for item in items}
         states = states_of(attempts, now, ttl)
@@ -179,7 +179,7 @@ class ChunkSender:
         if state in DECIDED:
             # Spark runs a lost task again: what its first attempt did counts as this run's.
             return state if ours is state else BEFORE[state]
-        if state is Disposition.IN_DOUBT and not self.context.send_in_doubt:
+        if state is Disposition.IN_DOUBT and not self.context.request.send_in_doubt:
             return Disposition.IN_DOUBT
         if item.disposition == Disposition.SEND and self._group_of(item) in self._blocked_groups:
             return Disposition.WAITS
@@ -191,11 +191,11 @@ class ChunkSender:
         return Claim(
             run_id=self.context.run_id,
             who=self.context.who,
-            reason=self.context.reason,
+            reason=self.context.request.reason,
             destination=self.context.destination,
             time=timestamp(claimed_at),
             message_ids=tuple(item.message_id for item in work),
-            ttl_seconds=self.context.claim_ttl_seconds,
+            ttl_seconds=self.context.request.claim_ttl_seconds,
             edits={group_id: edits[group_id].digest for group_id in groups if group_id in edits},
             is_canary=self.context.is_canary,
         )
@@ -219,7 +219,7 @@ class ChunkSender:
         return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
 
     def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
-        ttl = self.context.claim_ttl_seconds
+        ttl = self.context.request.claim_ttl_seconds
         queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
         answers_until = claimed_at + ttl * _ANSWERS_SHARE
         groups: dict[str, list[Shipment[str]]] = {}

@@ -10,7 +10,8 @@ from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.redrive.restore import RestoreOptions, restore
+from spark_reprocess.redrive.redrive_values import RestoreOptions
+from spark_reprocess.redrive.restore import restore
 from tests.approved_plan import approve, planned
 from tests.builders import context, message
 from tests.integration.conftest import MakeQueue

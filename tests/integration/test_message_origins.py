@@ -24,8 +24,8 @@ from spark_reprocess.redrive.queues import (
     parked_queue,
 )
 from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.restore import RestoreOptions, restore
+from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
+from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.approved_plan import planned
 from tests.builders import context, counter, filler, message, policy, queue_arn, queue_url

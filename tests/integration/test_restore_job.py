@@ -11,8 +11,8 @@ from spark_reprocess.archive.ledgers import ledger_files
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import BusyError
 from spark_reprocess.redrive import restore as restore_module
-from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.redrive.restore import RestoreOptions, restore
+from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
+from spark_reprocess.redrive.restore import restore
 from tests.approved_plan import planned
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all

@@ -29,6 +29,7 @@ from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.clients import sqs_sender
 from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, SendTask
 from tests.builders import NOW, message, queue_url
@@ -118,18 +119,8 @@ def stage(
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
-        context = RunContext(
-            run_id="r-1",
-            plan_id="p-1",
-            who="me",
-            reason="why",
-            destination=queue.url,
-            to_fifo=bool(fifo),
-            claim_ttl_seconds=900,
-            send_in_doubt=False,
-            keep_counter=False,
-            max_message_bytes=1_048_576,
-        )
+        options = RedriveOptions(str(tmp_path))
+        context = RunContext(options, "p-1", queue.url, to_fifo=bool(fifo))
         groups: list[dict[str, Any]] = [
             {"MessageGroupId": f"g-{n}"} if fifo else {} for n in range(GROUPS)
         ]

@@ -158,7 +158,7 @@ def test_a_run_writes_down_who_waits_for_whom(
     queue = make_queue("parked.fifo")
     archive = archive_of(tmp_path, [parked(1), parked(2), parked(3)], drained_from=queue.url)
 
-    run(spark, RunOptions(archive.root, queue.url))
+    run(spark, RunOptions(archive.root, parked_queue_url=queue.url))
 
     written = json.loads(archive.read("status.json") or b"")
     assert written["waiting"] == 2

@@ -73,7 +73,7 @@ def test_a_policy_is_pinned_by_its_hash(verb: str) -> None:
 def test_run_needs_no_canary_for_its_parked_queue() -> None:
     command = parse(["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"])
 
-    assert command.options == RunOptions("a", "u", "m")
+    assert command.options == RunOptions("a", parked_queue_url="u", to_queue_url="m")
 
 
 def test_run_takes_a_canary() -> None:

@@ -57,7 +57,7 @@ run:
 
 def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_open() -> None:
     settings = read_policy(GOOD + RUN).run
-    open_options = RunOptions("archive", "parked")
+    open_options = RunOptions("archive", parked_queue_url="parked")
     canary = CanaryOptions(Share.of("5%"), "parked", 600, Share.of("1"), consumer_max_seconds=43200)
 
     assert open_options.with_settings(settings) == replace(
@@ -74,7 +74,7 @@ def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_
 def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
     given = RunOptions(
         "archive",
-        "parked",
+        parked_queue_url="parked",
         max_rate=7,
         time_budget_seconds=60,
         masks=("sender_id",),

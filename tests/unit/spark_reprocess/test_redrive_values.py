@@ -20,7 +20,7 @@ def options(**changes: object) -> RedriveOptions:
 
 
 def summary(*tallies: Tally, run_id: str = "run-1") -> RedriveSummary:
-    return summarize(PLAN, run_id, {"u": 1}, tallies, tallies)
+    return summarize("p-1", run_id, PLAN.groups, {"u": 1}, tallies, tallies)
 
 
 @pytest.mark.parametrize("reason", ["", "  "])

@@ -16,23 +16,16 @@ from spark_reprocess.archive.ledger import (
     timestamp,
 )
 from spark_reprocess.errors import ArchiveError
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
 from tests.builders import FakeQueue, context_of, counter, message, queue_url
 from tests.fake_limits import FakeSignals
 from tests.ledgers import attempts_of
 
+REQUEST = RedriveOptions("a", reason="it is fixed")
 CONTEXT = RunContext(
-    run_id="run-1",
-    plan_id="p-1",
-    who="me@here",
-    reason="it is fixed",
-    destination=queue_url("main"),
-    to_fifo=False,
-    claim_ttl_seconds=900,
-    send_in_doubt=False,
-    keep_counter=False,
-    max_message_bytes=1_048_576,
+    REQUEST, "p-1", queue_url("main"), to_fifo=False, run_id="run-1", who="me@here"
 )
 FIFO = replace(CONTEXT, to_fifo=True, destination=queue_url("main.fifo"))
 
@@ -72,7 +65,7 @@ class Bench:
 
     def states(self, in_seconds: float = 0) -> dict[str, Disposition]:
         attempts = attempts_of(self.archive, "p-1")
-        return states_of(attempts, time.time() + in_seconds, CONTEXT.claim_ttl_seconds)
+        return states_of(attempts, time.time() + in_seconds, REQUEST.claim_ttl_seconds)
 
 
 @pytest.fixture
@@ -102,7 +95,7 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
     assert attempt.claim.message_ids == ("m-1", "m-2")
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
-    assert attempt.claim.ttl_seconds == CONTEXT.claim_ttl_seconds
+    assert attempt.claim.ttl_seconds == REQUEST.claim_ttl_seconds
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
 
 
@@ -154,7 +147,7 @@ def test_lost_answer_is_in_doubt_and_not_sent_again(bench: Bench) -> None:
 def test_message_in_doubt_is_sent_when_told_so(bench: Bench) -> None:
     bench.settle(refusing("m-1", answer=InDoubt("x")), [item("m-1")])
 
-    told = replace(CONTEXT, send_in_doubt=True)
+    told = replace(CONTEXT, request=replace(REQUEST, send_in_doubt=True))
 
     assert bench.settle(FakeQueue(), [item("m-1")], told) == ["sent"]
 
@@ -324,7 +317,7 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
     sender = replace(bench.sender(FakeQueue()), queue_until=queue_until)
     sender.settle("g-1", 1, [item("m-1")])
 
-    assert asked == [pytest.approx(0.7 * CONTEXT.claim_ttl_seconds, abs=30)]
+    assert asked == [pytest.approx(0.7 * REQUEST.claim_ttl_seconds, abs=30)]
 
 
 def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -> None:

@@ -16,6 +16,7 @@ from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, SENDING_COL
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.ledger import CHUNK_MESSAGES
 from spark_reprocess.redrive.editor import CHANGES
+from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import TASK, TASK_COLUMNS, SendTask
 from tests.builders import NOW, message, queue_url
@@ -59,18 +60,7 @@ def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path)
     model = SqsModel(SystemClock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
-    context = RunContext(
-        run_id="r-1",
-        plan_id="p-1",
-        who="me",
-        reason="why",
-        destination=main,
-        to_fifo=False,
-        claim_ttl_seconds=900,
-        send_in_doubt=False,
-        keep_counter=False,
-        max_message_bytes=1_048_576,
-    )
+    context = RunContext(RedriveOptions("a"), "p-1", main, to_fifo=False)
     held: list[int] = []
     before = live_messages()
 
