@@ -76,15 +76,6 @@ class ResolvedPlan:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """What decides about a message beside the plan."""
-
-    options: RedriveOptions
-    queues: Queues
-    editor: Editor
-
-
 @contextmanager
 def resolved_plan(
     spark: SparkSession,
@@ -103,21 +94,34 @@ def resolved_plan(
             operator's SQL fails on one of them.
     """
     with ExitStack() as stack:
-        with progress("resolving each message", str), explained(options.where, _expressions(plan)):
-            rules = _Rules(options, queues, editor)
-            messages, held, notes = _resolve(stack, spark, archive, plan, rules)
+        where, edits = plan.snapshot.where, plan.edits.items()
+        expressions = [
+            *([] if where is None else [f"the plan's where {where!r}"]),
+            *(f"set_attributes of group {group}" for group, edit in edits if edit.set_attributes),
+        ]
+        with progress("resolving each message", str), explained(options.where, expressions):
+            messages, held, notes = _resolve(stack, spark, archive, plan, options, queues, editor)
             dispositions = held.frame
             counts = held.counts("group_id", "disposition", DESTINATION, PARKED_QUEUE)
-            _require_one_parked_queue(counts, queues)
-            planned = _tallies(counts)
-            # A group that was erased as a whole is named in the plan and has no message.
-            if not notes:
-                _require_known_groups(plan, planned)
             work = defaultdict[str, list[dict[str, Any]]](list)
             for row in counts:
                 if row["disposition"] in WORK:
                     work[row[DESTINATION]].append(row)
             by_destination = {url: _tallies(rows) for url, rows in work.items()}
+            parked = sorted({row[PARKED_QUEUE] for rows in work.values() for row in rows} - {None})
+            if queues.parked is None and len(parked) > 1:
+                # A message must not go to a queue only because another one's messages do.
+                raise InputError(
+                    f"the plan has messages of {len(parked)} parked queues: {', '.join(parked)}; "
+                    "say with --parked-queue-url whose messages go to the destination; the others "
+                    "are left"
+                )
+            planned = _tallies(counts)
+            unknown = plan.actions.keys() - {tally.group_id for tally in planned}
+            # A group that was erased as a whole is named in the plan and has no message.
+            if unknown and not notes:
+                names = ", ".join(sorted(unknown))
+                raise InputError(f"plan {plan.plan_id}: its snapshot has no group {names}")
             problems = (*hindered(dispositions, planned), *_unedited(dispositions, planned))
         yield ResolvedPlan(messages, held, planned, by_destination, problems, notes)
 
@@ -127,14 +131,15 @@ def _resolve(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
-    rules: _Rules,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
 ) -> tuple[DataFrame, Held, tuple[str, ...]]:
     """Return messages, dispositions and notes of ``ResolvedPlan``.
 
     The same pass checks whether the archive holds exactly the plan's messages. Only after a crash
     a message has several rows; then one of them is chosen, and the pass is repeated.
     """
-    options = rules.options
     table = message_table(spark, archive, plan)
     places = with_chunks(table.select("message_id", "group_id", "unit", "position"))
     for each_once in (False, True):
@@ -147,22 +152,14 @@ def _resolve(
             each_once=each_once,
         )
         gone = erased_messages(archive, places, messages)
-        dispositions = _dispositions(archive, plan, messages, numbered, rules)
+        dispositions = _dispositions(archive, plan, messages, numbered, options, queues, editor)
         held = Held.of(dispositions, plan.snapshot.messages, stack)
         if options.limit is not None:
-            fewer = limited(held.frame, options.limit, to_fifo=rules.queues.is_fifo)
+            fewer = limited(held.frame, options.limit, to_fifo=queues.is_fifo)
             held = Held.of(fewer, plan.snapshot.messages, stack)
         if check_messages(plan, held, [i for one in gone for i in one.message_ids]):
             break
     return messages, held, tuple(one.sentence for one in gone)
-
-
-def _expressions(plan: Plan) -> list[str]:
-    where = plan.snapshot.where
-    return [
-        *([] if where is None else [f"the plan's where {where!r}"]),
-        *(f"set_attributes of group {g}" for g, edit in plan.edits.items() if edit.set_attributes),
-    ]
 
 
 def _dispositions(
@@ -170,9 +167,10 @@ def _dispositions(
     plan: Plan,
     messages: DataFrame,
     columns: DataFrame,
-    rules: _Rules,
+    options: RedriveOptions,
+    queues: Queues,
+    editor: Editor,
 ) -> DataFrame:
-    options, queues = rules.options, rules.queues
     is_selected = F.lit(True)  # noqa: FBT003 - a value
     if options.where is not None:
         is_selected = condition(messages, options.where, Place.WHERE)
@@ -187,7 +185,7 @@ def _dispositions(
     spark, ttl = messages.sparkSession, options.claim_ttl_seconds
     states = ledger_states(spark, archive, time.time(), ttl).select("message_id", "state")
     dispositions = with_dispositions(
-        with_edit_faults(numbered, messages, rules.editor),
+        with_edit_faults(numbered, messages, editor),
         states,
         plan.actions,
         queues,
@@ -217,24 +215,6 @@ def _undecided_elsewhere(
         .join(decided, "message_id", "left_anti")
         .select(*ORDER_COLUMNS, parked_queue().alias(PARKED_QUEUE))
     )
-
-
-def _require_one_parked_queue(counts: Sequence[dict[str, Any]], queues: Queues) -> None:
-    """A message must not go to a queue only because another one's messages do."""
-    if queues.parked is not None:
-        return
-    found = sorted({row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None})
-    if len(found) > 1:
-        raise InputError(
-            f"the plan has messages of {len(found)} parked queues: {', '.join(found)}; say with "
-            "--parked-queue-url whose messages go to the destination; the others are left"
-        )
-
-
-def _require_known_groups(plan: Plan, planned: Iterable[Tally]) -> None:
-    known = {tally.group_id for tally in planned}
-    if unknown := [group_id for group_id in plan.actions if group_id not in known]:
-        raise InputError(f"plan {plan.plan_id}: its snapshot has no group {', '.join(unknown)}")
 
 
 def _tallies(counts: Iterable[dict[str, Any]]) -> tuple[Tally, ...]:
