@@ -135,11 +135,6 @@ def request_stop(archive: Archive, job_run_id: str) -> None:
     archive.write(_stop(job_run_id), b"")
 
 
-def is_stop_requested(archive: Archive, job_run_id: str) -> bool:
-    """Whether somebody asked a run to stop. Raises ArchiveError."""
-    return archive.read(_stop(job_run_id)) is not None
-
-
 def _stop(job_run_id: str) -> str:
     return f"runs/{job_run_id}/stop"
 
@@ -172,17 +167,13 @@ def _followed(
         with suppress(KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             result = RunResult(command[0], exit_code, answer.text, errors.text)
-            _write(archive, job_run_id, result)
+            try:
+                write_result(archive, job_run_id, result)
+            except ArchiveError as error:
+                # What the verb did is in the ledger. Only a follower misses this file.
+                sys.stderr.write(f"the result of this run was not written: {error}\n")
             break
     return exit_code
-
-
-def _write(archive: Archive, job_run_id: str, result: RunResult) -> None:
-    try:
-        write_result(archive, job_run_id, result)
-    except ArchiveError as error:
-        # What the verb did is in the ledger. Only a follower misses this file.
-        sys.stderr.write(f"the result of this run was not written: {error}\n")
 
 
 def _watch(
@@ -194,7 +185,7 @@ def _watch(
     while not has_ended.wait(_CHECK_SECONDS):
         # An archive that cannot be read now may be readable next time.
         with suppress(ArchiveError):
-            if is_stop_requested(archive, job_run_id):
+            if archive.read(_stop(job_run_id)) is not None:
                 interrupt()
                 return
 

@@ -108,7 +108,15 @@ def exit_code_of(call: Callable[[], int]) -> int:
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        return _with_spark_failures(call)
+        try:
+            return call()
+        except Exception as error:
+            # Some verbs need no Spark, and it may not be installed.
+            if isinstance(error, JobError) or "pyspark" not in sys.modules:
+                raise
+            from spark_reprocess.command_line.spark_session import report_failure
+
+            return report_failure(error)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
@@ -117,20 +125,6 @@ def exit_code_of(call: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost, run the same command again")
         return INTERRUPTED
-
-
-def _with_spark_failures(call: Callable[[], int]) -> int:
-    try:
-        return call()
-    except JobError:
-        raise
-    except Exception as error:
-        # Some verbs need no Spark, and it may not be installed.
-        if "pyspark" not in sys.modules:
-            raise
-        from spark_reprocess.command_line.spark_session import report_failure
-
-        return report_failure(error)
 
 
 def parse(argv: list[str]) -> Command:

@@ -44,7 +44,6 @@ from spark_reprocess.command_line.verb import (
 )
 from spark_reprocess.figures import duration
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.redrive.editor import EditSample
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 
 _ABOUT = """\
@@ -210,45 +209,30 @@ def _print_edits(summary: RedriveSummary) -> None:
         shown = list(samples)
         print_line(f"edit of group {group_id}: {len(shown):,} of {counts[group_id]:,} messages")
         for sample in shown:
-            _print_edit(sample)
-
-
-def _print_edit(sample: EditSample) -> None:
-    print_line(f"  message {sample.message_id}")
-    print_diff([f"  {line}" for line in sample.lines], indent=2)
+            print_line(f"  message {sample.message_id}")
+            print_diff([f"  {line}" for line in sample.lines], indent=2)
 
 
 def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     if summary.executed:
-        return f"plan {summary.plan_id}, run {summary.run_id}: {_format_done(summary)}"
+        sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
+        done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
+        more = summary.problems or summary.stopped_by or summary.canary
+        is_idle = not (sent or discarded or more or summary.count(Disposition.NOT_SELECTED))
+        rest = "; nothing was left to do" if is_idle else ""
+        return f"plan {summary.plan_id}, run {summary.run_id}: {done}{rest}"
     if all(group.action == Action.LEAVE for group in summary.groups):
         return "dry run: the plan leaves every group; edit its actions first"
+    to_send, to_discard = summary.count(Disposition.SEND), summary.count(Disposition.DISCARD)
+    pace = "as fast as it goes (--max-rate R spares the consumer)"
+    if summary.max_rate is not None:
+        seconds = to_send / summary.max_rate
+        pace = f"in about {duration(seconds)} at {summary.max_rate:g} a second"
+    and_discard = f", {to_discard:,} would be discarded" if to_discard else ""
     return (
-        f"dry run: nothing was sent. {summary.count(Disposition.SEND):,} would go to "
-        f"{summary.destination}{_format_duration(summary)}{_format_discarded(summary)}; to do it, "
-        f"add {plan_option}--execute --reason 'why'"
+        f"dry run: nothing was sent. {to_send:,} would go to {summary.destination} {pace}"
+        f"{and_discard}; to do it, add {plan_option}--execute --reason 'why'"
     )
-
-
-def _format_done(summary: RedriveSummary) -> str:
-    sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
-    done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
-    has_more = summary.problems or summary.stopped_by or summary.canary
-    if sent or discarded or has_more or summary.count(Disposition.NOT_SELECTED):
-        return done
-    return f"{done}; nothing was left to do"
-
-
-def _format_discarded(summary: RedriveSummary) -> str:
-    count = summary.count(Disposition.DISCARD)
-    return f", {count:,} would be discarded" if count else ""
-
-
-def _format_duration(summary: RedriveSummary) -> str:
-    if summary.max_rate is None:
-        return " as fast as it goes (--max-rate R spares the consumer)"
-    seconds = summary.count(Disposition.SEND) / summary.max_rate
-    return f" in about {duration(seconds)} at {summary.max_rate:g} a second"
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -75,7 +75,12 @@ def print_history(history: DeadLetterHistory) -> None:
         print_heading(f"{copy.message_id}: {copy.state.replace('_', ' ')}")
         print_fields([*_fields(copy)])
         for entry in copy.entries:
-            print_heading(f"  {_format_time(entry.claimed_at)}  {_format_outcome(entry)}")
+            outcome = _OUTCOMES.get(entry.outcome, entry.outcome or "")
+            sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
+            detail = f" ({entry.detail})" if entry.detail else ""
+            canary = ", as a canary" if entry.is_canary else ""
+            time = _format_time(entry.claimed_at)
+            print_heading(f"  {time}  {outcome}{sent_as}{detail}{canary}")
             print_fields([*_entry_fields(entry)], indent="    ")
 
 
@@ -83,7 +88,9 @@ def _fields(copy: ArchivedCopy) -> Fields:
     yield "parked", ", ".join(filter(None, (second(copy.sent_at), copy.parked_reason or "by SQS")))
     yield "came from", copy.source_arn or ""
     yield "error", ": ".join(filter(None, (copy.error_type, copy.error_message)))
-    yield "replays", _format_replays(copy)
+    count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
+    received = counted(copy.receive_count, "time") if copy.receive_count is not None else ""
+    yield "replays", "; received ".join(filter(None, (count, received)))
     yield "first seen", second(copy.first_seen_at)
     yield "put back by", f"plan {copy.redriven_by}, before this copy" if copy.redriven_by else ""
     yield "group", copy.message_group_id or ""
@@ -97,27 +104,10 @@ def _fields(copy: ArchivedCopy) -> Fields:
     values = copy.values or {}
     lines = [f"{n} ({data_type}): {values[n]}" for n, data_type in copy.attributes.items()]
     yield "attributes", "\n".join([f"{len(lines)}", *lines])
-    yield "body", f"{copy.body_bytes:,} bytes\n{_indented(copy.body)}"
-
-
-def _indented(body: str) -> str:
-    """On a terminal JSON is indented; in a pipe a body stays as it is."""
-    return indented_json(body) if sys.stdout.isatty() and looks_like_json(body) else body
-
-
-def _format_replays(copy: ArchivedCopy) -> str:
-    count = "unreadable" if copy.replay_count is None else f"{copy.replay_count:,}"
-    times = copy.receive_count
-    received = "" if times is None else f"; received {counted(times, 'time')}"
-    return f"{count}{received}"
-
-
-def _format_outcome(entry: LedgerEntry) -> str:
-    word = _OUTCOMES.get(entry.outcome, entry.outcome or "")
-    sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
-    detail = f" ({entry.detail})" if entry.detail else ""
-    canary = ", as a canary" if entry.is_canary else ""
-    return f"{word}{sent_as}{detail}{canary}"
+    # In a pipe a body stays as it is.
+    is_indented = sys.stdout.isatty() and looks_like_json(copy.body)
+    body = indented_json(copy.body) if is_indented else copy.body
+    yield "body", f"{copy.body_bytes:,} bytes\n{body}"
 
 
 def _entry_fields(entry: LedgerEntry) -> Fields:

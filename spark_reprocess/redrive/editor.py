@@ -137,19 +137,18 @@ def edit_sample(
     old = list(_lines(before, masks))
     new = list(_lines(after, masks, before.body if marks_hidden else None))
     found = unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)
-    lines = [f"{line[0]}{_shorten_line(line[1:])}" for line in found][2:]
+    # Their indentation stays.
+    parts = [(line[0], line[1:].lstrip(" "), line[1:]) for line in found][2:]
+    lines = [
+        f"{sign}{line[: len(line) - len(bare)]}{shorten(bare, _LINE_CHARACTERS)}"
+        for sign, bare, line in parts
+    ]
     if not lines:
         same = (before.body, before.attributes) == (after.body, after.attributes)
         lines = [" nothing changes" if same else " only what is masked changes"]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f" … {len(lines) - _MOST_LINES} more lines"]
     return EditSample(group_id, before.message_id, tuple(lines))
-
-
-def _shorten_line(line: str) -> str:
-    """Shorten a line for a terminal; its indentation stays."""
-    bare = line.lstrip(" ")
-    return line[: len(line) - len(bare)] + shorten(bare, _LINE_CHARACTERS)
 
 
 def _lines(message: Message, masks: Masks, before: str | None = None) -> Iterator[str]:

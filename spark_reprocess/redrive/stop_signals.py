@@ -103,13 +103,9 @@ class StopSignals:
         except ArchiveError:
             # No news. The lock cannot be read either, so that the task stops before long.
             marker = None
-        if marker is not None:
-            return _reason(marker)
-        return self._lock.trouble() if self._lock else ""
-
-
-def _reason(marker: bytes) -> str:
-    try:
-        return str(json.loads(marker)["why"])
-    except (ValueError, KeyError, TypeError):
-        return "the run was stopped"
+        if marker is None:
+            return self._lock.trouble() if self._lock else ""
+        try:
+            return str(json.loads(marker)["why"])
+        except (ValueError, KeyError, TypeError):
+            return "the run was stopped"

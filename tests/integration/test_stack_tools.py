@@ -25,7 +25,7 @@ from dlq_replay.breaker_table import DynamoDbBreakers
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.glue_job import command_of, is_stop_requested
+from spark_reprocess.glue_job import command_of
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.reading import read_plan
@@ -526,7 +526,7 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
     archive = open_archive("s3://dead-letters/archive")
 
     assert follow(run_, archive, sleep) == 1
-    assert is_stop_requested(archive, "jr_1")
+    assert archive.read("runs/jr_1/stop") is not None
     assert glue.stopped
     assert sum(slept) >= STOP_SECONDS
     assert "stopping the run" in capsys.readouterr().err
