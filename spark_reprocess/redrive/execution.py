@@ -147,7 +147,10 @@ class TaskRunner:
         rows = self.messages.join(assigned, on="message_id", how="inner")
         spread = rows.repartitionById(len(messages), F.col(TASK)).sortWithinPartitions(*POSITION)
         changed = with_changes(spread, context.edits)
-        return changed, len(messages), _windows(context.request.max_rate, messages)
+        if (rate := context.request.max_rate) is None:
+            return changed, len(messages), None
+        windows = share_window(window_messages(rate), [messages[task] for task in sorted(messages)])
+        return changed, len(messages), windows
 
     def _most_tasks(self, spark: SparkSession, context: RunContext) -> int:
         slots = self.tasks or spark.sparkContext.defaultParallelism
@@ -200,12 +203,6 @@ def divide(
         divided |= dict.fromkeys(parts[part], task)
         heapq.heappush(tasks, (messages + weights[part], task))
     return divided
-
-
-def _windows(max_rate: float | None, messages: Mapping[int, int]) -> list[int] | None:
-    if max_rate is None:
-        return None
-    return share_window(window_messages(max_rate), [messages[task] for task in sorted(messages)])
 
 
 def status_line(how_far: HowFar, total: int, counts: Mapping[str, int]) -> str:
@@ -263,7 +260,21 @@ def carry_out(
         ArchiveError: something cannot be recorded; then nothing was claimed.
     """
     archive = runner.archive
-    context = _with_run_record(archive, context, verb, resolved)
+    region = region_of(context.destination, "us-east-1")
+    spark = resolved.messages.sparkSession
+    record = RunRecord(
+        run_id=context.run_id,
+        plan_id=context.plan_id,
+        verb=verb,
+        actor=context.who,
+        **asdict(caller(spark.sparkContext.applicationId, region)),
+        reason=context.request.reason,
+        time=timestamp(time.time()),
+        destination=context.destination,
+        destinations=[*resolved.work],
+        policy_sha256=context.policy_sha256,
+    )
+    context = replace(context, probe=record_run(archive, record))
     record_edits(archive, context, time.time())
     sent = send(context, write_dispositions(archive, resolved.dispositions, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
@@ -286,27 +297,6 @@ def carry_out(
         notes = () if stopped_by else compact_ledger(archive)
     canaries = [one.canary for one in sent.values() if one.canary]
     return replace(summary, notes=notes, canary=joined(canaries))
-
-
-def _with_run_record(
-    archive: Archive, context: RunContext, verb: str, resolved: ResolvedPlan
-) -> RunContext:
-    """Write the record of a run; return its context with what proves to tasks that they see it."""
-    spark = resolved.messages.sparkSession
-    region = region_of(context.destination, "us-east-1")
-    record = RunRecord(
-        run_id=context.run_id,
-        plan_id=context.plan_id,
-        verb=verb,
-        actor=context.who,
-        **asdict(caller(spark.sparkContext.applicationId, region)),
-        reason=context.request.reason,
-        time=timestamp(time.time()),
-        destination=context.destination,
-        destinations=[*resolved.work],
-        policy_sha256=context.policy_sha256,
-    )
-    return replace(context, probe=record_run(archive, record))
 
 
 def write_dispositions(archive: Archive, held: Held, context: RunContext) -> DataFrame:
@@ -348,8 +338,21 @@ def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Itera
         archive: where the ledger is.
         plan: as it reads now.
         planned: how many messages of each group have which disposition.
+
+    Raises:
+        ArchiveError: the record of an edit cannot be read, or somebody changed it.
     """
-    records = list(_edit_records(archive, plan.plan_id))
+    records: list[tuple[str, str, str]] = []
+    for path in archive.list(_edits_folder(plan.plan_id)):
+        group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
+        try:
+            raw = json.loads(archive.read(path) or b"")
+            records.append((group_id, digest, f"run {raw['run_id']}, {raw['who']}"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveError(
+                f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); "
+                "somebody changed it: restore it, do not delete it"
+            ) from error
     for tally in planned:
         if tally.word != Disposition.SENT_BEFORE:
             continue
@@ -364,24 +367,6 @@ def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Itera
                 f"group {group_id}: {tally.count:,} messages were sent before, by runs with "
                 f"{', '.join(others)}; the rest goes with {f'edit {now}' if now else 'no edit'}"
             )
-
-
-def _edit_records(archive: Archive, plan_id: str) -> Iterator[tuple[str, str, str]]:
-    """Read which edits this plan's runs have used: group, digest, and the run with its operator.
-
-    Raises:
-        ArchiveError: one cannot be read, or somebody changed it.
-    """
-    for path in archive.list(_edits_folder(plan_id)):
-        group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
-        try:
-            raw = json.loads(archive.read(path) or b"")
-            yield group_id, digest, f"run {raw['run_id']}, {raw['who']}"
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArchiveError(
-                f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); "
-                "somebody changed it: restore it, do not delete it"
-            ) from error
 
 
 def _edits_folder(plan_id: str) -> str:

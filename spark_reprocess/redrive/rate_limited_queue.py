@@ -98,11 +98,6 @@ class GlobalErrorDetector:
         self._missing_answers = 0
         self._is_serial = False
 
-    @property
-    def is_serial(self) -> bool:
-        """Whether sends go one at a time, because the last one got no answer."""
-        return self._is_serial
-
     @contextmanager
     def one_at_a_time(self, seconds: float) -> Iterator[bool]:
         """Wait until a send may go, *seconds* at most; yield whether it may.
@@ -205,40 +200,39 @@ class RateLimitedQueue:
         with self.errors.one_at_a_time(self.until_seconds - self.now_seconds()) as may_go:
             if not may_go:
                 return [NotSent()] * len(entries)
-            results = self._send_caught(entries)
+            try:
+                results = self._send_persistently(entries)
+            except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
+                results = [InDoubt(f"{type(error).__name__} in the call")] * len(entries)
             if reason := self.errors.reason_to_stop(results):
                 self.signals.stop(reason)
             return results
 
-    def _send_caught(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        try:
-            return self._send_persistently(entries)
-        except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
-            return [InDoubt(f"{type(error).__name__} in the call")] * len(entries)
+    def _send_persistently(self, entries: Sequence[SendEntry]) -> list[SendResult]:
+        """Send, and send again what may be.
 
-    def _send_persistently(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
+        On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
+        make each wait for minutes.
+        """
         results: list[SendResult] = []
         sent_at: list[float] = []
         for part in self._parts(entries):
             sent_at += [self.now_seconds()] * len(part)
             results += self._send(part, self.until_seconds)
-        return self._repeated(entries, results, sent_at)
-
-    def _repeated(
-        self, entries: Sequence[SendEntry], results: list[SendResult], sent_at: list[float]
-    ) -> Sequence[SendResult]:
-        """Send again what may be.
-
-        On a FIFO queue no repeat begins when SQS may be about to forget the message: a rate can
-        make each wait for minutes.
-        """
         for repeat in range(REPEATS):
-            again = [place for place, one in enumerate(results) if self._may_repeat(one)]
+            again = [
+                place
+                for place, one in enumerate(results)
+                if is_transient(one) or (self.is_fifo and isinstance(one, InDoubt))
+            ]
             if not again or self.signals.stopped_by or self.now_seconds() >= self.until_seconds:
                 break
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
             self.signals.wait(self.uniform(0, pause))
-            until = self._repeats_until(min(sent_at[place] for place in again))
+            until = self.until_seconds
+            if self.is_fifo:
+                first = min(sent_at[place] for place in again)
+                until = min(until, first + _DEDUPLICATION_SECONDS)
             parts = self._parts([entries[place] for place in again])
             fresh = [result for part in parts for result in self._send(part, until)]
             for place, result in zip(again, fresh, strict=True):
@@ -248,14 +242,6 @@ class RateLimitedQueue:
     def _parts(self, entries: Sequence[SendEntry]) -> Iterator[Sequence[SendEntry]]:
         for start in range(0, len(entries), self.limiter.call_messages):
             yield entries[start : start + self.limiter.call_messages]
-
-    def _may_repeat(self, result: SendResult) -> bool:
-        return is_transient(result) or (self.is_fifo and isinstance(result, InDoubt))
-
-    def _repeats_until(self, sent_at: float) -> float:
-        if not self.is_fifo:
-            return self.until_seconds
-        return min(self.until_seconds, sent_at + _DEDUPLICATION_SECONDS)
 
     def _send(self, part: Sequence[SendEntry], until: float) -> Sequence[SendResult]:
         return send_each_if_rejected(lambda entries: self._call(entries, until), part)

@@ -216,7 +216,12 @@ class ChunkSender:
         except ArchiveError as error:
             self.signals.stop(str(error))
             return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
-        return [_settled(*pair, answers) for pair in zip(work, results, strict=True)]
+        return [
+            Settled(item, Disposition.NOT_REACHED)
+            if isinstance(answers.get(item.message_id), NotSent)
+            else Settled(item, result.outcome, result.detail)
+            for item, result in zip(work, results, strict=True)
+        ]
 
     def _send(self, items: Sequence[Item], claimed_at: float) -> Mapping[str, SendResult]:
         ttl = self.context.request.claim_ttl_seconds
@@ -307,7 +312,13 @@ class SendTask:
         counts = _Counts(self.archive, f"{self.progress_folder}/task-{task:05d}.json")
         if self._may_start(signals, is_repeated=is_repeated):
             window = None if self.windows is None else self.windows[task]
-            chunks = self._chunks(chain([first], rows))
+            editor = self.context.editor
+            chunks = (
+                (unit, chunk, [_item(row, self.context, editor) for row in of_chunk])
+                for (unit, chunk), of_chunk in groupby(
+                    chain([first], rows), key=lambda row: (row["unit"], row["chunk"])
+                )
+            )
             with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="send") as executor:
                 sender = self._sender(signals, RateLimiter(window), executor)
                 pacer = Pacer(self.archive, self.context.pace, self.context.destination, self.tasks)
@@ -350,11 +361,6 @@ class SendTask:
             signals=signals,
             now_seconds=time.time,
         )
-
-    def _chunks(self, rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, int, list[Item]]]:
-        editor = self.context.editor
-        for (unit, chunk), of_chunk in groupby(rows, key=lambda row: (row["unit"], row["chunk"])):
-            yield unit, chunk, [_item(row, self.context, editor) for row in of_chunk]
 
 
 def _item(row: dict[str, Any], context: RunContext, editor: Editor) -> Item:
@@ -445,9 +451,3 @@ def _result(
             return Result(message_id, Disposition.IN_DOUBT, time, detail=cause)
         case NotSent():
             return Result(message_id, Disposition.FAILED, time, detail="not reached")
-
-
-def _settled(item: Item, result: Result, answers: Mapping[str, SendResult]) -> Settled:
-    if isinstance(answers.get(item.message_id), NotSent):
-        return Settled(item, Disposition.NOT_REACHED)
-    return Settled(item, result.outcome, result.detail)
