@@ -16,7 +16,7 @@ import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq_cli.on_glue import run_on_glue
-from dlq_cli.stack_values import STACK_OPTIONS, STACK_VARIABLE, read_stack, required
+from dlq_cli.stack_values import STACK_VARIABLE, read_stack, required, stack_options
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_EXTRA, STACK, Verb
@@ -250,7 +250,7 @@ def _words_of_stack(
 ) -> list[str]:
     """Return options that *words* do not have, with their values from the stack."""
     given = {word.partition("=")[0] for word in words}
-    lacking = [option for option in STACK_OPTIONS[name] if option not in given]
+    lacking = [option for option in stack_options(name) if option not in given]
     if not lacking:
         return []
     values = asdict(read_stack(make_session(), stack))

@@ -71,7 +71,13 @@ def run_on_glue(
     """
     if verb in _NOT_THERE:
         raise InputError(f"{verb} does not run on AWS Glue: {_NOT_THERE[verb]}")
-    words = [part for word in words for part in _split(word)]
+    # --option=value is split, as argparse does.
+    pairs = [(word, *word.partition("=")) for word in words]
+    words = [
+        part
+        for word, option, equals, value in pairs
+        for part in ([option, value] if equals and option in _FILES else [word])
+    ]
     for option, value in pairwise(words):
         is_local = option in _FILES and not value.startswith(("s3://", "s3a://"))
         if is_local and not (option == "--plan" and ID.fullmatch(value)):
@@ -121,12 +127,6 @@ class GlueRun:
             self.client.batch_stop_job_run(JobName=self.job, JobRunIds=[self.job_run_id])
 
 
-def _split(word: str) -> list[str]:
-    """Split ``--option=value``, as argparse does."""
-    option, equals, value = word.partition("=")
-    return [option, value] if equals and option in _FILES else [word]
-
-
 def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
     """Start a run of *job* with a verb and its arguments.
 
@@ -139,7 +139,16 @@ def start(client: "GlueClient", job: str, words: Sequence[str]) -> GlueRun:
         try:
             answer = client.start_job_run(JobName=job, Arguments=arguments)
         except client.exceptions.ConcurrentRunsExceededException as error:
-            raise BusyError(_busy(client, job)) from error
+            runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
+            open_runs = [
+                f"{one['Id']} ({one['JobRunState'].lower()} since {one['StartedOn']:%H:%M} UTC)"
+                for one in runs
+                if one["JobRunState"] not in _ENDED
+            ]
+            which = f"run {', '.join(open_runs)}" if open_runs else "a run"
+            raise BusyError(
+                f"job {job}: {which} is in progress; wait for its end, then run this command again"
+            ) from error
     return GlueRun(client, job, answer["JobRunId"])
 
 
@@ -214,15 +223,3 @@ def _wait(
             waited += _CHECK_SECONDS
             state, message = run.state()
     return state, message
-
-
-def _busy(client: "GlueClient", job: str) -> str:
-    with aws_errors(f"job {job}", _FIX):
-        runs = client.get_job_runs(JobName=job, MaxResults=20)["JobRuns"]
-    open_runs = [
-        f"{one['Id']} ({one['JobRunState'].lower()} since {one['StartedOn']:%H:%M} UTC)"
-        for one in runs
-        if one["JobRunState"] not in _ENDED
-    ]
-    which = f"run {', '.join(open_runs)}" if open_runs else "a run"
-    return f"job {job}: {which} is in progress; wait for its end, then run this command again"

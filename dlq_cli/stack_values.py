@@ -1,15 +1,16 @@
 """The values that a stack's outputs give to a command's options."""
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.sqs import describe
-from spark_reprocess.command_line.cli import VERBS
+from spark_reprocess.command_line.cli import add_archive, load
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,20 +19,6 @@ if TYPE_CHECKING:
 
 STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
-
-STACK_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(VERBS, ("--archive",)),
-    "status": (
-        *("--archive", "--parked-queue-url", "--failure-table"),
-        *("--main-queue-url", "--dlq-url"),
-    ),
-    "drain": ("--archive", "--parked-queue-url"),
-    "redrive": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
-    "run": ("--archive", "--main-queue-url", "--parked-queue-url", "--failure-table"),
-    "restore": ("--archive", "--parked-queue-url"),
-    "erase": ("--archive", "--failure-table"),
-}
-"""The options for which a stack has a value, by verb of the Spark job."""
 
 _FUNCTION = "ReplayFunctionArn"
 _GONE = {"DELETE_COMPLETE", "DELETE_IN_PROGRESS", "ROLLBACK_COMPLETE"}
@@ -58,6 +45,17 @@ class StackValues:
     archive: str | None
     failure_table: str | None
     spark_job: str | None
+
+
+@cache
+def stack_options(verb: str) -> tuple[str, ...]:
+    """Return the options of a verb of the Spark job for which a stack has a value."""
+    parser = argparse.ArgumentParser()
+    add_archive(parser)
+    load(verb).add_arguments(parser)
+    names = {f"--{field.name.replace('_', '-')}" for field in fields(StackValues)}
+    # argparse has no other list of options.
+    return tuple(option for option in parser._option_string_actions if option in names)  # noqa: SLF001
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from dlq_cli.console.security import ASSETS, CSRF_FIELD, Session
 from dlq_cli.console.work import Works
-from dlq_cli.stack_values import STACK_OPTIONS
+from dlq_cli.stack_values import stack_options
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
@@ -101,7 +101,7 @@ class Console:
         It gets the queues and the table that its verb takes, as far as the stack does not say them.
         """
         known = self.given if self.stack else {**self.values, "archive": self.archive.root}
-        names = [option.removeprefix("--") for option in STACK_OPTIONS.get(verb, ())]
+        names = [option.removeprefix("--") for option in stack_options(verb)]
         options = [(f"--{name}", known[name]) for name in names if name in known]
         place = [("--stack", self.stack)] if self.stack else []
         return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spark_reprocess.analysis.mask import shorten
@@ -156,7 +156,16 @@ def print_analysis(findings: Findings) -> None:
     shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
     print_table(
         (*_COLUMNS, "what failed, and what sets it apart") if is_terminal else _COLUMNS,
-        [_with_title_and_lead(group) if is_terminal else _counts(group) for group in shown],
+        [
+            (
+                group.group_id,
+                group.count,
+                percent(group.share),
+                f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip(),
+                *(["\n".join(_title_and_lead(group))] if is_terminal else []),
+            )
+            for group in shown
+        ],
     )
     if groups > len(shown):
         rest = findings.undecided - sum(group.count for group in shown)
@@ -170,26 +179,16 @@ def print_analysis(findings: Findings) -> None:
     print_line(f"next: {suggestion('groups', findings.archive, *words)}")
 
 
-def _counts(group: GroupFinding) -> tuple[object, ...]:
-    trend = f"{trend_bars(group.arrivals)}\n{group.trend}".rstrip()
-    return (group.group_id, group.count, percent(group.share), trend)
-
-
-def _with_title_and_lead(group: GroupFinding) -> tuple[object, ...]:
-    title = shorten(group.title, _TITLE_ON_A_TERMINAL)
-    return (*_counts(group), "\n".join([title, *_lead_lines(group)]))
-
-
-def _lead_lines(group: GroupFinding) -> list[str]:
-    if not group.leads:
-        return [f"↳ {TOO_FEW}"] if group.count < LEAST_GROUP else []
-    lead, *_ = group.leads
-    lines = [f"↳ {format_lead(lead)}"]
-    if lead.synonyms:
-        first, *more = lead.synonyms
-        rest = f" and {len(more)} more" if more else ""
-        lines.append(f"  same messages: {format_predicate(first)}{rest}")
-    return lines
+def _title_and_lead(group: GroupFinding) -> Iterator[str]:
+    yield shorten(group.title, _TITLE_ON_A_TERMINAL)
+    for lead in group.leads[:1]:
+        yield f"↳ {format_lead(lead)}"
+        for synonym in lead.synonyms[:1]:
+            more = len(lead.synonyms) - 1
+            rest = f" and {more} more" if more else ""
+            yield f"  same messages: {format_predicate(synonym)}{rest}"
+    if not group.leads and group.count < LEAST_GROUP:
+        yield f"↳ {TOO_FEW}"
 
 
 def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> str:

@@ -129,7 +129,12 @@ def _run(options: "RunOptions") -> int:
         publish=lambda undecided: _publish(options, undecided),
         progress=progress_here(),
     )
-    print_answer(_fields(summary), lambda: print_run(summary))
+    fields = {
+        **asdict(summary),
+        "findings": summary.findings and analysis_fields(summary.findings),
+        "redriven": summary.redriven and redrive_fields(summary.redriven),
+    }
+    print_answer(fields, lambda: print_run(summary))
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
     for warning in summary.warnings:
@@ -202,14 +207,6 @@ def _exit_code(summary: "RunSummary") -> int:
     return BAD_INPUT if summary.drained.stopped_by else DONE
 
 
-def _fields(summary: "RunSummary") -> dict[str, object]:
-    return {
-        **asdict(summary),
-        "findings": summary.findings and analysis_fields(summary.findings),
-        "redriven": summary.redriven and redrive_fields(summary.redriven),
-    }
-
-
 def print_run(summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
     print_drain(summary.drained)
@@ -219,27 +216,17 @@ def print_run(summary: "RunSummary") -> None:
         print_redrive(summary.redriven)
     if summary.policy_sha256:
         print_line(f"policy: SHA-256 {summary.policy_sha256}")
-    totals = ", ".join(_totals(summary))
-    print_line(f"run {summary.run_id}: {totals}; {_format_undecided(summary.undecided)}")
-
-
-def _totals(summary: "RunSummary") -> list[str]:
-    totals = [f"{summary.drained.archived:,} archived"]
-    redriven = summary.redriven
-    if redriven is None:
-        return totals
-    if redriven.executed:
-        sent, discarded = redriven.count(Disposition.SENT), redriven.count(Disposition.DISCARDED)
-        return [*totals, f"{sent:,} sent", f"{discarded:,} discarded"]
-    sent, discarded = redriven.count(Disposition.SEND), redriven.count(Disposition.DISCARD)
-    return [*totals, f"{sent:,} would be sent", f"{discarded:,} discarded"]
-
-
-def _format_undecided(undecided: "Undecided") -> str:
-    if not undecided.messages:
-        return "nothing is undecided"
-    hours = undecided.oldest_seconds / 3600
-    return f"{undecided.messages:,} are undecided, the oldest for {hours:,.1f} h"
+    totals = f"{summary.drained.archived:,} archived"
+    if redriven := summary.redriven:
+        sent = redriven.count(Disposition.SENT, Disposition.SEND)
+        discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
+        are_sent = "sent" if redriven.executed else "would be sent"
+        totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
+    hours = summary.undecided.oldest_seconds / 3600
+    undecided = f"{summary.undecided.messages:,} are undecided, the oldest for {hours:,.1f} h"
+    if not summary.undecided.messages:
+        undecided = "nothing is undecided"
+    print_line(f"run {summary.run_id}: {totals}; {undecided}")
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -1,7 +1,7 @@
 """``status``: counts of messages in the archive and in the parked queue; circuit breakers."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.command_line.arguments import add_claim_ttl
@@ -71,8 +71,11 @@ def print_status(status: ArchiveStatus) -> None:
         print_line(
             f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
         )
-    _print_drains(status)
-    _print_plans(status)
+    words = _WORDS.values()
+    drains = [(one.drain_id, one.messages, one.undecided) for one in status.drains]
+    plans = [(one.plan_id, *(one.counts.get(word, 0) for word in words)) for one in status.plans]
+    _print_latest("drain", ("messages", UNDECIDED), drains)
+    _print_latest("plan", tuple(_WORDS), plans)
     for line in _next_steps(status):
         print_line(line)
 
@@ -99,30 +102,11 @@ def _breaker_lines(status: ArchiveStatus) -> Iterator[str]:
         yield f"DLQ: about {dlq.waiting:,} wait{until}"
 
 
-def _print_drains(status: ArchiveStatus) -> None:
-    if status.drains:
-        print_table(
-            ("drain", "messages", UNDECIDED),
-            [(one.drain_id, one.messages, one.undecided) for one in status.drains[-_LATEST:]],
-        )
-        _print_left_out(len(status.drains), "drains")
-
-
-def _print_plans(status: ArchiveStatus) -> None:
-    if status.plans:
-        print_table(
-            ("plan", *_WORDS),
-            [
-                (plan.plan_id, *(plan.counts.get(word, 0) for word in _WORDS.values()))
-                for plan in status.plans[-_LATEST:]
-            ],
-        )
-        _print_left_out(len(status.plans), "plans")
-
-
-def _print_left_out(count: int, what: str) -> None:
-    if count > _LATEST:
-        print_line(f"and {count - _LATEST:,} older {what}; --json lists all")
+def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        print_table((name, *columns), rows[-_LATEST:])
+    if len(rows) > _LATEST:
+        print_line(f"and {len(rows) - _LATEST:,} older {name}s; --json lists all")
 
 
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:

@@ -10,13 +10,14 @@ import pytest
 from dlq_cli.__main__ import GROUPS, LINES
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack.trial import Check
-from dlq_cli.stack_values import STACK_OPTIONS, StackValues
+from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.canary.options import CanarySample
 from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
+from spark_reprocess.command_line.cli import VERBS
 from spark_reprocess.command_line.group_events import GroupAnswer
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
@@ -50,7 +51,7 @@ def test_every_verb_is_in_one_group_of_the_help() -> None:
 def test_the_options_that_a_stack_fills_in_are_named() -> None:
     row = next(line for line in section("Verbs").splitlines() if "DLQ_STACK" in line)
 
-    filled_in = {option for options in STACK_OPTIONS.values() for option in options}
+    filled_in = {option for verb in VERBS for option in stack_options(verb)}
     assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
 
 
