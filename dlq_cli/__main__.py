@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from sysconfig import get_path
@@ -15,6 +15,7 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
+from dlq_cli.installations import list_installations
 from dlq_cli.on_glue import run_on_glue
 from dlq_cli.stack_values import STACK_VARIABLE, read_stack, required, stack_options
 from dlq_replay import __version__
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _OWN = {
     "console": "a web page on this machine: see, decide, edit, put back",
-    "stacks": "installations in this account and Region",
     "doctor": "check queues, function and trigger; say what to change",
     "pause": "stop automatic replay; dead letters stay in the DLQ",
     "resume": "start automatic replay again",
@@ -39,9 +39,8 @@ _OWN = {
 _NAMES = {
     "See what is there": ("console", "status", "groups", "show", "export"),
     "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase"),
-    "Remember": ("resolve", "note", "snooze"),
     "Collect and analyze": ("drain", "analyze", "run"),
-    "Maintain an installation": ("stacks", "doctor", "pause", "resume", "simulate"),
+    "Maintain an installation": ("doctor", "pause", "resume", "simulate"),
 }
 
 LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
@@ -140,6 +139,10 @@ def _run_of_the_job(
     name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
 ) -> int:
     asks_for_help = bool({"-h", "--help"} & set(words))
+    is_bare = ON_GLUE not in words and set(_without_place(words)) <= {"--json"}
+    if name == "status" and not stack and is_bare:
+        verb = replace(_load(name), run=lambda _: list_installations(make_session()))
+        return cli.Command(name, verb, None, as_json="--json" in words).run()
     if stack and not asks_for_help:
         # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]

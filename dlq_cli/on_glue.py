@@ -43,9 +43,6 @@ _NOT_THERE = {
     "show": "it needs no Spark",
     "groups": "it needs no Spark",
     "decide": "it needs no Spark",
-    "resolve": "it needs no Spark",
-    "note": "it needs no Spark",
-    "snooze": "it needs no Spark",
 }
 
 

@@ -89,14 +89,15 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     Raises:
         InputError: there is no such stack, access is denied, or it is not one of this product.
     """
-    hint = "check name, Region and credentials; dlq stacks lists the installations"
+    hint = "check name, Region and credentials; dlq status without a stack lists the installations"
     with aws_errors(f"stack {stack}", hint):
         answer = session.client("cloudformation").describe_stacks(StackName=stack)
         values = _values(session, answer["Stacks"][0])
     if values is None:
         raise InputError(
             f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
-            "product; dlq stacks lists those that are (of a nested application, the nested stack)"
+            "product; dlq status without a stack lists those that are (of a nested application, "
+            "the nested stack)"
         )
     return values
 
@@ -122,7 +123,7 @@ def required(stack: str | None) -> str:
     """
     if stack is None:
         raise InputError(
-            f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq stacks lists them"
+            f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq status lists them"
         )
     return stack
 

@@ -7,13 +7,13 @@ files:
 ``errors``             the errors that end a verb
 ``clients`` *          SQS clients, the counts of a queue, and other questions to SQS
 ``figures``            formats numbers, shares, durations and times
-``triage/``            what is remembered of groups: events, versions, and the status
+``triage``             what is remembered of groups: statements and the status
 ``progress`` *         progress lines
 ``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
                        errors, Ctrl-C
 ``archive/`` *         files on disk or S3, one row per message, the ledger of what became of
                        each; as frames: ``message_store``, ``ledger_states``; what is
-                       remembered of groups: ``group_events``
+                       remembered of groups: ``group_records``
 ``drain/`` *           the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``analysis/``          the verb: signatures, groups, masks; ``analyze`` * writes the report
 ``findings``           the result of an analysis, as values

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_reprocess.figures import percent
-from spark_reprocess.triage.status import Status
+from spark_reprocess.triage import Status
 
 LEAST_GROUP = 10
 """Minimum group size for leads. Below it, differences are not significant."""
@@ -104,18 +104,13 @@ class GroupFinding:
         age_seconds: since the first failure that is known of, at the time of the analysis.
         leads: the strongest first; at most five.
         samples: at most five.
-        versions: of the consumer on which messages failed (None where unknown), and how many; the
-            most frequent first.
-        status: what the analysis makes of the group; see ``triage.status.Status``.
+        status: what the analysis makes of the group; see ``triage.Status``.
         first_seen_at: when an analysis first listed it.
         expires_at: when a lifecycle rule of the archive's bucket deletes the first of its messages,
             at the earliest; None if none does, or S3 does not say.
-        resolved_in: the consumer's version that was said to resolve it last; None for none.
+        resolved_at: since when somebody calls it resolved; None if nobody does.
         last_action: what was decided about it last, in any plan; None for nothing.
-        snoozed_until: no notice names it before; None if it is not snoozed.
-        owner: who looks after it; empty for nobody. In the user's words, like the next two.
-        ticket: where it is worked on.
-        note: what is known of it.
+        note: what is known of it, in the user's words.
     """
 
     group_id: str
@@ -133,15 +128,11 @@ class GroupFinding:
     age_seconds: Spread
     leads: tuple[Lead, ...]
     samples: tuple[Sample, ...]
-    versions: tuple[tuple[str | None, int], ...] = ()
     status: str = Status.NEW.value
     first_seen_at: datetime | None = None
     expires_at: datetime | None = None
-    resolved_in: str | None = None
+    resolved_at: datetime | None = None
     last_action: str | None = None
-    snoozed_until: datetime | None = None
-    owner: str = ""
-    ticket: str = ""
     note: str = ""
 
 

@@ -18,13 +18,13 @@ from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_parquet, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.group_events import add_event
+from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.message_store import digest, write_messages
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
+from spark_reprocess.triage import Statement, is_group_id
 from tests.approved_plan import planned, write_plan_table
 from tests.builders import message, queue_url, text
 from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings
@@ -122,8 +122,8 @@ def hostile_archive(folder: Path) -> Archive:
     archive = archive_from(folder, hostile_findings(), body, each=10)
     for place, one in enumerate(plan_of(archive).groups):
         text = texts[place].encode("utf-8", "replace").decode()
-        said = GroupEvent(one.group_id, EventKind.NOTED, NOW, text[:80], text=text)
-        add_event(archive, replace(said, owner=text[:200], ticket=text[:200]))
+        said = Statement(NOW, text[:80], action=text[:80], plan_id=text[:80], text=text)
+        add_statement(archive, one.group_id, said)
     return archive
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dlq_cli.console.reading import entry_digest
 from dlq_cli.console.site import Console
-from spark_reprocess.archive.group_events import add_event
+from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.editing.edit import Patch
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.triage.events import EventKind, GroupEvent, is_group_id
+from spark_reprocess.triage import Statement, is_group_id
 
 _MOST_TRIES = 30
 """Lost races in a row after which something else is wrong."""
@@ -61,20 +61,9 @@ def decide_groups(
         seen,
         lambda text: decide(text, [*seen], action, note),
     )
-    now = console.now()
+    said = Statement(console.now(), console.who, action.value, plan.plan_id, note)
     for group_id in filter(is_group_id, seen):
-        add_event(
-            console.archive,
-            GroupEvent(
-                group_id,
-                EventKind.DECIDED,
-                now,
-                console.who,
-                action=action.value,
-                plan_id=plan.plan_id,
-                text=note,
-            ),
-        )
+        add_statement(console.archive, group_id, said)
 
 
 def set_patch(

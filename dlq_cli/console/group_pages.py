@@ -9,18 +9,17 @@ from dlq_cli.console.deciding import MeanwhileError, decide_groups
 from dlq_cli.console.listing import ORDERS, Page, Wanted, page_of
 from dlq_cli.console.reading import Group, Report, entry_digest, read_report
 from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
-from spark_reprocess.command_line.group_events import TEXT_CHARACTERS
 from spark_reprocess.errors import InputError
 from spark_reprocess.findings import Findings
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
 from spark_reprocess.report.views import COLOURS, arrivals_table, outline, without_time
-from spark_reprocess.triage.status import Status
+from spark_reprocess.triage import Status, note_of
 
 
 def _groups(visit: Visit) -> Response:
     try:
-        report = read_report(visit.console.archive, visit.query.get("plan"), visit.console.now())
+        report = read_report(visit.console.archive, visit.query.get("plan"))
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
         return see_other("/works", begin="yes")
@@ -104,7 +103,7 @@ def _decide(visit: Visit) -> Response:
     plan_id, action, note = _decision(visit)
     seen = _seen(visit)
     if visit.field("all_matching"):
-        report = read_report(visit.console.archive, plan_id, visit.console.now())
+        report = read_report(visit.console.archive, plan_id)
         fields = {
             name: visit.field(name) for name in ("q", "status", "action", "sort", "from", "to")
         }
@@ -140,10 +139,7 @@ def _decision(visit: Visit) -> tuple[str, Action, str | None]:
         action = Action(visit.field("decision"))
     except ValueError as error:
         raise InputError(f"choose one of {', '.join(Action)}") from error
-    note = visit.field("note").strip()
-    if len(note) > TEXT_CHARACTERS:
-        raise InputError(f"the note has {len(note):,} characters; at most {TEXT_CHARACTERS:,}")
-    return visit.field("plan"), action, note or None
+    return visit.field("plan"), action, note_of(visit.field("note").strip()) or None
 
 
 def _seen(visit: Visit) -> dict[str, str]:

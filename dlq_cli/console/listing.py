@@ -7,7 +7,7 @@ from typing import Self
 from dlq_cli.console.reading import Group
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import format_predicate
-from spark_reprocess.triage.status import Status
+from spark_reprocess.triage import Status
 
 PAGE_GROUPS = 50
 
@@ -151,9 +151,8 @@ def _matches(one: Group, wanted: Wanted, words: Sequence[str]) -> bool:
 def _text(one: Group) -> str:
     """Return all that a search looks through."""
     said, found = one.listed, one.found
-    parts = [one.group_id, said.title, said.note, said.owner, said.ticket, said.resolved_in or ""]
+    parts = [one.group_id, said.title, said.note]
     if found:
         parts += [found.note, *map(format_predicate, found.leads)]
         parts += [name for name, _ in (*found.reasons, *found.sources)]
-        parts += [version or "" for version, _ in found.versions]
     return "\n".join(parts).lower()

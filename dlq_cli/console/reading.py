@@ -2,18 +2,17 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
-from spark_reprocess.archive.group_events import read_memory
+from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.triage.status import GroupMemory
+from spark_reprocess.triage import GroupMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,12 @@ class Report:
         return self.groups[self.plan.index(group_id)]
 
 
-def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
+def read_report(archive: Archive, plan_id: str | None) -> Report:
     """Read a report.
 
     Args:
         archive: which has it.
         plan_id: of the report; None for the newest.
-        now: which snoozes are over.
 
     Raises:
         InputError: there is no such report, or its plan has faults.
@@ -101,7 +99,7 @@ def read_report(archive: Archive, plan_id: str | None, now: datetime) -> Report:
         # The plan alone decides; without its summary there are no leads and no samples to show.
         pass
     memory = read_memory(archive)
-    listed = list_groups(plan, summary, memory, {}, now)
+    listed = list_groups(plan, summary, memory, {})
     found = {one.group_id: one for one in findings.groups} if findings else {}
     groups = tuple(
         Group(planned, one, found.get(planned.group_id), rank)

@@ -73,7 +73,7 @@ _CONSOLES = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups that the last analysis found and that nobody snoozed.
+    """The groups that the last analysis found.
 
     Attributes:
         regressed: ids and numbers of messages, of those that failed again after they were resolved;
@@ -187,8 +187,7 @@ What to do, each with --stack and the name of the stack:
   dlq groups                  shows the groups
   dlq redrive --group ID      shows what putting a group back would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
-  dlq resolve ID --in-version V   says that a version of the consumer resolves a group
-  dlq snooze ID --for 3d      keeps a group out of this notice, from the next analysis on"""
+  dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed"""
 
 _UNTIL_NOTHING_WAITS = "This notice comes once a day until nothing waits."
 _UNTIL_NO_GROUP_IS_NEW = (
@@ -326,13 +325,12 @@ def _groups(
         raw = json.loads(answer["Body"].read())
         found: dict[str, list[tuple[str, int]]] = {"regressed": [], "new": []}
         for group_id, group in raw["groups"].items():
-            until = group.get("snoozed_until")
-            is_snoozed = until is not None and datetime.fromisoformat(until) > now
-            is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
-            status = "regressed" if group["status"] == "regressed" else "new" if is_new else ""
+            status = group["status"]
+            if status in ("new", "known"):
+                is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
+                status = "new" if is_new else "known"
             # Only ids may go into a notice, whatever the file contains.
-            is_named = _GROUP_ID.fullmatch(group_id) and group["status"] != "gone"
-            if status and is_named and not is_snoozed:
+            if status in found and _GROUP_ID.fullmatch(group_id):
                 found[status].append((group_id, int(group["count"])))
         ordered = {
             status: tuple(sorted(groups, key=lambda one: (-one[1], one[0])))

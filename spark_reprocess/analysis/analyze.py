@@ -17,7 +17,6 @@ from spark_reprocess.analysis.group_findings import (
     Buckets,
     buckets_between,
     expiry,
-    failed_on,
     group_findings,
     titles_before,
     with_memory,
@@ -46,7 +45,7 @@ from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
 from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
-from spark_reprocess.archive.group_events import read_memory, with_notes, write_seen
+from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
@@ -58,7 +57,7 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import matching
 from spark_reprocess.spark.failures import explained
-from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, Status, outcome
+from spark_reprocess.triage import Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
 """Smaller groups are counted, and left by the plan."""
@@ -165,9 +164,7 @@ class _Analysis:
                 listed = largest(groups, LISTED_GROUPS)
             buckets = buckets_between(totals.first_sent_at, totals.last_sent_at)
             lifetime = self.archive.lifetime(message_files(self.archive, drains[0])[0])
-            found, failed, sampled = self._found(
-                messages, undecided, listed, totals, buckets, lifetime
-            )
+            found, sampled = self._found(messages, undecided, listed, totals, buckets, lifetime)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
                 lacking = _present(memory).difference(one.group_id for one in found)
@@ -192,7 +189,7 @@ class _Analysis:
             where=self.options.condition,
             sampled=sampled,
         )
-        findings, remembered = self._remember(findings, failed, memory, unlisted)
+        findings, remembered = self._remember(findings, memory, unlisted)
         snapshot = Snapshot(
             tuple(drains),
             known.messages,
@@ -206,7 +203,6 @@ class _Analysis:
     def _remember(
         self,
         findings: Findings,
-        failed: Mapping[str, tuple[FailedOn, ...]],
         memory: GroupMemory,
         unlisted: set[str],
     ) -> tuple[Findings, GroupMemory]:
@@ -215,20 +211,11 @@ class _Analysis:
             memory,
             findings.plan_id,
             self.now,
-            [
-                Found(
-                    one.group_id,
-                    one.count,
-                    one.first_sent_at,
-                    one.last_sent_at,
-                    failed[one.group_id],
-                )
-                for one in findings.groups
-            ],
+            [Found(group.group_id, group.count, group.last_sent_at) for group in findings.groups],
             unlisted,
             is_whole=self.options.condition is None,
         )
-        notes = with_notes(self.archive, memory, [one.group_id for one in findings.groups])
+        notes = read_notes(self.archive, memory, [one.group_id for one in findings.groups])
         gone = [memory.groups[one] for one in result.gone]
         titles = titles_before(self.archive, gone, self.masks)
         return with_memory(findings, memory, result, notes, titles), result.memory
@@ -253,10 +240,10 @@ class _Analysis:
         totals: Totals,
         buckets: Buckets,
         lifetime: timedelta | None,
-    ) -> tuple[tuple[GroupFinding, ...], Mapping[str, tuple[FailedOn, ...]], int]:
-        """Return the findings of the listed groups, their versions, and the size of the sample."""
+    ) -> tuple[tuple[GroupFinding, ...], int]:
+        """Return the findings of the listed groups, and the size of the sample."""
         if not listed:
-            return (), {}, 0
+            return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
         place = F.floor((F.unix_timestamp("sent_at") - buckets.first) / buckets.width_seconds)
         with self.progress("counting", str):
@@ -287,7 +274,7 @@ class _Analysis:
             buckets=buckets,
             now=self.now,
         )
-        return found, failed_on(tallied), sampled
+        return found, sampled
 
 
 def _present(memory: GroupMemory) -> set[str]:

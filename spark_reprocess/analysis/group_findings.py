@@ -26,7 +26,7 @@ from spark_reprocess.findings import (
     Spread,
     Synonym,
 )
-from spark_reprocess.triage.status import FailedOn, GroupMemory, Outcome, SeenGroup
+from spark_reprocess.triage import GroupMemory, Outcome, SeenGroup
 
 Row = dict[str, Any]
 
@@ -146,7 +146,6 @@ def group_findings(
             age_seconds=_ages(_spread(row, "failed_at"), row["failed_at_quantiles"], now),
             leads=tuple(map(lead_from_row, leads_of[group_id])),
             samples=_samples(row["shown"], messages),
-            versions=_versions(tally["version"]),
             expires_at=row.get("expires_at"),
         )
         findings.append(finding)
@@ -163,10 +162,6 @@ def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _by_count(counts: Mapping[str | None, int]) -> tuple[tuple[str, int], ...]:
     known = [(value, count) for value, count in counts.items() if value is not None]
     return tuple(sorted(known, key=lambda pair: (-pair[1], pair[0])))
-
-
-def _versions(counts: Mapping[str | None, int]) -> tuple[tuple[str | None, int], ...]:
-    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0] or "")))
 
 
 def _replay_counts(counts: Mapping[str | None, int]) -> tuple[tuple[int | None, int], ...]:
@@ -225,16 +220,6 @@ def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> dat
     return midnight if midnight == kept_until else midnight + timedelta(days=1)
 
 
-def failed_on(tallies: Iterable[Row]) -> Mapping[str, tuple[FailedOn, ...]]:
-    """Return the versions in the rows of ``groups.tallies`` by group id; nothing for others."""
-    found: defaultdict[str, tuple[FailedOn, ...]] = defaultdict(tuple)
-    for row in tallies:
-        if row["column"] == "version":
-            one = FailedOn(row["value"], row["count"], row["last_sent_at"])
-            found[row["group_id"]] += (one,)
-    return found
-
-
 def with_memory(
     findings: Findings,
     memory: GroupMemory,
@@ -250,17 +235,13 @@ def with_memory(
     groups = []
     for group in findings.groups:
         state, seen = memory.state(group.group_id), result.memory.groups[group.group_id]
-        is_snoozed = state.is_snoozed(findings.analyzed_at)
         groups.append(
             replace(
                 group,
                 status=result.statuses[group.group_id].value,
                 first_seen_at=seen.first_seen_at,
-                resolved_in=state.resolved_in,
+                resolved_at=state.resolved_at,
                 last_action=state.action,
-                snoozed_until=state.snoozed_until if is_snoozed else None,
-                owner=state.owner,
-                ticket=state.ticket,
                 note=notes.get(group.group_id, ""),
             )
         )

@@ -28,7 +28,6 @@ SLIM_COLUMNS = (
     "source_queue",
     "source_arn",
     "body_bytes",
-    "error_version",
     "drained_at",
 )
 
@@ -146,29 +145,22 @@ def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Tab
         bucket: of each message the number of the time bucket that it was sent in.
 
     Returns:
-        ``group_id, column, value, count, last_sent_at``, at most 100 values of a column in each
-        group: the most frequent ones, and of versions those on which messages failed last. The
-        columns are ``reason``, ``source``, ``replay_count``, ``bucket`` and ``version`` (of the
-        consumer that a message failed on). The value is a text, null for messages that have none.
+        ``group_id, column, value, count``, at most 100 values of a column in each group: the most
+        frequent ones. The columns are ``reason``, ``source``, ``replay_count`` and ``bucket``. The
+        value is a text, null for messages that have none.
     """
     values = {
         "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
         "source": F.coalesce("source_queue", "source_arn"),
         "replay_count": F.col("replay_count"),
         "bucket": bucket,
-        "version": F.col("error_version"),
     }
     wanted = slim.sparkSession.createDataFrame(pa.table({"group_id": list(group_ids)}))
     rows = slim.join(F.broadcast(wanted), "group_id").select(
-        "group_id", "sent_at", *(value.alias(name) for name, value in values.items())
+        "group_id", *(value.alias(name) for name, value in values.items())
     )
     counted = _counted_apart(rows, list(values))
-    is_version = F.col("column") == "version"
-    order = [
-        F.when(is_version, F.col("last_sent_at")).desc(),
-        F.when(~is_version, F.col("count")).desc(),
-        F.col("value"),
-    ]
+    order = F.desc("count"), F.col("value")
     rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
     return (
         counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
@@ -184,23 +176,21 @@ def those_there(groups: DataFrame, group_ids: Collection[str]) -> set[str]:
 
 
 def _counted_apart(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Count the values of each column by group, with the last time at which each was sent.
+    """Count the values of each column by group.
 
     A grouping set for each: counted together first, most messages would be a row of their own.
     """
     sets = [["group_id", name] for name in names]
     is_left_out = [F.grouping(name).alias(f"no_{name}") for name in names]
     apart = rows.groupingSets(sets, "group_id", *names).agg(
-        F.count("*").alias("count"), F.max("sent_at").alias("last_sent_at"), *is_left_out
+        F.count("*").alias("count"), *is_left_out
     )
     column = value = F.lit(None)
     for name in names:
         is_it = F.col(f"no_{name}") == 0
         column = F.when(is_it, name).otherwise(column)
         value = F.when(is_it, F.col(name).cast("string")).otherwise(value)
-    return apart.select(
-        "group_id", column.alias("column"), value.alias("value"), "count", "last_sent_at"
-    )
+    return apart.select("group_id", column.alias("column"), value.alias("value"), "count")
 
 
 def sampling_rates(counts: Mapping[str, int], totals: Totals) -> tuple[dict[str, float], float]:

@@ -64,15 +64,11 @@ _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("age_seconds", _SPREAD),
     pa.field("leads", pa.list_(pa.struct(LEAD_FIELDS))),
     pa.field("samples", pa.list_(_SAMPLE)),
-    pa.field("versions", pa.list_(pa.struct([("version", pa.string()), ("messages", pa.int64())]))),
     pa.field("status", pa.string()),
     pa.field("first_seen_at", _TIME),
     pa.field("expires_at", _TIME),
-    pa.field("resolved_in", pa.string()),
+    pa.field("resolved_at", _TIME),
     pa.field("last_action", pa.string()),
-    pa.field("snoozed_until", _TIME),
-    pa.field("owner", pa.string()),
-    pa.field("ticket", pa.string()),
     pa.field("note", pa.string()),
 ]
 GROUPS_SCHEMA = pa.schema(_FIELDS)
@@ -124,7 +120,6 @@ def findings_of(summary: Mapping[str, Any]) -> Findings:
 
 def _group_of(row: Mapping[str, Any]) -> GroupFinding:
     raw = _with_times(_known(GroupFinding, row))
-    versions = [(one["version"], one["messages"]) for one in row["versions"]]
     return GroupFinding(
         **{
             **raw,
@@ -138,7 +133,6 @@ def _group_of(row: Mapping[str, Any]) -> GroupFinding:
             "age_seconds": Spread(**raw["age_seconds"]),
             "leads": tuple(map(_lead_of, raw["leads"])),
             "samples": tuple(map(_sample_of, raw["samples"])),
-            "versions": tuple(versions),
         }
     )
 
@@ -158,7 +152,7 @@ def _known(kind: type[Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TIMES = {"first_sent_at", "last_sent_at", "first_seen_at", "last_seen_at", "expires_at"}
-_TIMES |= {"snoozed_until", "sent_at"}
+_TIMES |= {"resolved_at", "sent_at"}
 
 
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:
@@ -197,5 +191,4 @@ def _json_group(group: GroupFinding) -> dict[str, Any]:
 
 def _row(group: GroupFinding) -> dict[str, Any]:
     counts = [{"replay_count": count, "messages": n} for count, n in group.replay_counts]
-    versions = [{"version": version, "messages": n} for version, n in group.versions]
-    return {**asdict(group), "replay_counts": counts, "versions": versions}
+    return {**asdict(group), "replay_counts": counts}

@@ -51,7 +51,6 @@ ARROW_SCHEMA = pa.schema(
         pa.field("body_bytes", pa.int64()),
         pa.field("queue_url", pa.string()),
         pa.field("drained_at", _TIME),
-        pa.field("error_version", pa.string()),
     ]
 )
 """The columns of a Parquet file of the archive."""
@@ -104,7 +103,6 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "body_bytes": len(_utf8(message.message_id, message.body)),
         "queue_url": queue_url,
         "drained_at": drained_at,
-        "error_version": context.error and context.error.version,
     }
     _require_unicode(message)
     return row

@@ -61,16 +61,6 @@ def duration(text: str) -> timedelta:
     raise argparse.ArgumentTypeError(f"{text!r}: must be a length of time such as 12h, 3d or 2w")
 
 
-def moment(text: str) -> datetime:
-    """Read a date or a time in ISO 8601, in UTC unless it names a zone."""
-    try:
-        return _time(text)
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: must be a date or a time such as 2026-11-01 or 2026-11-01T09:30:00Z"
-        ) from error
-
-
 def _time(text: str) -> datetime:
     time = datetime.fromisoformat(text)
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)

@@ -20,10 +20,7 @@ VERBS = {
     "drain": "parked queue to archive",
     "analyze": "archive to report and plan",
     "groups": "groups of the newest report, and what is decided about each",
-    "decide": "set the action of a group in the plan",
-    "resolve": "say which version of the consumer resolves a group",
-    "note": "say who looks after a group, and what they know",
-    "snooze": "keep a group out of the daily notice for a while",
+    "decide": "set the action of a group in the plan; note why, or that it is resolved",
     "redrive": "plan to queue (dry run by default)",
     "run": "drain, analyze, apply a policy, redrive",
     "restore": "archive to parked queue (dry run by default)",
@@ -154,11 +151,7 @@ def parse(argv: list[str]) -> Command:
 
 def load(name: str) -> Verb:
     """Return a verb of ``VERBS``. Neither this nor its help needs pyspark; running it may."""
-    in_one_module = ("note", "resolve", "snooze")
-    module = import_module(
-        f"spark_reprocess.command_line.{'group_events' if name in in_one_module else name}"
-    )
-    verb: Verb = module.VERBS[name] if name in in_one_module else module.VERB
+    verb: Verb = import_module(f"spark_reprocess.command_line.{name}").VERB
     return verb
 
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_events import read_memory, with_notes
+from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.command_line.arguments import add_plan
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
@@ -21,7 +21,7 @@ from spark_reprocess.findings import (
 )
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import PlanFile, find_plan
-from spark_reprocess.triage.status import GroupMemory
+from spark_reprocess.triage import GroupMemory
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
@@ -40,10 +40,7 @@ class ListedGroup:
         note: of the plan.
         is_edited: whether the plan changes its messages before it sends them.
         status: what the analysis made of it.
-        owner: who looks after it now; empty for nobody.
-        ticket: likewise.
-        resolved_in: the consumer's version that was said to resolve it; None for none.
-        snoozed_until: no notice names it before; None if it is not snoozed.
+        resolved_at: since when somebody calls it resolved; None if nobody does.
         remembered: the last note about the group, in any plan or none.
     """
 
@@ -55,10 +52,7 @@ class ListedGroup:
     note: str
     is_edited: bool
     status: str = ""
-    owner: str = ""
-    ticket: str = ""
-    resolved_in: str | None = None
-    snoozed_until: datetime | None = None
+    resolved_at: datetime | None = None
     remembered: str = ""
 
 
@@ -69,8 +63,8 @@ def _run(options: Mapping[str, Any]) -> int:
     # None without a report beside the plan.
     summary: Any = json.loads(file.summary() or b'{"groups": []}')
     memory = read_memory(archive)
-    notes = with_notes(archive, memory, [group.group_id for group in plan.groups])
-    groups = list_groups(plan, summary, memory, notes, datetime.now(UTC))
+    notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
+    groups = list_groups(plan, summary, memory, notes)
     statuses = summary.get("statuses", {})
     answer = {
         "plan_id": plan.plan_id,
@@ -95,16 +89,15 @@ def list_groups(
     summary: Any,  # noqa: ANN401 - of a file
     memory: GroupMemory,
     notes: Mapping[str, str],
-    now: datetime,
 ) -> list[ListedGroup]:
-    """Combine the groups of a plan with its report's *summary*, and with what is remembered *now*.
+    """Combine the groups of a plan with its report's *summary*, and with what is remembered.
 
     *notes* are texts by group id.
     """
     found = {group["group_id"]: group for group in summary["groups"]}
     listed = []
     for group in plan.groups:
-        state, of_report = memory.state(group.group_id), found.get(group.group_id, {})
+        of_report = found.get(group.group_id, {})
         leads = of_report.get("leads", [])
         listed.append(
             ListedGroup(
@@ -116,10 +109,7 @@ def list_groups(
                 note=group.note,
                 is_edited=group.edit is not None,
                 status=of_report.get("status", ""),
-                owner=state.owner,
-                ticket=state.ticket,
-                resolved_in=state.resolved_in,
-                snoozed_until=state.snoozed_until if state.is_snoozed(now) else None,
+                resolved_at=memory.state(group.group_id).resolved_at,
                 remembered=notes.get(group.group_id, ""),
             )
         )
@@ -132,15 +122,9 @@ def _first(leads: Any) -> str:  # noqa: ANN401 - of a file
 
 def _said(one: ListedGroup) -> str:
     """Format what people say about a group in one line; empty where nobody said anything."""
-    until = one.snoozed_until
-    parts = (
-        one.resolved_in and f"resolved in {one.resolved_in}",
-        one.owner and f"owner {one.owner}",
-        one.ticket and f"ticket {one.ticket}",
-        until and f"snoozed until {minute(until)}",
-        one.remembered if one.remembered != one.note else "",
-    )
-    return " · ".join(part for part in parts if part)
+    resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
+    note = one.remembered if one.remembered != one.note else ""
+    return " · ".join(filter(None, (resolved, note)))
 
 
 def _print(

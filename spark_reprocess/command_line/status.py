@@ -14,7 +14,10 @@ from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOption
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
 by plan. Names the oldest undecided message and those in doubt, and the circuit breakers that are
-open. Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine."""
+open. Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+
+dlq status alone, with neither --stack nor --archive, lists the installations of this account and
+Region."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

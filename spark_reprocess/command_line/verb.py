@@ -1,7 +1,6 @@
 """What a verb of the command line consists of, and its exit codes.
 
-Each verb has a module beside this one, which defines it as ``VERB``; ``group_events`` has three.
-``cli`` lists them.
+Each verb has a module beside this one, which defines it as ``VERB``. ``cli`` lists them.
 """
 
 import argparse

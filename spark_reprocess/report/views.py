@@ -75,7 +75,6 @@ def group_view(
     leads = group.leads if rank <= _GROUPS_WITH_ALL_LEADS else group.leads[:_LEADS_OF_THE_REST]
     lead, option = lead_with_option(group.leads)
     replays = (("unknown" if n is None else f"{n:,}", count) for n, count in group.replay_counts)
-    versions = [(version or "unknown", count) for version, count in group.versions]
     return {
         "found": group,
         # The element's id. No other element's id starts with "g-".
@@ -93,8 +92,6 @@ def group_view(
         "reasons": _tally(group.reasons),
         "sources": _tally(group.sources),
         "replay_counts": _tally(replays),
-        # Consumers that record no version have no list of versions.
-        "versions": _tally(versions if any(version for version, _ in group.versions) else ()),
         "remembered": _remembered(group),
         "samples": samples,
         "samples_left_out": len(group.samples) - len(samples),
@@ -108,11 +105,8 @@ def group_view(
 def _remembered(group: GroupFinding) -> list[tuple[str, str]]:
     """Return what is remembered of a group as names and values; nothing if nobody said anything."""
     rows = (
-        ("Resolved in version", group.resolved_in or ""),
+        ("Resolved", minute(group.resolved_at) if group.resolved_at else ""),
         ("Decided last", group.last_action or ""),
-        ("Snoozed until", minute(group.snoozed_until) if group.snoozed_until else ""),
-        ("Owner", group.owner),
-        ("Ticket", group.ticket),
         ("Note", group.note),
     )
     said = [row for row in rows if row[1]]

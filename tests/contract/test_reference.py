@@ -18,7 +18,6 @@ from spark_reprocess.canary.watch import CanaryReport, GroupVerdict
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS
-from spark_reprocess.command_line.group_events import GroupAnswer
 from spark_reprocess.command_line.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
@@ -66,10 +65,9 @@ def test_every_exit_code_has_a_row() -> None:
     ("heading", "values"),
     [
         ("groups", [ListedGroup]),
-        ("resolve, note and snooze", [GroupAnswer]),
         ("status", [ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker]),
         ("show", [DeadLetterHistory, ArchivedCopy, LedgerEntry]),
-        ("stacks", [StackValues]),
+        ("status without a stack", [StackValues]),
         ("doctor", [Finding, Check]),
         ("drain", [DrainSummary, QueueCounts]),
         ("rehearse", [Rehearsal, Outcome]),

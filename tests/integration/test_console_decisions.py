@@ -16,7 +16,7 @@ from dlq_cli.console.deciding import decide_groups
 from dlq_cli.console.reading import entry_digest
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.group_events import read_memory
+from spark_reprocess.archive.group_records import read_memory, read_statements
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action, PlannedGroup
@@ -98,7 +98,7 @@ def test_many_groups_are_decided_at_once(archive: Archive) -> None:
 
     assert answer.headers["location"] == "/?decided=discard&count=3"
     assert [n for n, one in enumerate(actions_of(archive)) if one == "discard"] == [0, 4, 30]
-    assert len(read_memory(archive).events) == 3
+    assert len(read_memory(archive).said) == 3
 
 
 def test_all_that_match_are_decided_on_every_page(archive: Archive) -> None:
@@ -195,8 +195,8 @@ def test_the_second_who_decides_about_a_group_sees_the_first_and_confirms(
     assert confirmed.status_code == 303
     assert group_of(archive, 1).action == "discard"
     assert group_of(archive, 1).note == "bob knows"
-    who = [one.who for one in read_memory(archive).events[group]]
-    assert who == ["ann@desk", "bob@desk"]
+    who = [one.who for one in read_statements(archive, group, 9)]
+    assert who == ["bob@desk", "ann@desk"]
 
 
 def test_a_confirmation_is_overtaken_like_any_decision(archive: Archive) -> None:
@@ -305,11 +305,11 @@ def test_many_at_once_all_land(archive: Archive) -> None:
 
     assert faults == []
     assert actions_of(archive)[:9] == ["redrive"] * 8 + ["leave"]
-    assert len(read_memory(archive).events) == 8
+    assert len(read_memory(archive).said) == 8
 
 
 class ForgettingArchive:
-    """An archive that writes no events."""
+    """An archive that remembers nothing of groups."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -324,7 +324,7 @@ class ForgettingArchive:
         return self._archive.create(path, content)
 
 
-def test_a_decision_whose_event_is_not_written_is_repeated(archive: Archive) -> None:
+def test_a_decision_that_is_not_remembered_is_repeated(archive: Archive) -> None:
     """The plan alone decides. Deciding again writes what is missing."""
     broken: Any = ForgettingArchive(archive)
     group = group_of(archive, 0)

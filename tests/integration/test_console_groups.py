@@ -9,9 +9,9 @@ import pytest
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_events import add_event, read_memory
+from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
 from spark_reprocess.archive.ledger import Claim, Ledger, Result
-from spark_reprocess.triage.events import EventKind, GroupEvent
+from spark_reprocess.triage import Statement
 from tests.approved_plan import planned
 from tests.console_world import (
     NOW,
@@ -149,21 +149,21 @@ def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:
     browser = opened(console_of(archive))
 
     said = [
+        browser.post(f"/groups/{group}/say", {"text": "look at <vat>"}),
         browser.post(
-            f"/groups/{group}/note", {"text": "look at <vat>", "owner": "bob", "ticket": "T-1"}
+            f"/groups/{group}/say",
+            {"text": "look at <vat>", "text_before": "look at <vat>", "resolved": "yes"},
         ),
-        browser.post(f"/groups/{group}/snooze", {"length": "3d"}),
-        browser.post(f"/groups/{group}/resolve", {"version": "v12"}),
     ]
 
-    assert [one.status_code for one in said] == [303, 303, 303]
+    assert [one.status_code for one in said] == [303, 303]
     page = browser.get(f"/groups/{group}").text
-    for text in ("look at &lt;vat&gt;", "bob", "T-1", "resolved it in <b>v12</b>", "ann@desk"):
+    for text in ("look at &lt;vat&gt;", "called it <b>resolved</b>", "ann@desk", "Not resolved"):
         assert text in page
     state = read_memory(archive).state(group)
-    assert (state.owner, state.ticket, state.resolved_in) == ("bob", "T-1", "v12")
-    # The list and the command know it, too.
-    assert "owner bob" in browser.get("/").text
+    assert (state.number, state.note_in, state.resolved_at is None) == (2, 1, False)
+    # The list knows it, too.
+    assert "resolved since 20" in browser.get("/").text
 
 
 def test_what_a_page_showed_is_not_said_again(tmp_path: Path) -> None:
@@ -171,45 +171,25 @@ def test_what_a_page_showed_is_not_said_again(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     group = plan_of(archive).groups[0].group_id
     browser = opened(console_of(archive))
-    add_event(archive, GroupEvent(group, EventKind.NOTED, NOW, "eve@desk", owner="eve"))
+    add_statement(archive, group, Statement(NOW, "eve@desk", text="by eve"))
 
-    form = {
-        "text": "a note",
-        "owner": "bob",
-        "owner_before": "bob",
-        "ticket": "",
-        "ticket_before": "",
-    }
-    assert browser.post(f"/groups/{group}/note", form).status_code == 303
-    nothing = browser.post(f"/groups/{group}/note", {"text": "x", "text_before": "x"})
+    form = {"text": "as shown", "text_before": "as shown"}
+    resolved = browser.post(f"/groups/{group}/say", {**form, "resolved": "yes"})
+    nothing = browser.post(f"/groups/{group}/say", form)
 
-    assert read_memory(archive).state(group).owner == "eve"
-    assert nothing.status_code == 422
+    assert (resolved.status_code, nothing.status_code) == (303, 422)
+    assert read_notes(archive, read_memory(archive), [group]) == {group: "by eve"}
 
 
-@pytest.mark.parametrize(
-    ("path", "form", "why"),
-    [
-        ("snooze", {"length": "x"}, "must be a length"),
-        ("snooze", {"until": "2020-01-01"}, "in the future"),
-        ("snooze", {"until": "tomorrow"}, "must be a date"),
-        ("resolve", {"version": ""}, "must be a version"),
-        ("resolve", {"version": "$LATEST"}, "must be a version"),
-        ("note", {"text": "x" * 2_001}, "2,001 characters"),
-        ("note", {"owner": "x" * 201}, "201 characters"),
-    ],
-)
-def test_what_cannot_be_said_is_said_why(
-    tmp_path: Path, path: str, form: dict[str, str], why: str
-) -> None:
+def test_a_note_that_is_too_long_is_refused(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(0)])
     group = plan_of(archive).groups[0].group_id
 
-    answer = opened(console_of(archive)).post(f"/groups/{group}/{path}", form)
+    answer = opened(console_of(archive)).post(f"/groups/{group}/say", {"text": "x" * 2_001})
 
     assert answer.status_code == 422
-    assert why in answer.text
-    assert read_memory(archive).events == {}
+    assert "2,001 characters" in answer.text
+    assert read_memory(archive).said == {}
 
 
 def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -218,7 +198,7 @@ def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
         answer = browser.get(path)
         assert answer.status_code == 422
         assert "has no group" in answer.text
-    assert browser.post("/groups/g-9999999999/note", {"text": "x"}).status_code == 422
+    assert browser.post("/groups/g-9999999999/say", {"text": "x"}).status_code == 422
 
 
 def ids_of(page: str) -> list[str]:

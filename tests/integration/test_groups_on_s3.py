@@ -9,11 +9,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_events import add_event, read_memory, with_notes, write_seen
+from spark_reprocess.archive.group_records import (
+    add_statement,
+    read_memory,
+    read_notes,
+    write_seen,
+)
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.triage.events import EventKind, GroupEvent
-from spark_reprocess.triage.status import FailedOn, Found, Status, outcome
+from spark_reprocess.triage import Found, Statement, Status, outcome
 from tests.s3_server import S3Server, serve_s3
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -35,23 +39,22 @@ def test_a_thousand_groups_take_few_calls(
     for number in range(12):
         now = START + timedelta(days=number)
         if number:
-            said = GroupEvent(GROUPS[number], EventKind.NOTED, now, "ada@desk", text="why")
-            add_event(archive, said)
-        found = [Found(one, 1, START, START, (FailedOn("7", 1, START),)) for one in GROUPS]
+            add_statement(archive, GROUPS[number], Statement(now, "ada@desk", text="why"))
+        found = [Found(one, 1, START) for one in GROUPS]
         result = outcome(read_memory(archive), f"r-{number:02}", now, found)
         write_seen(archive, f"r-{number:02}", now, result.memory)
-    assert main(["resolve", "--archive", root, GROUPS[0], "--in-version", "9"]) == 0
-    assert f"group {GROUPS[0]}: resolved in version 9" in capsys.readouterr().out
+    assert main(["decide", "--archive", root, GROUPS[0], "--resolved"]) == 0
+    assert f"group {GROUPS[0]}: resolved since 20" in capsys.readouterr().out
     server.requests.clear()
 
     memory = read_memory(archive)
     calls = len(server.requests)
-    notes = with_notes(archive, memory, GROUPS)
+    notes = read_notes(archive, memory, GROUPS)
 
-    # The list, the newest analysis and the event since; then a note each.
+    # The list, the newest analysis and the statement since; then a note each.
     assert (calls, len(server.requests)) == (3, 3 + 11)
     assert (len(memory.groups), len(notes)) == (1000, 11)
-    assert memory.state(GROUPS[0]).resolved_in == "9"
+    assert memory.state(GROUPS[0]).resolved_at is not None
     assert memory.groups[GROUPS[0]].status is Status.KNOWN
 
 

@@ -330,13 +330,13 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
         ParkedQueueUrl="u",
     )
 
-    assert run("stacks") == 0
+    assert run("status") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in lines[1:]] == [
+    assert [line.split()[:3] for line in lines[1:3]] == [
         ["no-job", "m", "none"],
         ["replay-stack", "main", "s3://dead-letters/archive"],
     ]
-    assert run("stacks", "--json") == 0
+    assert run("status", "--region", "eu-west-1", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["version"] == 1
     assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]

@@ -9,7 +9,6 @@ from dlq_replay.context import (
     CONTEXT_ATTRIBUTE,
     FailureError,
     ReplayContext,
-    is_error_version,
 )
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
@@ -61,7 +60,6 @@ contexts = st.builds(
         FailureError,
         ascii_words,
         st.text(max_size=300),
-        st.none() | ascii_words.filter(is_error_version),
     ),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,

@@ -14,7 +14,6 @@ CONTEXT_VERSION = 1
 CONTEXT_MAX_BYTES = 1024
 _FIELD_MAX_CHARACTERS = 128
 _ERROR_MESSAGE_CHARACTERS = (200, 100, 50, 25, 0)
-ERROR_VERSION_CHARACTERS = 64
 _SECONDS_MAX = 2**63 - 1
 _REPLAY_COUNT_MAX = 10**38 - 1
 
@@ -29,12 +28,10 @@ class FailureError:
     Attributes:
         type: of the error.
         message: its text, shortened.
-        version: of the consumer: printable ASCII of 1 to 64 characters; None if it recorded none.
     """
 
     type: str
     message: str
-    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +97,13 @@ class ReplayContext:
     def to_json(self) -> str:
         """Format it compactly, in ASCII.
 
-        Where it would be more than 1,024 bytes, the error's message is cut first. Then the error's
-        version is left out, then the whole error. That is enough for the fields that one copy has;
-        all at their widest would be 1,302 bytes.
+        Where it would be more than 1,024 bytes, the error's message is cut, then the whole error is
+        left out. That is enough for the fields that one copy has, not for all at their widest.
         """
         for characters in _ERROR_MESSAGE_CHARACTERS:
             text = self._format(characters)
             if len(text) <= CONTEXT_MAX_BYTES:
                 return text
-        unversioned = self.error and replace(self.error, version=None)
-        text = replace(self, error=unversioned)._format(0)  # noqa: SLF001 - of this class
-        if len(text) <= CONTEXT_MAX_BYTES:
-            return text
         return replace(self, error=None)._format(0)  # noqa: SLF001 - of this class
 
     def _format(self, error_characters: int) -> str:
@@ -180,20 +172,8 @@ def _error(raw: dict[str, Any]) -> FailureError | None:
         return None
     if not isinstance(value, dict):
         raise ValueError("error must be an object")  # noqa: TRY004 - one error type for the caller
-    version = value.get("version")
-    return FailureError(
-        type=_text(value, "type") or "Error",
-        message=str(value.get("message", "")),
-        # Advice about an error: a bad one must not make the whole context unreadable.
-        version=version if isinstance(version, str) and is_error_version(version) else None,
-    )
+    return FailureError(_text(value, "type") or "Error", str(value.get("message", "")))
 
 
 def _error_fields(error: FailureError, message_characters: int) -> dict[str, str]:
-    fields = {"type": error.type, "message": error.message[:message_characters]}
-    return fields if error.version is None else {**fields, "version": error.version}
-
-
-def is_error_version(text: str) -> bool:
-    """Whether *text* can be the version of a consumer: printable ASCII of 1 to 64 characters."""
-    return 1 <= len(text) <= ERROR_VERSION_CHARACTERS and text.isascii() and text.isprintable()
+    return {"type": error.type, "message": error.message[:message_characters]}

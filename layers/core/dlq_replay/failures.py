@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from dlq_replay.context import FailureError, is_error_version
+from dlq_replay.context import FailureError
 
 Redact = Callable[[str], str]
 """Takes the first 10,000 characters of an exception's text; returns what may be kept."""
@@ -41,8 +41,6 @@ class Failure:
         error_message: the start of its text, at most 300 characters; empty if it has none.
         failed_at_seconds: epoch seconds; 0 if unknown.
         expires_at_seconds: epoch seconds from which the table may delete it; 0 if unknown.
-        version: of the consumer that failed, printable ASCII of 1 to 64 characters; None if
-            unknown.
     """
 
     message_id: str
@@ -50,7 +48,6 @@ class Failure:
     error_message: str = ""
     failed_at_seconds: int = 0
     expires_at_seconds: int = 0
-    version: str | None = None
 
     @classmethod
     def of(
@@ -60,7 +57,6 @@ class Failure:
         now_seconds: int,
         ttl_seconds: int = DEFAULT_TTL_SECONDS,
         redact: Redact | None = None,
-        version: str | None = None,
     ) -> Self:
         """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
 
@@ -77,7 +73,6 @@ class Failure:
             error_message=_attempt(lambda: _start(one_line(text), ERROR_MESSAGE_CHARACTERS), ""),
             failed_at_seconds=now_seconds,
             expires_at_seconds=now_seconds + ttl_seconds,
-            version=version,
         )
 
     @classmethod
@@ -92,7 +87,6 @@ class Failure:
                 there were no item.
         """
         message_id = _text(item, "message_id")
-        version = _text(item, "error_version")
         error_type = _end(one_line(_text(item, "error_type")), ERROR_TYPE_CHARACTERS)
         if not message_id or not error_type:
             raise ValueError("message_id and error_type must be text of at least one character")
@@ -102,26 +96,22 @@ class Failure:
             error_message=_start(one_line(_text(item, "error_message")), ERROR_MESSAGE_CHARACTERS),
             failed_at_seconds=_seconds(item, "failed_at"),
             expires_at_seconds=_seconds(item, "expires_at"),
-            version=version if is_error_version(version) else None,
         )
 
     def to_item(self) -> dict[str, dict[str, str]]:
         """Return an item of the table, in DynamoDB's low-level JSON."""
-        item = {
+        return {
             "message_id": {"S": self.message_id},
             "error_type": {"S": self.error_type},
             "error_message": {"S": self.error_message},
             "failed_at": {"N": str(self.failed_at_seconds)},
             "expires_at": {"N": str(self.expires_at_seconds)},
         }
-        return item if self.version is None else {**item, "error_version": {"S": self.version}}
 
     def to_failure_error(self) -> FailureError:
         """Return the form for a parked copy's context: the end of the type, in printable ASCII."""
         ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in self.error_type)
-        return FailureError(
-            ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message, self.version
-        )
+        return FailureError(ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error", self.error_message)
 
     def matches(self, patterns: str | Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from dlq_replay.context import FailureError, ReplayContext
@@ -84,25 +82,3 @@ def test_long_error_message_is_cut_until_the_context_fits() -> None:
 
     assert len(context.to_json()) <= 1024
     assert context.first_id == ReplayContext.from_json(context.to_json()).first_id
-
-
-def test_the_version_of_an_error_gives_way_before_the_error() -> None:
-    quotes = '"' * 128
-    error = FailureError("E" * 128, "m" * 500, "v" * 64)
-    context = ReplayContext(quotes, 2**62, 2**62, "r" * 60, error, quotes, "q" * 80, 10**38 - 1)
-    roomy = ReplayContext.from_json(ReplayContext("m-1", error=error).to_json())
-
-    written = ReplayContext.from_json(context.to_json())
-
-    assert written.error == FailureError("E" * 128, "")
-    assert roomy.error == FailureError("E" * 128, "m" * 200, "v" * 64)
-
-
-@pytest.mark.parametrize("version", ["7", 7, "", "v" * 65, "ü", "a\nb", None, ["7"]])
-def test_a_bad_version_of_an_error_costs_the_version_alone(version: object) -> None:
-    error = {"type": "TimeoutError", "message": "slow", "version": version}
-
-    read = ReplayContext.from_json(json.dumps({"v": 1, "id": "m-1", "error": error}))
-
-    assert read.first_id == "m-1"
-    assert read.error == FailureError("TimeoutError", "slow", "7" if version == "7" else None)

@@ -250,19 +250,3 @@ def test_an_item_of_another_program_needs_only_an_id_and_a_type() -> None:
 def test_an_item_without_an_id_or_a_type_tells_nothing(item: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="message_id and error_type must be text"):
         Failure.from_item(item)
-
-
-@pytest.mark.parametrize("version", ["7", "1.4.2", None])
-def test_the_consumers_version_goes_into_the_item_and_into_the_context(version: str | None) -> None:
-    failure = Failure.of("m-1", TimeoutError("slow"), 1_700_000_000, version=version)
-
-    assert Failure.from_item(failure.to_item()) == failure
-    assert failure.to_failure_error() == FailureError("TimeoutError", "slow", version)
-    assert ("error_version" in failure.to_item()) == (version is not None)
-
-
-@pytest.mark.parametrize("value", [{"N": "7"}, {"S": ""}, {"S": "v" * 65}, {"S": "ü"}, "7", None])
-def test_a_version_that_cannot_be_read_counts_as_absent(value: object) -> None:
-    item = {"message_id": {"S": "m-1"}, "error_type": {"S": "E"}, "error_version": value}
-
-    assert Failure.from_item(item).version is None

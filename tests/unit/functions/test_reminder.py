@@ -3,9 +3,9 @@
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 import pytest
@@ -22,10 +22,9 @@ from functions.reminder.handler import (
     place_of_log,
 )
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_events import write_seen
+from spark_reprocess.archive.group_records import write_seen
 from spark_reprocess.command_line.run import publish_undecided
-from spark_reprocess.triage.events import EventKind, GroupEvent
-from spark_reprocess.triage.status import FailedOn, Found, GroupMemory, merged, outcome
+from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -353,13 +352,17 @@ def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
 REPORT = "20261101T000000Z-aaaaaa"
 
 
-def analyzed(account: Account, *groups: Found, said: Sequence[GroupEvent] = ()) -> None:
-    """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``."""
+def analyzed(account: Account, *groups: Found, resolved: Sequence[str] = ()) -> None:
+    """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``.
+
+    The groups *resolved* were resolved a day ago.
+    """
     account.report(REPORT)
     now = datetime.now(UTC)
     before = outcome(GroupMemory(), "r-0", now - timedelta(days=3), [a_group("g-000000000a")])
-    events = GroupMemory(events={one.group_id: (one,) for one in said})
-    result = outcome(merged(before.memory, events), REPORT, now - timedelta(hours=2), groups)
+    state = GroupState(1, resolved_at=now - timedelta(days=1))
+    memory = replace(before.memory, said=dict.fromkeys(resolved, state))
+    result = outcome(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)
         write_seen(archive, REPORT, now, result.memory)
@@ -367,23 +370,19 @@ def analyzed(account: Account, *groups: Found, said: Sequence[GroupEvent] = ()) 
         account.s3.put_object(Bucket=BUCKET, Key=f"archive/{path}", Body=archive.read(path) or b"")
 
 
-def a_group(group_id: str, version: str | None = None, count: int = 3) -> Found:
-    now = datetime.now(UTC)
-    return Found(group_id, count, now, now, (FailedOn(version, count, now),))
+def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> Found:
+    return Found(group_id, count, datetime.now(UTC) - timedelta(days=sent_days_ago))
 
 
-def event(group_id: str, kind: EventKind, **values: Any) -> GroupEvent:
-    time = datetime.now(UTC) - timedelta(days=1)
-    return GroupEvent(group_id, kind, time, "ada@desk", "e-1", **values)
-
-
-def test_new_and_regressed_groups_are_named_and_known_ones_are_not(account: Account) -> None:
+def test_new_and_regressed_groups_are_named_and_others_are_not(account: Account) -> None:
     publish_undecided(account.cloudwatch, "orders", 40, 0)
-    resolved = event("g-000000000c", EventKind.RESOLVED, version="7")
     analyzed(
         account,
-        *(a_group(f"g-000000000{one}", "7", number) for number, one in enumerate("abc")),
-        said=[resolved],
+        a_group("g-000000000a", 0),
+        a_group("g-000000000b", 1),
+        a_group("g-000000000c", 2),
+        a_group("g-000000000d", 3, sent_days_ago=2),
+        resolved=["g-000000000c", "g-000000000d"],
     )
     remind()
 
@@ -391,6 +390,7 @@ def test_new_and_regressed_groups_are_named_and_known_ones_are_not(account: Acco
     assert subject == "1 regressed and 1 new groups of dead letters of orders"
     assert "  g-000000000c  regressed, 2 messages\n  g-000000000b  new, 1 message\n" in text
     assert "g-000000000a" not in text
+    assert "g-000000000d" not in text
     assert "a group is new or regressed." in text
 
 
@@ -411,18 +411,6 @@ def test_messages_in_the_parked_queue_wait_for_an_analysis_whatever_groups_are_k
 
     [(subject, _)] = account.notices()
     assert subject == "2 dead letters of orders wait for you"
-
-
-@pytest.mark.parametrize(("days", "notices"), [(1, 0), (-1, 1)])
-def test_a_snoozed_group_is_not_named_until_the_snooze_is_over(
-    account: Account, days: int, notices: int
-) -> None:
-    until = datetime.now(UTC) + timedelta(days=days)
-    snoozed = event("g-000000000b", EventKind.SNOOZED, until=until)
-    analyzed(account, a_group("g-000000000b"), said=[snoozed])
-    remind()
-
-    assert len(account.notices()) == notices
 
 
 def test_very_many_groups_are_counted(account: Account) -> None:

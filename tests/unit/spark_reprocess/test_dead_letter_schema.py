@@ -58,7 +58,7 @@ def test_columns_repeat_what_our_attributes_say() -> None:
         first_id="first",
         first_seen_seconds=1_700_000_000,
         reason="too_old",
-        error=FailureError("Timeout", "after 3 s", "1.4.2"),
+        error=FailureError("Timeout", "after 3 s"),
         plan_id="p-1",
         source_queue="orders.fifo",
     )
@@ -69,7 +69,6 @@ def test_columns_repeat_what_our_attributes_say() -> None:
     assert row["first_seen_at"] == datetime.fromtimestamp(1_700_000_000, UTC)
     assert row["parked_reason"] == "too_old"
     assert (row["error_type"], row["error_message"]) == ("Timeout", "after 3 s")
-    assert row["error_version"] == "1.4.2"
     assert row["plan_id"] == "p-1"
     assert row["source_queue"] == "orders.fifo"
     assert row["replay_count"] == 7
@@ -84,7 +83,6 @@ def test_message_without_our_attributes_has_empty_columns() -> None:
     assert row["first_id"] == "m-9"
     assert row["replay_count"] == 0
     assert row["parked_reason"] is None
-    assert row["error_version"] is None
     assert row["source_queue"] is None
     assert row["first_seen_at"] is None
 

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from dlq_replay.consumer.errors import BehindFailureError, VisibilityLostError
 from dlq_replay.consumer.identity import message_id_of
 from dlq_replay.consumer.record_handlers import Handler, within
-from dlq_replay.context import is_error_version
 from dlq_replay.failures import DEFAULT_TTL_SECONDS, Failure, Redact
 
 if TYPE_CHECKING:
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
     from dlq_replay.failure_table import FailureTable, Recorded
 
 TABLE_VARIABLE = "FAILURE_TABLE"
-
-VERSION_VARIABLE = "AWS_LAMBDA_FUNCTION_VERSION"
-"""Lambda sets it to the number of the published version that runs."""
-
-_LATEST = "$LATEST"
-"""What Lambda calls code that was not published: it changes under the same name."""
 
 _SKIPPED = ("SQSFifoCircuitBreakerError", "SQSFifoMessageGroupCircuitBreakerError")
 """Powertools' exceptions for records that were skipped after a failed one. By name, because
@@ -58,22 +51,6 @@ def masked(text: str) -> str:
     from dlq_replay.masks import mask_text  # noqa: PLC0415
 
     return mask_text(text)
-
-
-def consumer_version(environment: Mapping[str, str], release: str | None = None) -> str | None:
-    """Return the version to record: *release*, or else the number of the Lambda version.
-
-    Returns:
-        None if there is neither: ``$LATEST`` is no version. A text that is not printable ASCII of
-        at most 64 characters is none either, and a warning is logged.
-    """
-    version = (release or environment.get(VERSION_VARIABLE, "")).strip()
-    if not version or version == _LATEST:
-        return None
-    if not is_error_version(version):
-        logger.warning("the consumer's version is not recorded: not 64 printable characters")
-        return None
-    return version
 
 
 class Table(Protocol):
@@ -101,23 +78,18 @@ class FailureRecorder:
             ``masked`` finds; None keeps the full text.
         ttl_seconds: how long a failure is kept.
         now_seconds: the clock, epoch seconds.
-        version: of the consumer, as ``consumer_version`` returns it: what failed, so that the
-            analysis knows whether a fix was in it. None records none.
     """
 
     table: Table | None
     redact: Redact | None = masked
     ttl_seconds: int = DEFAULT_TTL_SECONDS
     now_seconds: Callable[[], int] = lambda: int(time.time())
-    version: str | None = None
 
     @classmethod
     def from_environment(
         cls,
         environment: Mapping[str, str] = os.environ,
         redact: Redact | None = masked,
-        *,
-        release: str | None = None,
     ) -> Self:
         """Record in the table that ``FAILURE_TABLE`` names; without the variable, do nothing.
 
@@ -126,12 +98,10 @@ class FailureRecorder:
         Args:
             environment: the variables of the process.
             redact: see the class.
-            release: the consumer's version, such as ``1.4.2`` or a commit: printable ASCII of at
-                most 64 characters. Without one, the number of the Lambda version.
         """
         name = environment.get(TABLE_VARIABLE, "").strip()
         table = _LazyTable(name) if name else None
-        return cls(table, redact, version=consumer_version(environment, release))
+        return cls(table, redact)
 
     def record(self, message_id: str, exception: BaseException) -> None:
         """Record that the message failed with *exception*. Never raises.
@@ -148,7 +118,6 @@ class FailureRecorder:
                 self.now_seconds(),
                 self.ttl_seconds,
                 self.redact,
-                self.version,
             )
             with self._collecting(self.table) as collected:
                 collected[message_id] = failure

@@ -195,28 +195,3 @@ def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
     fail(recorder, message("m-1"))
 
     assert log.getvalue() == "failures were not recorded (1): NoRegionError\n"
-
-
-@pytest.mark.parametrize(
-    ("environment", "release", "expected"),
-    [
-        ({}, None, None),
-        ({"AWS_LAMBDA_FUNCTION_VERSION": "57"}, None, "57"),
-        ({"AWS_LAMBDA_FUNCTION_VERSION": "57"}, "1.4.2", "1.4.2"),
-        ({"AWS_LAMBDA_FUNCTION_VERSION": "$LATEST"}, None, None),
-        ({"AWS_LAMBDA_FUNCTION_VERSION": "$LATEST"}, "1.4.2", "1.4.2"),
-        ({}, "$LATEST", None),
-        ({}, "x" * 65, None),
-        ({}, "grün", None),
-    ],
-)
-def test_the_version_of_the_consumer_is_recorded_where_it_names_fixed_code(
-    table: FakeFailureTable, environment: dict[str, str], release: str | None, expected: str | None
-) -> None:
-    recorder = FailureRecorder.from_environment(environment, release=release)
-    recorder.table = table
-
-    recorder.record("m-1", CardRefusedError("refused"))
-
-    ((failure,),) = table.calls
-    assert failure.version == expected

@@ -52,9 +52,6 @@ TALLIES = [
     ("bucket", "2", 20),
     ("bucket", "7", 1),
     ("bucket", None, 4),
-    ("version", "1.4.2", 6),
-    ("version", "1.4.1", 12),
-    ("version", None, 12),
 ]
 
 
@@ -98,10 +95,6 @@ def test_counts_are_sorted_and_those_of_other_groups_left_out() -> None:
     assert group.reasons == (("attempts_exhausted", 20), ("too_old", 10))
     assert group.sources == (("arn:a", 15), ("arn:b", 15))
     assert group.replay_counts == ((None, 6), (2, 20), (12, 4))
-
-
-def test_versions_are_sorted_by_count_and_messages_without_one_are_counted_too() -> None:
-    assert found().versions == ((None, 12), ("1.4.1", 12), ("1.4.2", 6))
 
 
 def test_a_group_expires_with_its_first_message_where_the_bucket_has_a_rule() -> None:

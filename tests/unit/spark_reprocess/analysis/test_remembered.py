@@ -5,14 +5,14 @@ from spark_reprocess.analysis.group_findings import titles_before
 from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.analysis.outputs import groups_parquet
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.triage.status import SeenGroup, Status
+from spark_reprocess.triage import SeenGroup, Status
 from tests.findings_builder import a_group, some_findings
 
 DRAINED = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def seen(group_id: str, report_id: str) -> SeenGroup:
-    return SeenGroup(group_id, DRAINED, DRAINED, report_id, 1, None, None, (), Status.KNOWN)
+    return SeenGroup(group_id, DRAINED, DRAINED, report_id, 1, None, Status.KNOWN)
 
 
 def test_titles_of_gone_groups_come_from_the_reports_that_list_them(tmp_path: Path) -> None:

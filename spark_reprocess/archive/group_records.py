@@ -1,0 +1,218 @@
+"""What an archive remembers of its groups: ``groups/``.
+
+- ``groups/<group id>/<number>.json``: what one person said about one group, and what all statements
+  until then say together. The next number is created if absent, and never changed: of two people
+  at the same moment, one gets the next number, and neither overwrites the other.
+- ``groups/seen/<report id>.json``: one file per analysis, written after its report: what is known
+  of each group then. It has no text of a note, which stays in one file.
+
+So a reader lists ``groups/``, opens the newest file of an analysis, and then the newest statement
+of each group about which somebody said something since. That is one file for 1,000 groups, and does
+not grow with the number of analyses or of statements.
+
+An analysis that is killed leaves no file here: the next one repeats what it would have said. Of two
+analyses at the same time, the one with the later id counts: the next one may call a group new again
+that only the other one saw.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
+from spark_reprocess.triage import GroupMemory, GroupState, SeenGroup, Statement, Status
+
+GROUPS = "groups"
+SEEN = f"{GROUPS}/seen"
+
+_CONCURRENT_READS = 16
+_JSON = ".json"
+_NOTHING = GroupState()
+
+_Record = TypeVar("_Record")
+
+
+def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
+    """Write down durably what somebody says about a group; return what all say together now.
+
+    Raises:
+        ArchiveError: it cannot be written, or S3 does not say whether it was. To say it again is
+            harmless.
+    """
+    while True:
+        paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
+        before, _ = _last_state(archive, paths)
+        # Behind damaged files, too.
+        before = replace(before, number=_number(paths[-1]) if paths else 0)
+        state = before.after(said)
+        content = {**asdict(said), "state": asdict(state)}
+        if archive.create(_path(group_id, state.number), _json(content)):
+            return state
+
+
+def read_statements(archive: Archive, group_id: str, most: int) -> list[Statement]:
+    """Return what people said about a group, the newest first, at most so many."""
+    paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
+    return [
+        one for one in _read_all(archive, paths[: -most - 1 : -1], _statement) if one is not None
+    ]
+
+
+def read_memory(archive: Archive) -> GroupMemory:
+    """Read what is remembered. The texts of notes are not loaded: see ``read_notes``.
+
+    A damaged file is left out and named in ``unreadable``: one record does not stop all others.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    paths = archive.list(GROUPS)
+    memory, unreadable = GroupMemory(), []
+    for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
+        found = _attempt(archive, path, _memory)
+        if found is not None:
+            memory = found
+            break
+        unreadable.append(path)
+    new = {
+        group_id: later
+        for group_id, of_group in _statements(paths).items()
+        if (later := [one for one in of_group if _number(one) > memory.state(group_id).number])
+    }
+    with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
+        read = list(
+            executor.map(lambda one: _last_state(archive, new[one], memory.state(one)), new)
+        )
+    said = dict(memory.said)
+    for group_id, (state, damaged) in zip(new, read, strict=True):
+        said[group_id] = state
+        unreadable += damaged
+    return replace(memory, said=said, unreadable=tuple(unreadable))
+
+
+def read_notes(
+    archive: Archive, memory: GroupMemory, group_ids: Iterable[str]
+) -> Mapping[str, str]:
+    """Read the notes of these groups; return the texts by group id. Opens one file for each note.
+
+    A note whose file was removed is left out.
+    """
+    numbers = {one: memory.state(one).note_in for one in group_ids}
+    paths = {one: _path(one, number) for one, number in numbers.items() if number is not None}
+    found = _read_all(archive, list(paths.values()), _statement)
+    return {one: said.text for one, said in zip(paths, found, strict=True) if said and said.text}
+
+
+def write_seen(archive: Archive, report_id: str, at: datetime, memory: GroupMemory) -> None:
+    """Write down what is remembered after an analysis, durably, once its report is there.
+
+    Raises:
+        ArchiveError: it cannot be written; then the next analysis repeats what this one said.
+    """
+    content = {
+        "analyzed_at": at,
+        # The daily notice reads the statuses here.
+        "groups": {one: asdict(seen) for one, seen in memory.groups.items()},
+        "said": {one: asdict(state) for one, state in memory.said.items()},
+    }
+    archive.create(f"{SEEN}/{report_id}{_JSON}", _json(content))
+
+
+def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return the paths of statements by group id, ascending."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        if _number(path) and not path.startswith(f"{SEEN}/"):
+            found.setdefault(path.split("/")[1], []).append(path)
+    return found
+
+
+def _last_state(
+    archive: Archive, paths: list[str], otherwise: GroupState = _NOTHING
+) -> tuple[GroupState, list[str]]:
+    """Return the state in the last of these *paths* that can be read, and those that cannot."""
+    unreadable: list[str] = []
+    for path in reversed(paths):
+        found = _attempt(archive, path, lambda raw: _state(raw["state"]))
+        if found is not None:
+            return found, unreadable
+        unreadable.append(path)
+    return otherwise, unreadable
+
+
+def _read_all(
+    archive: Archive, paths: list[str], parse: Callable[[Any], _Record]
+) -> list[_Record | None]:
+    with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
+        return list(executor.map(lambda path: _attempt(archive, path, parse), paths))
+
+
+def _attempt(archive: Archive, path: str, parse: Callable[[Any], _Record]) -> _Record | None:
+    """Read the record at *path*; None where it is gone or damaged."""
+    content = archive.read(path)
+    if content is None:
+        return None
+    try:
+        return parse(json.loads(content))
+    except RECORD_DAMAGE:
+        return None
+
+
+def _path(group_id: str, number: int) -> str:
+    return f"{GROUPS}/{group_id}/{number:06d}{_JSON}"
+
+
+def _number(path: str) -> int:
+    name = path.rsplit("/", 1)[1].removesuffix(_JSON)
+    return int(name) if name.isascii() and name.isdecimal() else 0
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=1, default=datetime.isoformat).encode()
+
+
+def _statement(raw: Any) -> Statement:  # noqa: ANN401 - of a file
+    return Statement(
+        time=_time(raw["time"]),
+        who=str(raw["who"]),
+        action=raw["action"],
+        plan_id=raw["plan_id"],
+        text=raw["text"],
+        is_resolved=raw["is_resolved"],
+    )
+
+
+def _state(raw: Any) -> GroupState:  # noqa: ANN401 - of a file
+    return GroupState(
+        raw["number"], raw["action"], raw["note_in"], _optional_time(raw["resolved_at"])
+    )
+
+
+def _memory(raw: Any) -> GroupMemory:  # noqa: ANN401 - of a file
+    groups = {
+        str(one): SeenGroup(
+            group_id=str(one),
+            first_seen_at=_time(seen["first_seen_at"]),
+            last_seen_at=_time(seen["last_seen_at"]),
+            report_id=str(seen["report_id"]),
+            count=int(seen["count"]),
+            last_sent_at=_optional_time(seen["last_sent_at"]),
+            status=Status(seen["status"]),
+        )
+        for one, seen in raw["groups"].items()
+    }
+    return GroupMemory(groups, {str(one): _state(said) for one, said in raw["said"].items()})
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return None if text is None else _time(text)
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("a time without a zone")
+    return time

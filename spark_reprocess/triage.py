@@ -1,0 +1,226 @@
+"""What is remembered of groups: what people said, what analyses saw, and the status. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from spark_reprocess.errors import InputError
+
+REMEMBERED_GROUPS = 10_000
+"""Groups that are remembered though nobody said anything about them: those that were seen last."""
+
+NOTE_CHARACTERS = 2_000
+
+_GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
+
+
+def is_group_id(text: str) -> bool:
+    """Whether *text* is an id as analyses make it."""
+    return _GROUP_ID.fullmatch(text) is not None
+
+
+def note_of(text: str) -> str:
+    """Return a note as it is written down.
+
+    Raises:
+        InputError: it is too long.
+    """
+    if len(text) > NOTE_CHARACTERS:
+        raise InputError(f"the note has {len(text):,} characters; at most {NOTE_CHARACTERS:,}")
+    # What a shell passes on may hold half a character.
+    return text.encode("utf-8", "replace").decode()
+
+
+class Status(StrEnum):
+    """A group's status in a report, in the order of the report's headline.
+
+    Attributes:
+        REGRESSED: it was resolved, and a message was sent to the parked queue after that.
+        NEW: no earlier analysis listed it.
+        KNOWN: an earlier analysis listed it, and nobody said that it is resolved.
+        RESOLVED: every message that an analysis saw was sent before it was resolved.
+        GONE: the analysis before listed it, and no message of it is undecided.
+    """
+
+    REGRESSED = "regressed"
+    NEW = "new"
+    KNOWN = "known"
+    RESOLVED = "resolved"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one person said about a group at one time.
+
+    Attributes:
+        time: in UTC, by that person's clock.
+        who: ``user@host``; see ``actor``.
+        action: the group's new action in the plan *plan_id*; None if nothing was decided.
+        text: the note, in the user's own words; empty takes an earlier one away; None keeps it.
+        is_resolved: True: the group is resolved from *time* on; False: it is not; None says nothing
+            of it.
+    """
+
+    time: datetime
+    who: str
+    action: str | None = None
+    plan_id: str | None = None
+    text: str | None = None
+    is_resolved: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """What all statements about a group say together.
+
+    Attributes:
+        number: of statements; each has its number, from 1.
+        action: the last decision in a plan; None if there was none.
+        note_in: number of the statement with the note; None without a note.
+        resolved_at: since when the group is resolved; None if it is not.
+    """
+
+    number: int = 0
+    action: str | None = None
+    note_in: int | None = None
+    resolved_at: datetime | None = None
+
+    def after(self, said: Statement) -> "GroupState":
+        """Return the state after the next statement."""
+        number = self.number + 1
+        note_in, resolved_at = self.note_in, self.resolved_at
+        if said.text is not None:
+            note_in = number if said.text else None
+        if said.is_resolved is not None:
+            resolved_at = said.time if said.is_resolved else None
+        return GroupState(number, said.action or self.action, note_in, resolved_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A group as one analysis finds it; *last_sent_at* is None if unknown."""
+
+    group_id: str
+    count: int
+    last_sent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGroup:
+    """What analyses saw of a group.
+
+    Attributes:
+        first_seen_at: when an analysis first listed it.
+        last_seen_at: when one last did.
+        report_id: of the last report that lists it.
+        count: its undecided messages then.
+        last_sent_at: when the last of all its messages that were seen was sent to the parked queue;
+            None if unknown.
+        status: in the last analysis that could tell.
+    """
+
+    group_id: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    report_id: str
+    count: int
+    last_sent_at: datetime | None
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemory:
+    """What an archive remembers of its groups.
+
+    Attributes:
+        groups: by id, those that analyses saw.
+        said: by group id, what people said.
+        unreadable: paths of files that could not be read; what they say is missing.
+    """
+
+    groups: Mapping[str, SeenGroup] = field(default_factory=dict)
+    said: Mapping[str, GroupState] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+
+    def state(self, group_id: str) -> GroupState:
+        """Return what people say of a group."""
+        return self.said.get(group_id, GroupState())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an analysis makes of all groups.
+
+    Attributes:
+        statuses: of the groups that it lists, by id.
+        gone: ids of those that are gone since the analysis before, ascending.
+        memory: what is remembered from now on.
+    """
+
+    statuses: Mapping[str, Status]
+    gone: tuple[str, ...]
+    memory: GroupMemory
+
+
+def outcome(
+    memory: GroupMemory,
+    report_id: str,
+    now: datetime,
+    found: Iterable[Found],
+    unlisted: Collection[str] = (),
+    *,
+    is_whole: bool = True,
+) -> Outcome:
+    """Return the statuses, and what is remembered after this analysis.
+
+    Args:
+        memory: what was remembered before.
+        report_id: of this analysis.
+        now: when it runs.
+        found: the groups that it lists.
+        unlisted: groups of *memory* that have undecided messages and are not listed.
+        is_whole: whether it looked at all messages; only then a group can be gone.
+    """
+    listed = [_seen(memory, one, report_id, now) for one in found]
+    there = {*(one.group_id for one in listed), *unlisted}
+    gone = tuple(
+        group_id
+        for group_id, seen in sorted(memory.groups.items())
+        if is_whole and seen.status is not Status.GONE and group_id not in there
+    )
+    groups = {
+        **memory.groups,
+        **{one: replace(memory.groups[one], status=Status.GONE) for one in gone},
+        **{one.group_id: one for one in listed},
+    }
+    newest = sorted(groups.values(), key=lambda one: (one.last_seen_at, one.group_id))
+    kept = {*memory.said, *(one.group_id for one in newest[-REMEMBERED_GROUPS:])}
+    after = replace(memory, groups={one: seen for one, seen in groups.items() if one in kept})
+    return Outcome({one.group_id: one.status for one in listed}, gone, after)
+
+
+def _seen(memory: GroupMemory, found: Found, report_id: str, now: datetime) -> SeenGroup:
+    before, resolved_at = (
+        memory.groups.get(found.group_id),
+        memory.state(found.group_id).resolved_at,
+    )
+    # A message that was sent after the fix disproves it, also once that message is decided.
+    times = [one.last_sent_at for one in (before, found) if one and one.last_sent_at]
+    last_sent_at = max(times, default=None)
+    if resolved_at is None:
+        status = Status.KNOWN if before else Status.NEW
+    else:
+        is_back = last_sent_at is not None and last_sent_at > resolved_at
+        status = Status.REGRESSED if is_back else Status.RESOLVED
+    return SeenGroup(
+        group_id=found.group_id,
+        first_seen_at=before.first_seen_at if before else now,
+        last_seen_at=now,
+        report_id=report_id,
+        count=found.count,
+        last_sent_at=last_sent_at,
+        status=status,
+    )

@@ -1,0 +1,156 @@
+"""``decide``: what it writes beside the plan, answers and refuses."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_reprocess.archive.files import Archive, open_archive
+from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.errors import ArchiveError
+from spark_reprocess.triage import Found, GroupMemory, GroupState, outcome
+
+GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
+PLAN_ID = "20261101T000000Z-aaaaaa"
+PLAN_PATH = f"reports/{PLAN_ID}/plan.yaml"
+PLAN = f"""\
+version: 1
+plan_id: {PLAN_ID}
+archive: somewhere
+snapshot:
+  drain_ids: [d-1]
+  messages: 1
+  sha256: {"a" * 64}
+  table_sha256: {"b" * 64}
+groups:
+  - id: {OTHER}
+    title: TimeoutError
+    count: 1
+    action: leave
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """An archive that remembers one group, and has a plan with another one."""
+    archive = open_archive(str(tmp_path / "archive"))
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    found = outcome(GroupMemory(), "r-1", now, [Found(GROUP, 1, now)])
+    write_seen(archive, "r-1", now, found.memory)
+    archive.write(PLAN_PATH, PLAN.encode())
+    return archive
+
+
+def run(archive: Archive, *words: str) -> int:
+    return main(["decide", "--archive", archive.root, *words])
+
+
+def answer(capsys: pytest.CaptureFixture[str], archive: Archive, *words: str) -> dict[str, Any]:
+    assert run(archive, *words, "--json") == 0
+    parsed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return parsed
+
+
+def test_without_an_action_the_plan_stays_and_what_is_said_is_remembered(
+    archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = answer(capsys, archive, GROUP, "--note", "address service", "--resolved")
+    memory = read_memory(archive)
+    state = memory.state(GROUP)
+    reopened = answer(capsys, archive, GROUP, "--no-resolved")
+
+    nothing = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
+    assert state.resolved_at is not None
+    since = state.resolved_at.isoformat()
+    assert resolved == {"version": 1, "group_id": GROUP, **nothing, "resolved_at": since}
+    assert read_notes(archive, memory, [GROUP]) == {GROUP: "address service"}
+    assert reopened["resolved_at"] is None
+    assert read_memory(archive).state(GROUP) == GroupState(2, note_in=1)
+    assert archive.read(PLAN_PATH) == PLAN.encode()
+
+
+def test_a_group_that_only_the_newest_plan_names_can_have_a_note(archive: Archive) -> None:
+    assert run(archive, OTHER, "--note", "why") == 0
+    assert read_notes(archive, read_memory(archive), [OTHER]) == {OTHER: "why"}
+
+
+def test_a_decision_and_its_note_are_in_the_plan_and_remembered_with_the_group(
+    archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, archive, OTHER, "discard", "--note", "nobody wants them", "--resolved")
+
+    memory = read_memory(archive)
+    assert (found["before"], found["action"], found["plan_id"]) == ("leave", "discard", PLAN_ID)
+    assert memory.state(OTHER).action == "discard"
+    assert found["resolved_at"] is not None
+    assert read_notes(archive, memory, [OTHER]) == {OTHER: "nobody wants them"}
+    assert b'note: "nobody wants them"' in (archive.read(PLAN_PATH) or b"")
+
+
+def test_people_read_what_was_written(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(archive, OTHER, "redrive", "--note", "why", "--resolved") == 0
+    assert run(archive, OTHER, "--no-resolved") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        f"plan {PLAN_ID}, group {OTHER}: leave -> redrive",
+        f"group {OTHER}: noted",
+    ]
+    assert lines[2].startswith(f"group {OTHER}: resolved since 20")
+    assert lines[3].startswith("next, a dry run: dlq redrive")
+    assert lines[4:] == [f"group {OTHER}: not resolved"]
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["g-1111111111", "--note", "why"], "its groups are g-abcdefabcd"),
+        (["seen", "--note", "why"], "is no id of a group"),
+        (["g-../../../x", "--resolved"], "is no id of a group"),
+        ([GROUP], "say something"),
+        ([GROUP, "--edit", "[]"], "say something"),
+        ([GROUP, "--edit", "[]", "--resolved"], "--edit needs an ACTION"),
+        ([GROUP, "--note", "x" * 2001], "at most 2,000"),
+        ([OTHER, "resend"], "must be leave, redrive, discard"),
+        ([OTHER, "redrive", "--note", "x" * 2001], "at most 2,000"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
+    archive: Archive, capsys: pytest.CaptureFixture[str], words: list[str], rule: str
+) -> None:
+    before = archive.list("groups")
+
+    assert run(archive, *words) == 2
+    assert rule in capsys.readouterr().err
+    assert archive.list("groups") == before
+    assert archive.read(PLAN_PATH) == PLAN.encode()
+
+
+def test_a_decision_that_is_not_remembered_is_repeated_by_the_same_command(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalArchive, "create", _refuse)
+        assert run(archive, OTHER, "discard") == 2
+    assert b"action: discard" in (archive.read(PLAN_PATH) or b"")
+    assert OTHER not in read_memory(archive).said
+
+    assert run(archive, OTHER, "discard") == 0
+    assert read_memory(archive).state(OTHER).action == "discard"
+
+
+def _refuse(self: LocalArchive, path: str, content: bytes) -> bool:
+    raise ArchiveError(f"archive {self.root}: cannot write {path}: disk full")
+
+
+def test_a_decision_that_somebody_else_overtook_is_not_remembered(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalArchive, "replace", lambda *_: False)
+
+    assert run(archive, OTHER, "discard") == 2
+    assert OTHER not in read_memory(archive).said
