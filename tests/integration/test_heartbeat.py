@@ -76,13 +76,3 @@ def test_consumer_over_http_processes_once_with_the_heartbeat_and_twice_without(
     assert sorted(unguarded.processed) == ["a", "b"]
     assert with_kit.describe()["ApproximateNumberOfMessages"] == "0"
     assert with_kit.describe()["ApproximateNumberOfMessagesNotVisible"] == "0"
-
-
-def test_heartbeat_thread_is_gone_when_the_block_ends(make_queue: MakeQueue) -> None:
-    queue = make_queue()
-    queue.client.send_message(QueueUrl=queue.url, MessageBody="order")
-    messages = queue.client.receive_message(QueueUrl=queue.url)["Messages"]
-    with Heartbeat(queue.client, queue.url, messages):
-        assert "sqs-heartbeat" in {one.name for one in threading.enumerate()}
-
-    assert "sqs-heartbeat" not in {one.name for one in threading.enumerate()}

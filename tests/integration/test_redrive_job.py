@@ -108,56 +108,6 @@ def test_dry_run_sends_and_writes_nothing(
     assert receive_all(destination) == []
 
 
-def test_claim_without_result_is_in_doubt_until_told(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
-    plan = planned(archive)
-    content = yaml.safe_load(Path(plan).read_text())
-    dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000", "m-002"))
-    Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, dead)
-
-    reported = executed(spark, archive, plan, destination.url)
-    first = bodies(receive_all(destination))
-    told = executed(spark, archive, plan, destination.url, send_in_doubt=True)
-
-    assert (reported.count("in_doubt"), reported.count("sent")) == (2, 1)
-    assert reported.is_unfinished
-    assert first == [parked(4).body]
-    assert (told.count("sent"), told.count("sent_before"), told.is_unfinished) == (2, 1, False)
-
-
-def test_young_claim_of_another_run_is_busy(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(0)])
-    plan = planned(archive)
-    content = yaml.safe_load(Path(plan).read_text())
-    young = Claim("run-0", "you", "", "", timestamp(time.time()), ("m-000",))
-    Ledger(archive, content["plan_id"]).claim(content["groups"][0]["id"], 1, 1, young)
-
-    summary = executed(spark, archive, plan, destination.url)
-
-    assert (summary.count("busy"), summary.is_unfinished) == (1, True)
-    assert receive_all(destination) == []
-
-
-def test_foreign_messages_are_left_unless_included(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(0), parked(2, reason="foreign_source")])
-    plan = planned(archive)
-
-    without = executed(spark, archive, plan, destination.url)
-    including = executed(spark, archive, plan, destination.url, include_foreign=True)
-
-    assert (without.count("sent"), without.count("foreign_source")) == (1, 1)
-    assert (including.count("sent"), including.count("sent_before")) == (1, 1)
-
-
 def test_where_and_limit_leave_the_rest_open(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, redriven_entry
@@ -18,10 +18,8 @@ from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.builders import (
-    context,
     counter,
     environment,
-    filler,
     lambda_record,
     message,
     queue_arn,
@@ -146,38 +144,6 @@ def test_count_rises_until_the_message_is_parked(world: World) -> None:
     assert parked.history.replay_count == 3
 
 
-def test_parked_copy_names_the_queue_that_it_was_a_dead_letter_of(world: World) -> None:
-    main = world.main.url.rpartition("/")[2]
-    exhausted = counter("3")
-    entries = (
-        SendEntry("moved by SQS", exhausted),
-        SendEntry("sent here", exhausted),
-        SendEntry("says another", {**exhausted, **context(source_queue="other")}),
-        SendEntry("foreign"),
-    )
-    sent = {letter.body: letter for letter in world.put_in_dlq(*entries)}
-    sources = {"moved by SQS": queue_arn(main), "foreign": queue_arn("other")}
-    for body, arn in sources.items():
-        letter = sent[body]
-        sent[body] = replace(letter, system={**letter.system, "DeadLetterQueueSourceArn": arn})
-
-    assert invoke(*sent.values()) == set()
-
-    parked = {one.body: one.history.context for one in receive_all(world.parked)}
-    assert {body: known.source_queue for body, known in parked.items()} == {
-        "moved by SQS": main,
-        "sent here": main,
-        "says another": "other",
-        "foreign": "other",
-    }
-    assert {body: known.reason for body, known in parked.items()} == {
-        "moved by SQS": "attempts_exhausted",
-        "sent here": "attempts_exhausted",
-        "says another": "foreign_source",
-        "foreign": "foreign_source",
-    }
-
-
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_message_goes_back_to_its_own_main_queue(
     client: "SQSClient", endpoint: str, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -256,22 +222,6 @@ def test_canary_that_fails_is_parked_at_once_with_its_true_count(world: World) -
     assert replayed.history.replay_count == 3
 
 
-def test_letter_with_ten_attributes_is_parked_untouched(world: World) -> None:
-    (letter,) = world.put_in_dlq(SendEntry("x", filler(10)))
-    invoke(letter)
-
-    (parked,) = receive_all(world.parked)
-    assert parked.attributes == filler(10)
-
-
-def test_letter_with_nine_attributes_is_replayed_without_context(world: World) -> None:
-    (letter,) = world.put_in_dlq(SendEntry("x", filler(9)))
-    invoke(letter)
-
-    (copy,) = receive_all(world.main)
-    assert copy.attributes == {**filler(9), **counter("1")}
-
-
 def test_queue_limit_is_read_and_kept(world: World) -> None:
     world.main.client.set_queue_attributes(
         QueueUrl=world.main.url, Attributes={"MaximumMessageSize": "1024"}
@@ -318,14 +268,6 @@ def test_unreachable_endpoint_keeps_every_letter(
     assert invoke(*letters) == {letters[0].message_id}
 
 
-def test_batch_above_one_mebibyte_is_split(world: World) -> None:
-    letters = world.put_in_dlq(SendEntry("x" * 400_000), SendEntry("y" * 400_000))
-    letters += world.put_in_dlq(SendEntry("z" * 400_000))
-
-    assert invoke(*letters) == set()
-    assert sorted(m.body[0] for m in receive_all(world.main)) == ["x", "y", "z"]
-
-
 def test_fifo_group_comes_back_in_its_order(fifo_world: World) -> None:
     entries = [
         SendEntry(f"{group}{n}", message_group_id=group, deduplication_id=f"{group}{n}")
@@ -340,15 +282,3 @@ def test_fifo_group_comes_back_in_its_order(fifo_world: World) -> None:
     assert [m.body for m in copies if m.message_group_id == "a"] == ["a0", "a1", "a2"]
     assert [m.body for m in copies if m.message_group_id == "b"] == ["b0", "b1", "b2"]
     assert {m.system["MessageDeduplicationId"] for m in copies} == {m.message_id for m in letters}
-
-
-def test_context_on_the_wire_is_the_documented_one(world: World) -> None:
-    (letter,) = world.put_in_dlq(SendEntry("x"))
-    invoke(letter)
-
-    (copy,) = receive_all(world.main)
-    written = copy.attributes[CONTEXT_ATTRIBUTE]
-    assert written.data_type == "String"
-    assert isinstance(written.value, str)
-    assert ReplayContext.from_json(written.value).first_id == letter.message_id
-    assert written.value.startswith(f'{{"v":1,"id":"{letter.message_id}","t0":')

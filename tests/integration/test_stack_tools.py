@@ -134,11 +134,20 @@ def simulating(statements: list[dict[str, Any]]) -> Answer:
     return answer
 
 
-def test_the_doctor_finds_nothing_broken(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_finds_nothing_broken_and_leaves_parked_messages_as_they_were(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sqs = client("sqs")
+    url = sqs.get_queue_url(QueueName="parked")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="b")
+
     assert run("doctor", "--stack", stack) == 0
+
     out = capsys.readouterr().out
     assert "replay: main, dlq, parked\n" in out
     assert "risk " not in out
+    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
+    assert message["Body"] == "b"
 
 
 @pytest.mark.parametrize(
@@ -200,9 +209,20 @@ def test_the_doctor_says_what_to_change(stack: str, capsys: pytest.CaptureFixtur
         Attributes={"VisibilityTimeout": "10"},
     )
     make_queue("invoices", arn("dlq"))
+    role = Stack.of(TEMPLATE, {**QUEUES, "ParkedQueueArn": arn("before")})
+    answers: dict[str, Answer] = {
+        "iam.SimulatePrincipalPolicy": simulating(statements_of(role)),
+        "lambda.GetFunctionRecursionConfig": lambda _: (
+            "application/json",
+            '{"RecursiveLoop": "Terminate"}',
+        ),
+    }
 
-    assert run("doctor", "--stack", stack) == 1
+    assert run_answering(answers, "doctor", "--stack", stack) == 1
     out = capsys.readouterr().out
+    assert "broken   parked: the function's role may not send to it" in out
+    assert "broken   replay: Lambda ends this loop" in out
+    assert out.count("broken ") == 3
     assert "broken   dlq: VisibilityTimeout is 10 s" in out
     assert "to do: set it to 180 s" in out
     assert "risk     dlq: also takes the dead letters of invoices" in out
@@ -243,17 +263,6 @@ def test_the_doctor_knows_the_other_main_queues(
     assert "risk " not in out
 
 
-def test_the_doctors_look_leaves_parked_messages_as_they_were(stack: str) -> None:
-    sqs = client("sqs")
-    url = sqs.get_queue_url(QueueName="parked")["QueueUrl"]
-    sqs.send_message(QueueUrl=url, MessageBody="b")
-
-    run("doctor", "--stack", stack)
-
-    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
-    assert message["Body"] == "b"
-
-
 @pytest.mark.parametrize("is_given", [True, False])
 def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
     stack: str, is_given: bool, capsys: pytest.CaptureFixture[str]
@@ -273,20 +282,6 @@ def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
     assert (f"main: the function's role may not use its KMS key {key}" in out) is not is_given
     assert exit_code == (0 if is_given else 1)
     assert "KMS permissions" not in out
-
-
-def test_the_doctor_finds_recursion_protection_that_is_on(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers: dict[str, Answer] = {
-        "lambda.GetFunctionRecursionConfig": lambda _: (
-            "application/json",
-            '{"RecursiveLoop": "Terminate"}',
-        )
-    }
-
-    assert run_answering(answers, "doctor", "--stack", stack) == 1
-    assert "broken   replay: Lambda ends this loop" in capsys.readouterr().out
 
 
 def make_pipe(name: str, target: str) -> None:
@@ -340,6 +335,8 @@ def test_installations_are_listed(stack: str, capsys: pytest.CaptureFixture[str]
     answer = json.loads(capsys.readouterr().out)
     assert answer["version"] == 1
     assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]
+    assert run("groups", "--stack", "no-job") == 2
+    assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
 
 
 def test_groups_and_decisions_need_nothing_but_the_stack(
@@ -386,21 +383,6 @@ def test_options_that_are_given_win_over_the_stack_s(
 
     assert run("groups", "--stack", stack, "--archive", str(archive)) == 2
     assert f"archive {archive}: has no report" in capsys.readouterr().err
-
-
-def test_a_stack_without_the_job_has_no_archive(
-    endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_stack(
-        "no-job",
-        ReplayFunctionArn="f",
-        MainQueueUrl="https://q/1/m",
-        DeadLetterQueueArn=arn("d"),
-        ParkedQueueUrl="u",
-    )
-
-    assert run("groups", "--stack", "no-job") == 2
-    assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
 
 
 class Glue:
@@ -505,9 +487,16 @@ def test_a_run_that_is_under_way_is_named(stack: str, capsys: pytest.CaptureFixt
     assert "jr_1" not in err
 
 
+class Full(LocalArchive):
+    def write(self, path: str, content: bytes) -> None:
+        raise ArchiveError(f"{path}: no room, {len(content)} bytes")
+
+
+@pytest.mark.parametrize("is_full", [False, True])
 def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
-    stack: str, capsys: pytest.CaptureFixture[str]
+    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
 ) -> None:
+    """Even where the run cannot be asked."""
     client("s3").create_bucket(Bucket="dead-letters")
 
     def going_on(_: Sequence[str]) -> int:
@@ -523,41 +512,13 @@ def test_ctrl_c_asks_the_run_to_stop_and_then_stops_it(
         if len(slept) == 1:
             raise KeyboardInterrupt
 
-    archive = open_archive("s3://dead-letters/archive")
+    archive = Full(str(tmp_path)) if is_full else open_archive("s3://dead-letters/archive")
 
     assert follow(run_, archive, sleep) == 1
-    assert archive.read("runs/jr_1/stop") is not None
+    assert (archive.read("runs/jr_1/stop") is None) is is_full
     assert glue.stopped
     assert sum(slept) >= STOP_SECONDS
-    assert "stopping the run" in capsys.readouterr().err
-
-
-def test_a_run_that_cannot_be_asked_to_stop_is_stopped_all_the_same(
-    stack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def going_on(_: Sequence[str]) -> int:
-        raise InterruptedError
-
-    glue = Glue(going_on)
-    session = session_answering(glue.answers(), region_name=REGION)
-    run_ = start(session.client("glue"), "redrive", ["drain"])
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 1:
-            raise KeyboardInterrupt
-
-    class Full(LocalArchive):
-        def write(self, path: str, content: bytes) -> None:
-            raise ArchiveError(f"{path}: no room, {len(content)} bytes")
-
-    archive = Full(str(tmp_path))
-
-    assert follow(run_, archive, sleep) == 1
-    assert glue.stopped
-    assert sum(slept) >= STOP_SECONDS
-    assert "no room" in capsys.readouterr().err
+    assert ("no room" if is_full else "stopping the run") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -594,6 +555,14 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
     assert "paused" not in capsys.readouterr().out
 
 
+def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("pause", "--stack", stack) == 0
+    assert mapping_state() == "Disabled"
+    assert "until their retention ends" in capsys.readouterr().out
+    assert run("resume", "--stack", stack) == 0
+    assert mapping_state() == "Enabled"
+
+
 def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
     answers: dict[str, Answer] = {
         "lambda.GetEventSourceMapping": lambda _: ("application/json", '{"State": "Disabling"}')
@@ -602,14 +571,6 @@ def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
 
     with pytest.raises(InputError, match="is still Disabling; run the same command again"):
         switch(session, stack, on=False, sleep=lambda _: None)
-
-
-def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("pause", "--stack", stack) == 0
-    assert mapping_state() == "Disabled"
-    assert "until their retention ends" in capsys.readouterr().out
-    assert run("resume", "--stack", stack) == 0
-    assert mapping_state() == "Enabled"
 
 
 @pytest.mark.parametrize("verb", ["doctor", "pause", "resume"])
@@ -660,24 +621,15 @@ def test_the_doctor_finds_alarms_that_changed_their_meaning(
     put_alarm("dlq-depth", "ApproximateNumberOfMessagesVisible", "dlq")
     put_alarm("dlq-sent", "NumberOfMessagesSent", "dlq", in_math=True)
     put_alarm("main-depth", "ApproximateNumberOfMessagesVisible", "main")
+    # moto makes no alarms of a stack: this one has the id of another resource of it.
+    [own] = client("cloudformation").list_stack_resources(StackName=stack)["StackResourceSummaries"]
+    put_alarm(own["PhysicalResourceId"], "ApproximateNumberOfMessagesVisible", "dlq")
 
     assert run("doctor", "--stack", stack) == 0
     out = capsys.readouterr().out
     assert "risk     dlq-depth: watches ApproximateNumberOfMessagesVisible of dlq" in out
     assert "risk     dlq-sent: watches NumberOfMessagesSent of dlq" in out
-    assert "main-depth" not in out
-
-
-def test_the_doctor_leaves_the_stack_s_own_alarms_alone(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # moto makes no alarms of a stack: this one has the id of another resource of it.
-    resources = client("cloudformation").list_stack_resources(StackName=stack)
-    [own] = resources["StackResourceSummaries"]
-    put_alarm(own["PhysicalResourceId"], "ApproximateNumberOfMessagesVisible", "dlq")
-
-    assert run("doctor", "--stack", stack) == 0
-    assert "risk " not in capsys.readouterr().out
+    assert out.count("risk ") == 2
 
 
 def test_status_says_which_circuit_breaker_is_open_and_what_waits(
@@ -746,16 +698,3 @@ def test_the_doctor_finds_a_breaker_without_its_rights(
     denied = "its role may not dynamodb:UpdateItem, cloudwatch:GetMetricStatistics: the circuit"
     assert (denied in out) is not is_granted
     assert "circuit breaker's permissions" not in out
-
-
-def test_the_doctor_finds_a_queue_to_which_the_role_may_not_send(
-    stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    role = Stack.of(TEMPLATE, {**QUEUES, "ParkedQueueArn": arn("before")})
-    answers = {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
-
-    assert run_answering(answers, "doctor", "--stack", stack) == 1
-
-    out = capsys.readouterr().out
-    assert "broken   parked: the function's role may not send to it" in out
-    assert out.count("broken ") == 1

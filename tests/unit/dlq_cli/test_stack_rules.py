@@ -72,42 +72,6 @@ def only(**changes: Any) -> Finding:
     return finding
 
 
-def test_a_sound_installation_has_nothing_to_change() -> None:
-    assert examine(installation()) == []
-
-
-@pytest.mark.parametrize(
-    ("service", "fault"),
-    [
-        ("logs.eu-west-1.amazonaws.com", "no log group can be created"),
-        ("cloudwatch.amazonaws.com", "no alarm reaches the topic"),
-    ],
-)
-def test_a_data_key_that_does_not_let_a_service_in_is_broken(service: str, fault: str) -> None:
-    key = "arn:aws:kms:eu-west-1:123456789012:key/data"
-
-    found = only(data_key=DataKeyFacts(key, (service,)))
-
-    assert (found.severity, found.subject) == (Severity.BROKEN, key)
-    assert f"does not allow {service}: {fault}" in found.fault
-    assert examine(installation(data_key=DataKeyFacts(key, ()))) == []
-
-
-def test_a_sound_fifo_installation_has_nothing_to_change() -> None:
-    main, dlq, parked = (
-        queue(role, name=f"{role}.fifo", FifoQueue="true") for role in ("main", "dlq", "parked")
-    )
-    trigger = replace(TRIGGER, source_arn=dlq.arn)
-
-    found = examine(
-        installation(
-            main=main, dlq=dlq, parked=parked, triggers=(trigger,), dlq_source_arns=(main.arn,)
-        )
-    )
-
-    assert found == []
-
-
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
@@ -209,10 +173,6 @@ def shared(*names: str, **changes: Any) -> Installation:
     )
 
 
-def test_a_dlq_whose_sources_are_all_configured_has_nothing_to_change() -> None:
-    assert examine(shared("invoices", "refunds")) == []
-
-
 def test_a_source_that_is_not_configured_is_named_with_the_parameter_to_set() -> None:
     arns = tuple(queue_arn(name) for name in ("main", "invoices", "refunds"))
     (finding,) = examine(shared("invoices", dlq_source_arns=arns))
@@ -260,13 +220,6 @@ def test_triggers_that_could_not_be_listed_may_feed_the_function(triggers: Any) 
     assert of.is_fed
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "STARTING", "UPDATING"])
-def test_a_pipe_in_place_of_the_mapping_is_no_pause(state: str) -> None:
-    mapping = replace(TRIGGER, state="Disabled")
-
-    assert examine(installation(triggers=(mapping, replace(PIPE, state=state)))) == []
-
-
 def test_a_dead_letter_that_may_expire_on_arrival_is_broken_where_it_can_be_mended() -> None:
     found = examine(installation(dlq=queue("dlq", MessageRetentionPeriod="345600")))
 
@@ -274,31 +227,87 @@ def test_a_dead_letter_that_may_expire_on_arrival_is_broken_where_it_can_be_mend
     assert "expires on arrival" in found[0].fault
 
 
-def test_a_fifo_dlq_hides_messages_for_less_than_the_deduplication_window() -> None:
-    main, dlq, parked = (queue(role, name=f"{role}.fifo") for role in ("main", "dlq", "parked"))
-    long = queue("dlq", name="dlq.fifo", VisibilityTimeout="300")
+def fifo(**changes: Any) -> Installation:
+    main, dlq, parked = (
+        queue(role, name=f"{role}.fifo", FifoQueue="true") for role in ("main", "dlq", "parked")
+    )
     trigger = replace(TRIGGER, source_arn=dlq.arn)
-
-    finding = only(
-        main=main, dlq=long, parked=parked, triggers=(trigger,), dlq_source_arns=(main.arn,)
+    queues = {"main": main, "dlq": dlq, "parked": parked}
+    return installation(
+        **queues | {"triggers": (trigger,), "dlq_source_arns": (main.arn,)} | changes
     )
 
+
+def test_a_fifo_dlq_hides_messages_for_less_than_the_deduplication_window() -> None:
+    (finding,) = examine(fifo(dlq=queue("dlq", name="dlq.fifo", VisibilityTimeout="300")))
+
     assert "VisibilityTimeout is 300 s" in finding.fault
+
+
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        installation(),
+        fifo(),
+        shared("invoices", "refunds"),
+        installation(data_key=DataKeyFacts(KEY, ())),
+        *(
+            installation(triggers=(replace(TRIGGER, state="Disabled"), replace(PIPE, state=state)))
+            for state in ("RUNNING", "STARTING", "UPDATING")
+        ),
+        installation(consumers=(ConsumerFacts("orders", 30, 29.0),)),
+        installation(dlq_alarms=(AlarmFacts("orders-dlq-deletes", "NumberOfMessagesDeleted"),)),
+    ],
+)
+def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None:
+    assert examine(sound) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity", "subject", "fault"),
+    [
+        *(
+            ({"data_key": DataKeyFacts(KEY, (service,))}, Severity.BROKEN, KEY, f"{service}: {no}")
+            for service, no in (
+                ("logs.eu-west-1.amazonaws.com", "no log group can be created"),
+                ("cloudwatch.amazonaws.com", "no alarm reaches the topic"),
+            )
+        ),
+        (
+            {
+                **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
+                "denied_keys": (KEY,),
+            },
+            Severity.BROKEN,
+            "main, parked",
+            "may not use its KMS key",
+        ),
+        *(
+            ({"dlq_alarms": (AlarmFacts("depth", metric),)}, Severity.RISK, "depth", fault)
+            for metric, fault in (
+                ("ApproximateNumberOfMessagesVisible", "does not ring any more"),
+                ("ApproximateAgeOfOldestMessage", "does not ring any more"),
+                ("NumberOfMessagesSent", "rings for waits"),
+            )
+        ),
+    ],
+)
+def test_a_finding_names_what_it_is_about(
+    changes: dict[str, Any], severity: Severity, subject: str, fault: str
+) -> None:
+    finding = only(**changes)
+
+    assert (finding.severity, finding.subject) == (severity, subject)
+    assert fault in finding.fault
 
 
 def test_queues_of_two_types_are_broken() -> None:
     found = examine(installation(parked=queue("parked", name="parked.fifo")))
 
     assert any("are not all of one type" in one.fault for one in found)
-
-
-def test_a_key_that_the_role_may_not_use_names_its_queues() -> None:
-    key = "arn:aws:kms:us-east-1:123456789012:key/1"
-    keyed = {role: queue(role, KmsMasterKeyId=key) for role in ("main", "parked")}
-
-    finding = only(**keyed, denied_keys=(key,))
-
-    assert (finding.severity, finding.subject) == (Severity.BROKEN, "main, parked")
 
 
 def test_what_could_not_be_found_out_comes_last() -> None:
@@ -329,30 +338,3 @@ def test_a_consumer_that_may_outlast_the_visibility_timeout_is_found(
 
     assert (finding.severity, finding.subject) == (severity, "main")
     assert all(part in f"{finding.fault}; {finding.fix}" for part in parts)
-
-
-def test_six_times_the_consumer_s_timeout_is_enough() -> None:
-    assert examine(installation(consumers=(ConsumerFacts("orders", 30, 29.0),))) == []
-
-
-@pytest.mark.parametrize(
-    ("metric_name", "fault"),
-    [
-        ("ApproximateNumberOfMessagesVisible", "does not ring any more"),
-        ("ApproximateAgeOfOldestMessage", "does not ring any more"),
-        ("NumberOfMessagesSent", "rings for waits"),
-    ],
-)
-def test_an_alarm_of_yours_on_the_dlq_that_changed_its_meaning_is_found(
-    metric_name: str, fault: str
-) -> None:
-    finding = only(dlq_alarms=(AlarmFacts("orders-dlq-depth", metric_name),))
-
-    assert (finding.severity, finding.subject) == (Severity.RISK, "orders-dlq-depth")
-    assert fault in finding.fault
-
-
-def test_other_alarms_on_the_dlq_are_fine() -> None:
-    alarms = (AlarmFacts("orders-dlq-deletes", "NumberOfMessagesDeleted"),)
-
-    assert examine(installation(dlq_alarms=alarms)) == []

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from dlq_replay.addresses import QueueAddress
-from dlq_replay.attributes import MessageAttribute
+from dlq_replay.attributes import Attributes, MessageAttribute
 from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
@@ -23,16 +23,6 @@ from tests.builders import (
 
 def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
     return decide(letter, rules, NOW, lambda ceiling: ceiling)
-
-
-def test_first_replay_waits_up_to_twice_the_rate() -> None:
-    assert Replay(1, 4) == decide_with_highest_draw(message(), policy(rate_seconds=2))
-
-
-def test_replay_number_is_one_above_the_counter() -> None:
-    letter = message(attributes=counter("2"))
-
-    assert Replay(3, 16) == decide_with_highest_draw(letter, policy())
 
 
 @pytest.mark.parametrize(
@@ -91,59 +81,6 @@ def test_dlq_that_can_hold_nothing_clamps_the_ceiling() -> None:
     assert Replay(1, 450) == decide(message(), rules, NOW, lambda ceiling: ceiling // 2)
 
 
-@pytest.mark.parametrize("source", ["main", None])
-def test_message_of_the_main_queue_or_of_no_queue_is_replayed(source: str | None) -> None:
-    letter = message(DeadLetterQueueSourceArn=queue_arn(source)) if source else message()
-
-    assert isinstance(decide_with_highest_draw(letter, policy()), Replay)
-
-
-@pytest.mark.parametrize("arn", [queue_arn("other"), "arn:aws:sns:r:1:main", "nonsense", ""])
-def test_message_of_another_source_is_parked(arn: str) -> None:
-    letter = message(DeadLetterQueueSourceArn=arn)
-
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, policy())
-
-
-def test_message_that_names_another_source_itself_is_parked() -> None:
-    """A held copy of a queue that is no longer configured is not one of the main queue."""
-    letter = message(attributes=context(source_queue="other"))
-
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, policy())
-
-
-SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "max_message_bytes": 200}})
-INVOICES = SHARED.of(QueueAddress(ACCOUNT, "invoices"))
-
-
-@pytest.mark.parametrize(
-    "letter",
-    [
-        message(DeadLetterQueueSourceArn=queue_arn("invoices")),
-        message(attributes=context(source_queue="invoices")),
-        message(
-            attributes=context(source_queue="main"),
-            DeadLetterQueueSourceArn=queue_arn("invoices"),
-        ),
-    ],
-)
-def test_message_of_another_configured_queue_is_replayed_to_that_queue_alone(
-    letter: Message,
-) -> None:
-    assert isinstance(decide_with_highest_draw(letter, INVOICES), Replay)
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, SHARED)
-
-
-@pytest.mark.parametrize("rules", [SHARED, INVOICES])
-@pytest.mark.parametrize("attributes", [{}, context(source_queue="payments")])
-def test_message_of_no_configured_queue_is_parked(
-    rules: ReplayPolicy, attributes: dict[str, MessageAttribute]
-) -> None:
-    letter = message(attributes=attributes)
-
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, rules)
-
-
 def test_each_queue_has_its_own_limits() -> None:
     late = message(attributes=counter("8"), DeadLetterQueueSourceArn=queue_arn("invoices"))
     patient = replace(INVOICES, max_attempts=20)
@@ -162,52 +99,6 @@ def test_the_policy_of_each_queue_knows_all_the_others() -> None:
     assert SHARED.of(main) == SHARED
     assert SHARED.of(None) == SHARED
     assert SHARED.of(QueueAddress(ACCOUNT, "payments")) == SHARED
-
-
-def test_queue_of_the_same_name_in_another_account_is_foreign() -> None:
-    letter = message(DeadLetterQueueSourceArn="arn:aws:sqs:us-east-1:999999999999:main")
-
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(letter, policy())
-
-
-@pytest.mark.parametrize("value", ["-1", "1.5", "one", "", "1e3", " 1", "٣", "9" * 39])
-def test_counter_that_is_no_whole_number_is_parked(value: str) -> None:
-    letter = message(attributes=counter(value))
-
-    assert Park(ParkReason.INVALID_COUNTER) == decide_with_highest_draw(letter, policy())
-
-
-def test_binary_counter_is_parked() -> None:
-    letter = message(attributes={"sqs-dlq-replay-nb": MessageAttribute("Binary", b"1")})
-
-    assert Park(ParkReason.INVALID_COUNTER) == decide_with_highest_draw(letter, policy())
-
-
-@pytest.mark.parametrize("count", ["3", "4", "1000000", "9" * 38])
-def test_exhausted_message_is_parked(count: str) -> None:
-    letter = message(attributes=counter(count))
-
-    assert Park(ParkReason.ATTEMPTS_EXHAUSTED) == decide_with_highest_draw(letter, policy())
-
-
-def test_max_attempts_of_zero_parks_at_once() -> None:
-    rules = policy(max_attempts=0)
-
-    assert Park(ParkReason.ATTEMPTS_EXHAUSTED) == decide_with_highest_draw(message(), rules)
-
-
-@pytest.mark.parametrize(("age", "is_parked"), [(100, False), (101, True), (-50, False)])
-def test_age_above_the_limit_is_parked(age: int, is_parked: bool) -> None:
-    letter = message(attributes=context(first_seen_seconds=NOW - age))
-    decision = decide_with_highest_draw(letter, policy(max_age_seconds=100))
-
-    assert is_parked == (decision == Park(ParkReason.TOO_OLD))
-
-
-def test_message_seen_for_the_first_time_is_never_too_old() -> None:
-    rules = policy(max_age_seconds=1)
-
-    assert isinstance(decide_with_highest_draw(message(SentTimestamp="0"), rules), Replay)
 
 
 def failed_with(error_type: str) -> Failure:
@@ -232,45 +123,6 @@ def test_recorded_error_that_no_retry_can_resolve_is_parked(
     decision = decide(message(), rules, NOW, lambda top: top, failed_with(error_type))
 
     assert is_parked == (decision == Park(ParkReason.NON_RETRYABLE))
-
-
-@pytest.mark.parametrize(("own", "is_parked"), [(9, False), (10, True)])
-def test_message_with_ten_own_attributes_has_no_room(own: int, is_parked: bool) -> None:
-    decision = decide_with_highest_draw(message(attributes=filler(own)), policy())
-
-    assert is_parked == (decision == Park(ParkReason.NO_ROOM))
-
-
-def test_context_gives_way_to_the_counter() -> None:
-    letter = message(attributes={**filler(9), **context(first_id="a")})
-
-    assert isinstance(decide_with_highest_draw(letter, policy()), Replay)
-
-
-@pytest.mark.parametrize(("spare", "is_parked"), [(0, False), (-1, True)])
-def test_message_at_the_size_limit_has_no_room(spare: int, is_parked: bool) -> None:
-    counter_bytes = len("sqs-dlq-replay-nb" + "Number" + "1")
-    rules = policy(max_message_bytes=100 + counter_bytes + spare)
-    decision = decide_with_highest_draw(message(body="x" * 100), rules)
-
-    assert is_parked == (decision == Park(ParkReason.NO_ROOM))
-
-
-@pytest.mark.parametrize(
-    ("due", "delay"),
-    [(NOW + 3, 3), (NOW - 60, 0), (NOW + 4, 4), (NOW + 5, 4)],
-    ids=["kept", "passed", "at the ceiling", "beyond the ceiling is drawn anew"],
-)
-def test_stored_due_is_kept_within_the_ceiling(due: int, delay: int) -> None:
-    letter = message(attributes=context(due_seconds=due))
-
-    assert Replay(1, delay) == decide_with_highest_draw(letter, policy())
-
-
-def test_malformed_context_counts_as_none() -> None:
-    letter = message(attributes={"sqs-dlq-context": text("{")})
-
-    assert Replay(1, 4) == decide_with_highest_draw(letter, policy(max_age_seconds=1))
 
 
 FIFO = policy(main="main.fifo", max_attempts=9, rate_seconds=7200, cap_seconds=172_800)
@@ -340,10 +192,95 @@ def test_fifo_letter_needs_no_room_for_the_context() -> None:
     assert isinstance(look(letter), Hold)
 
 
-def test_rules_apply_in_their_order() -> None:
-    everything_wrong = message(
-        attributes={**filler(10), **counter("x")}, DeadLetterQueueSourceArn=queue_arn("other")
-    )
-    rules = policy(max_attempts=0, max_age_seconds=1)
+SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "max_message_bytes": 200}})
+INVOICES = SHARED.of(QueueAddress(ACCOUNT, "invoices"))
+OF_INVOICES = [
+    message(DeadLetterQueueSourceArn=queue_arn("invoices")),
+    message(attributes=context(source_queue="invoices")),
+    message(
+        attributes=context(source_queue="main"), DeadLetterQueueSourceArn=queue_arn("invoices")
+    ),
+]
+FIRST = Replay(1, 4)
+FOREIGN, EXHAUSTED, INVALID, TOO_OLD, NO_ROOM = (
+    Park(ParkReason.FOREIGN_SOURCE),
+    Park(ParkReason.ATTEMPTS_EXHAUSTED),
+    Park(ParkReason.INVALID_COUNTER),
+    Park(ParkReason.TOO_OLD),
+    Park(ParkReason.NO_ROOM),
+)
+LIMIT_BYTES = 100 + len("sqs-dlq-replay-nb" + "Number" + "1")
 
-    assert Park(ParkReason.FOREIGN_SOURCE) == decide_with_highest_draw(everything_wrong, rules)
+
+@pytest.mark.parametrize(
+    ("attributes", "rules", "decision"),
+    [
+        ({}, policy(rate_seconds=2), FIRST),
+        (counter("2"), policy(), Replay(3, 16)),
+        ({"sqs-dlq-context": text("{")}, policy(max_age_seconds=1), FIRST),
+        *(
+            (counter(value), policy(), INVALID)
+            for value in ("-1", "1.5", "one", "", "1e3", " 1", "٣", "9" * 39)
+        ),
+        ({"sqs-dlq-replay-nb": MessageAttribute("Binary", b"1")}, policy(), INVALID),
+        *((counter(count), policy(), EXHAUSTED) for count in ("3", "4", "1000000", "9" * 38)),
+        ({}, policy(max_attempts=0), EXHAUSTED),
+        *(
+            (context(first_seen_seconds=NOW - age), policy(max_age_seconds=100), decision)
+            for age, decision in ((100, FIRST), (101, TOO_OLD), (-50, FIRST))
+        ),
+        (filler(9), policy(), FIRST),
+        (filler(10), policy(), NO_ROOM),
+        ({**filler(9), **context(first_id="a")}, policy(), FIRST),
+        # What is due is kept within the ceiling; beyond it, it is drawn anew.
+        *(
+            (context(due_seconds=NOW + due), policy(), Replay(1, delay))
+            for due, delay in ((3, 3), (-60, 0), (4, 4), (5, 4))
+        ),
+        # A held copy of a queue that is no longer configured is not one of the main queue.
+        (context(source_queue="other"), policy(), FOREIGN),
+        *(
+            (attributes, rules, FOREIGN)
+            for rules in (SHARED, INVOICES)
+            for attributes in ({}, context(source_queue="payments"))
+        ),
+    ],
+)
+def test_decision_follows_from_the_attributes(
+    attributes: Attributes, rules: ReplayPolicy, decision: Decision
+) -> None:
+    assert decide_with_highest_draw(message(attributes=attributes), rules) == decision
+
+
+@pytest.mark.parametrize(
+    ("letter", "rules", "decision"),
+    [
+        (message(DeadLetterQueueSourceArn=queue_arn("main")), policy(), FIRST),
+        *(
+            (message(DeadLetterQueueSourceArn=arn), policy(), FOREIGN)
+            for arn in (
+                *(queue_arn("other"), "arn:aws:sqs:us-east-1:999999999999:main"),
+                *("arn:aws:sns:r:1:main", "nonsense", ""),
+            )
+        ),
+        *((letter, INVOICES, FIRST) for letter in OF_INVOICES),
+        *((letter, SHARED, FOREIGN) for letter in OF_INVOICES),
+        # Seen for the first time, it is never too old.
+        (message(SentTimestamp="0"), policy(max_age_seconds=1), FIRST),
+        (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES), FIRST),
+        (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES - 1), NO_ROOM),
+        # The rules apply in their order.
+        (
+            message(
+                attributes={**filler(10), **counter("x")},
+                DeadLetterQueueSourceArn=queue_arn("other"),
+            ),
+            policy(max_attempts=0, max_age_seconds=1),
+            FOREIGN,
+        ),
+    ],
+)
+def test_decision_follows_from_the_source_and_the_size(
+    letter: Message, rules: ReplayPolicy, decision: Decision
+) -> None:
+    assert decide_with_highest_draw(letter, rules) == decision

@@ -13,7 +13,7 @@ from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate, Wait
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
-from dlq_replay.sending import InDoubt, Refused, forever
+from dlq_replay.sending import InDoubt, Refused, SendResult, forever
 from tests.builders import NOW, FakeQueue, context_of, counter, message, policy, queue_url, text
 
 Build = Callable[..., Replayer]
@@ -70,33 +70,24 @@ def test_fresh_letter_goes_to_main_and_exhausted_one_is_parked(
     assert failures(outcome) == set()
 
 
-def test_refused_letter_stays_and_the_others_go(build: Build, main: FakeQueue) -> None:
-    main.refuses = {"B": Refused("InvalidMessageContents")}
-    outcome = build().replay([message(i, body=i.upper()) for i in "abc"], forever)
+@pytest.mark.parametrize(
+    ("count", "answer", "fate"),
+    [
+        ("0", Refused("InvalidMessageContents"), Failed("refused", "InvalidMessageContents")),
+        ("0", InDoubt("ReadTimeoutError"), Failed("in_doubt", "ReadTimeoutError")),
+        ("3", Refused("AccessDenied", "AccessDenied: no"), Failed("refused", "AccessDenied: no")),
+    ],
+    ids=["refused", "lost answer", "refused park"],
+)
+def test_letter_whose_send_is_not_confirmed_stays_and_the_others_go(
+    build: Build, main: FakeQueue, parked: FakeQueue, count: str, answer: SendResult, fate: Fate
+) -> None:
+    main.refuses = parked.refuses = {"B": answer}
+    letters = [message(i, body=i.upper(), attributes=counter(count)) for i in "abc"]
+    outcome = build().replay(letters, forever)
 
     assert failures(outcome) == {"b"}
-    assert fates(outcome)["b"] == Failed("refused", "InvalidMessageContents")
-
-
-def test_lost_answer_leaves_the_letter_in_the_queue(build: Build, main: FakeQueue) -> None:
-    main.refuses = {"A": InDoubt("ReadTimeoutError")}
-    outcome = build().replay([message("a", body="A")], forever)
-
-    assert fates(outcome) == {"a": Failed("in_doubt", "ReadTimeoutError")}
-
-
-def test_park_that_is_refused_is_no_park(build: Build, parked: FakeQueue) -> None:
-    parked.refuses = {"A": Refused("AccessDenied", "AccessDenied: no")}
-    outcome = build(policy(max_attempts=0)).replay([message("a", body="A")], forever)
-
-    assert fates(outcome) == {"a": Failed("refused", "AccessDenied: no")}
-
-
-def test_what_time_does_not_reach_stays(build: Build, main: FakeQueue) -> None:
-    outcome = build().replay([message("a"), message("b")], lambda: 0.0)
-
-    assert fates(outcome) == {"a": Failed("not_reached"), "b": Failed("not_reached")}
-    assert main.calls == []
+    assert fates(outcome)["b"] == fate
 
 
 def test_unreadable_record_stays_and_says_why(build: Build) -> None:
@@ -112,21 +103,11 @@ def test_letter_that_stands_twice_in_a_batch_is_sent_once(build: Build, main: Fa
     assert len(outcome.outcomes) == 1
 
 
-def test_empty_batch_is_done(build: Build) -> None:
-    assert build().replay([], forever).to_partial_batch_response() == {"batchItemFailures": []}
-
-
 def test_malformed_context_leaves_a_trace(build: Build) -> None:
     letter = message("a", attributes={"sqs-dlq-context": text("{")})
     (outcome,) = build().replay([letter], forever).outcomes
 
     assert outcome.fault == "sqs-dlq-context: not JSON"
-
-
-def test_big_batch_travels_in_calls_of_ten(build: Build, main: FakeQueue) -> None:
-    build().replay([message(f"m-{n}") for n in range(95)], forever)
-
-    assert sorted(len(call) for call in main.calls) == [5, *[10] * 9]
 
 
 FIFO = policy(main="main.fifo")
@@ -135,13 +116,6 @@ FIFO = policy(main="main.fifo")
 def grouped(name: str, **fields: object) -> Message:
     attributes = counter(str(fields["count"])) if "count" in fields else None
     return message(name, body=name.upper(), attributes=attributes, MessageGroupId=name[0])
-
-
-def test_fifo_group_is_replayed_in_order(build: Build, main: FakeQueue) -> None:
-    build(FIFO).replay([grouped(name) for name in ("a1", "b1", "a2", "a3")], forever)
-
-    assert ["A1", "A2", "A3"] == [e.body for e in main.sent if e.message_group_id == "a"]
-    assert all(len({e.message_group_id for e in call}) == len(call) for call in main.calls)
 
 
 def test_fifo_group_waits_behind_an_unconfirmed_send(build: Build, main: FakeQueue) -> None:

@@ -94,20 +94,66 @@ def test_fault_names_variable_value_and_rule(name: str, value: str, rule: str) -
     assert fault.startswith(f"{name}={value}: {rule}")
 
 
-def test_all_faults_are_reported_together() -> None:
-    faults = faults_of(MAX_ATTEMPTS="x", BACKOFF_RATE="", LOG_LEVEL="LOUD")
+PATTERNS = "must be error names separated by commas; * and ? stand for any characters"
+URLS = "MAIN_QUEUE_URL, DLQ_URL, PARKED_QUEUE_URL"
 
-    assert [f.split("=")[0].split()[0] for f in faults] == [
+
+def other(arn: str, rule: str) -> tuple[dict[str, str], str]:
+    return {"OTHER_MAIN_QUEUE_ARNS": arn}, f"OTHER_MAIN_QUEUE_ARNS, {arn}: {rule}"
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        (
+            {"PARKED_QUEUE_URL": queue_url("dlq")},
+            f"{URLS}: must be different queues, or messages would circle",
+        ),
+        (
+            {"MAIN_QUEUE_URL": queue_url("main.fifo")},
+            f"{URLS}: must all be standard or all be FIFO (.fifo)",
+        ),
+        other(queue_arn("main"), "is MAIN_QUEUE_URL"),
+        other(queue_arn("dlq"), "is DLQ_URL"),
+        other(queue_arn("parked"), "is PARKED_QUEUE_URL"),
+        other(queue_arn("invoices.fifo"), "must be standard"),
+        other(
+            "arn:aws:sqs:us-east-1:999999999999:invoices",
+            "must be in the account of the DLQ, 123456789012",
+        ),
+        other(
+            "arn:aws:sqs:eu-west-1:123456789012:invoices",
+            "must be in the Region of the DLQ, us-east-1",
+        ),
+        (
+            {"NON_RETRYABLE_ERRORS": "KeyError"},
+            "NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both",
+        ),
+        ({"BREAKER": "on"}, "BREAKER is on and FAILURE_TABLE is not set: it needs both"),
+        *(
+            (
+                {"NON_RETRYABLE_ERRORS": names, "FAILURE_TABLE": "failures"},
+                f"NON_RETRYABLE_ERRORS={names}: {PATTERNS}",
+            )
+            for names in ("a b", "KeyError,", "%")
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_one_fault(
+    given: dict[str, str], fault: str
+) -> None:
+    assert faults_of(**given) == (fault,)
+
+
+def test_all_faults_are_reported_together() -> None:
+    with pytest.raises(SettingsError, match=r"MAX_ATTEMPTS=x: must be a whole number") as caught:
+        ReplaySettings.from_env(environment(MAX_ATTEMPTS="x", BACKOFF_RATE="", LOG_LEVEL="LOUD"))
+
+    assert [f.split("=")[0].split()[0] for f in caught.value.faults] == [
         "MAX_ATTEMPTS",
         "BACKOFF_RATE",
         "LOG_LEVEL",
     ]
-
-
-def test_one_queue_in_two_roles_is_a_contradiction() -> None:
-    (fault,) = faults_of(PARKED_QUEUE_URL=queue_url("dlq"))
-
-    assert "must be different queues" in fault
 
 
 def test_other_main_queues_are_read_with_their_urls() -> None:
@@ -118,29 +164,6 @@ def test_other_main_queues_are_read_with_their_urls() -> None:
         QueueAddress(ACCOUNT, name): queue_url(name) for name in ("invoices", "refunds")
     }
     assert {*settings.policy.other_main_queues} == {*settings.other_main_queue_urls}
-
-
-@pytest.mark.parametrize(
-    ("arn", "rule"),
-    [
-        (queue_arn("main"), "is MAIN_QUEUE_URL"),
-        (queue_arn("dlq"), "is DLQ_URL"),
-        (queue_arn("parked"), "is PARKED_QUEUE_URL"),
-        (queue_arn("invoices.fifo"), "must be standard"),
-        (
-            "arn:aws:sqs:us-east-1:999999999999:invoices",
-            "must be in the account of the DLQ, 123456789012",
-        ),
-        (
-            "arn:aws:sqs:eu-west-1:123456789012:invoices",
-            "must be in the Region of the DLQ, us-east-1",
-        ),
-    ],
-)
-def test_another_main_queue_must_be_able_to_use_the_dlq(arn: str, rule: str) -> None:
-    (fault,) = faults_of(OTHER_MAIN_QUEUE_ARNS=arn)
-
-    assert fault == f"OTHER_MAIN_QUEUE_ARNS, {arn}: {rule}"
 
 
 def test_the_region_is_not_compared_where_the_url_does_not_name_it() -> None:
@@ -159,17 +182,6 @@ def test_the_region_is_not_compared_where_the_url_does_not_name_it() -> None:
     ]
 
 
-def test_standard_and_fifo_queues_do_not_mix() -> None:
-    (fault,) = faults_of(MAIN_QUEUE_URL=queue_url("main.fifo"))
-
-    assert "must all be standard or all be FIFO" in fault
-
-
-def test_error_text_lists_the_faults() -> None:
-    with pytest.raises(SettingsError, match=r"MAX_ATTEMPTS=x: must be a whole number"):
-        ReplaySettings.from_env(environment(MAX_ATTEMPTS="x"))
-
-
 def test_non_retryable_errors_are_read_with_their_table() -> None:
     settings = ReplaySettings.from_env(
         environment(NON_RETRYABLE_ERRORS="KeyError, schemas.*", FAILURE_TABLE="failures")
@@ -177,12 +189,6 @@ def test_non_retryable_errors_are_read_with_their_table() -> None:
 
     assert settings.policy.non_retryable_errors == ("KeyError", "schemas.*")
     assert settings.failure_table == "failures"
-
-
-def test_non_retryable_errors_without_a_table_are_a_contradiction() -> None:
-    (fault,) = faults_of(NON_RETRYABLE_ERRORS="KeyError")
-
-    assert fault == "NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both"
 
 
 @pytest.mark.parametrize(
@@ -197,16 +203,3 @@ def test_non_retryable_errors_without_a_table_are_a_contradiction() -> None:
 )
 def test_the_breaker_is_on_where_its_table_is(given: dict[str, str], *, has_breaker: bool) -> None:
     assert ReplaySettings.from_env(environment(**given)).has_breaker is has_breaker
-
-
-def test_a_breaker_without_a_table_is_a_contradiction() -> None:
-    (fault,) = faults_of(BREAKER="on")
-
-    assert fault == "BREAKER is on and FAILURE_TABLE is not set: it needs both"
-
-
-@pytest.mark.parametrize("names", ["a b", "KeyError,", "%"])
-def test_unreadable_error_names_are_refused(names: str) -> None:
-    (fault,) = faults_of(NON_RETRYABLE_ERRORS=names, FAILURE_TABLE="failures")
-
-    assert "must be error names separated by commas" in fault

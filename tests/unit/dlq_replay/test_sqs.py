@@ -71,25 +71,22 @@ def test_entry_that_the_answer_does_not_name_is_in_doubt(stub: Stubber, queue: S
     assert second == Confirmed("copy-1")
 
 
-def test_denied_call_refuses_every_entry(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_client_error("send_message_batch", "AccessDenied", "not allowed", 403)
+@pytest.mark.parametrize(
+    ("code", "text", "status", "retries", "result"),
+    [
+        ("AccessDenied", "no", 403, 0, Refused("AccessDenied", "AccessDenied: no")),
+        ("InternalError", "oops", 500, 0, InDoubt("InternalError: oops")),
+        # The try before the refused one may have been carried out and its answer lost.
+        ("Throttled", "slow", 400, 1, InDoubt("Throttled: slow")),
+    ],
+)
+def test_refused_call_refuses_every_entry_unless_sqs_may_have_taken_them(
+    stub: Stubber, queue: SqsQueue, code: str, text: str, status: int, retries: int, result: object
+) -> None:
+    meta = {"RetryAttempts": retries}
+    stub.add_client_error("send_message_batch", code, text, status, response_meta=meta)
 
-    assert [Refused("AccessDenied", "AccessDenied: not allowed")] * 2 == queue.send(TWO)
-
-
-def test_server_error_leaves_every_entry_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
-    stub.add_client_error("send_message_batch", "InternalError", "oops", 500)
-
-    assert [InDoubt("InternalError: oops")] * 2 == queue.send(TWO)
-
-
-def test_refusal_after_a_retry_is_in_doubt(stub: Stubber, queue: SqsQueue) -> None:
-    """The try before the refused one may have been carried out and its answer lost."""
-    stub.add_client_error(
-        "send_message_batch", "Throttled", "slow", 400, response_meta={"RetryAttempts": 1}
-    )
-
-    assert all(isinstance(result, InDoubt) for result in queue.send(TWO))
+    assert queue.send(TWO) == [result] * 2
 
 
 def test_entry_that_spoils_its_call_is_refused_alone(stub: Stubber, queue: SqsQueue) -> None:
@@ -112,25 +109,35 @@ class RaisingClient:
     change_message_visibility_batch = delete_message_batch = send_message_batch
 
 
+NO_ANSWER = ReadTimeoutError(endpoint_url="http://localhost")
+NO_CONNECTION = EndpointConnectionError(endpoint_url="http://localhost")
+EXPIRED = CredentialRetrievalError(provider="iam-role", error_msg="still expired")
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("error", "tries_once", "result"),
     [
-        ReadTimeoutError(endpoint_url="http://localhost"),
-        EndpointConnectionError(endpoint_url="http://localhost"),
+        (NO_ANSWER, False, InDoubt),
+        (NO_CONNECTION, False, InDoubt),
+        # The try before may have been carried out and its answer lost.
+        (EXPIRED, False, InDoubt),
+        (NoCredentialsError(), False, Refused),
+        (ParamValidationError(report="the body"), False, Refused),
+        (NO_ANSWER, True, InDoubt),
+        (NO_CONNECTION, True, Refused),
+        (ConnectTimeoutError(endpoint_url="http://localhost"), True, Refused),
+        (EXPIRED, True, Refused),
+        (UnauthorizedSSOTokenError(), True, Refused),
     ],
 )
-def test_network_error_leaves_every_entry_in_doubt(error: Exception) -> None:
-    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+def test_call_without_an_answer_is_in_doubt_unless_it_never_left(
+    error: Exception, result: type[object], *, tries_once: bool
+) -> None:
+    queue = SqsQueue(RaisingClient(error), "url", tries_once=tries_once)  # type: ignore[arg-type]
+    results = queue.send(TWO)
 
-    assert all(isinstance(result, InDoubt) for result in queue.send(TWO))
-
-
-@pytest.mark.parametrize("error", [NoCredentialsError(), ParamValidationError(report="the body")])
-def test_call_that_never_left_refuses_every_entry(error: Exception) -> None:
-    results = SqsQueue(RaisingClient(error), "url").send(TWO)  # type: ignore[arg-type]
-
-    assert all(isinstance(result, Refused) for result in results)
-    assert not any("the body" in str(result) for result in results)
+    assert [type(one) for one in results] == [result] * 2
+    assert not any("the body" in str(one) for one in results)
 
 
 def test_undeleted_messages_are_named(stub: Stubber, queue: SqsQueue) -> None:
@@ -149,11 +156,11 @@ def test_deletion_goes_in_calls_of_ten(stub: Stubber, queue: SqsQueue) -> None:
     assert queue.delete([message(str(n)) for n in range(12)]) == []
 
 
-def test_lost_answer_to_a_deletion_names_every_message() -> None:
-    error = ReadTimeoutError(endpoint_url="http://localhost")
-    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
+def test_lost_answer_to_a_deletion_or_a_change_names_every_message() -> None:
+    queue = SqsQueue(RaisingClient(NO_ANSWER), "url")  # type: ignore[arg-type]
 
     assert [message("a")] == queue.delete([message("a")])
+    assert [message("a")] == queue.change_visibility([(message("a"), 0)])
 
 
 def test_unchanged_visibility_is_named(stub: Stubber, queue: SqsQueue) -> None:
@@ -169,13 +176,6 @@ def test_unchanged_visibility_is_named(stub: Stubber, queue: SqsQueue) -> None:
 
     changes = [(message("a"), 0), (message("b"), 39_600)]
     assert [message("b")] == queue.change_visibility(changes)
-
-
-def test_lost_answer_to_a_change_names_every_message() -> None:
-    error = ReadTimeoutError(endpoint_url="http://localhost")
-    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
-
-    assert [message("a")] == queue.change_visibility([(message("a"), 0)])
 
 
 def test_description_never_prints_what_failed_validation() -> None:
@@ -206,21 +206,6 @@ def test_client_sends_no_recursion_header(
     assert marked == [True, False]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        EndpointConnectionError(endpoint_url="http://localhost"),
-        ConnectTimeoutError(endpoint_url="http://localhost"),
-        CredentialRetrievalError(provider="iam-role", error_msg="still expired"),
-        UnauthorizedSSOTokenError(),
-    ],
-)
-def test_client_that_tries_once_and_cannot_begin_has_sent_nothing(error: Exception) -> None:
-    queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
-
-    assert [type(result) for result in queue.send(TWO)] == [Refused, Refused]
-
-
 def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() -> None:
     """botocore raises no class of its own for it."""
     past = "2020-01-01T00:00:00Z"
@@ -241,21 +226,6 @@ def test_credentials_that_expired_while_they_were_refreshed_have_sent_nothing() 
     }
     with pytest.raises(QueueError, match="CredentialRetrievalError"):
         queue.receive(wait_seconds=0)
-
-
-def test_client_that_repeats_and_cannot_sign_again_is_in_doubt() -> None:
-    """The try before may have been carried out and its answer lost."""
-    error = CredentialRetrievalError(provider="iam-role", error_msg="still expired")
-    queue = SqsQueue(RaisingClient(error), "url")  # type: ignore[arg-type]
-
-    assert [type(result) for result in queue.send(TWO)] == [InDoubt, InDoubt]
-
-
-def test_client_that_tries_once_and_gets_no_answer_is_in_doubt() -> None:
-    error = ReadTimeoutError(endpoint_url="http://localhost")
-    queue = SqsQueue(RaisingClient(error), "url", tries_once=True)  # type: ignore[arg-type]
-
-    assert [type(result) for result in queue.send(TWO)] == [InDoubt, InDoubt]
 
 
 def test_call_that_one_entry_spoils_is_told_as_such(stub: Stubber, queue: SqsQueue) -> None:

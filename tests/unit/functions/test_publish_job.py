@@ -54,45 +54,43 @@ def fails(_: Mapping[str, Any]) -> Mapping[str, str]:
     raise PermissionError("no")
 
 
-@pytest.mark.parametrize("kind", ["Create", "Update"])
-def test_what_was_published_is_answered(kind: str) -> None:
-    [answer] = answers(request(kind), publishes)
+PUBLISHED = {"Status": "SUCCESS", "Reason": "", "Data": URIS}
+REFUSED = {"Status": "FAILED", "Reason": "PermissionError: no"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "publish", "differs"),
+    [
+        ("Create", {}, publishes, PUBLISHED),
+        ("Update", {}, publishes, PUBLISHED),
+        # An update keeps the id, so that nothing is deleted after it.
+        ("Update", {"PhysicalResourceId": "JobCode"}, publishes, PUBLISHED),
+        ("Create", {}, fails, REFUSED),
+        ("Update", {}, fails, REFUSED),
+        # CloudFormation deletes what was never made, too, and must not wait for it.
+        ("Delete", {"PhysicalResourceId": "JobCode"}, fails, {"Status": "SUCCESS"}),
+        (
+            "Delete",
+            {"PhysicalResourceId": "never-made", "StackId": "other"},
+            fails,
+            {"Status": "SUCCESS", "PhysicalResourceId": "never-made", "StackId": "other"},
+        ),
+    ],
+)
+def test_every_request_has_one_answer(
+    kind: str, fields: dict[str, str], publish: Any, differs: dict[str, Any]
+) -> None:
+    [answer] = answers(request(kind, **fields), publish)
 
     assert answer == {
-        "Status": "SUCCESS",
-        "Reason": "",
+        "Reason": answer["Reason"],
         "PhysicalResourceId": "JobCode",
         "StackId": "arn:stack",
         "RequestId": "r-1",
         "LogicalResourceId": "JobCode",
-        "Data": URIS,
+        "Data": {},
+        **differs,
     }
-
-
-@pytest.mark.parametrize("kind", ["Create", "Update"])
-def test_what_went_wrong_is_answered_too(kind: str) -> None:
-    [answer] = answers(request(kind), fails)
-
-    assert (answer["Status"], answer["Reason"]) == ("FAILED", "PermissionError: no")
-
-
-def test_a_delete_that_goes_wrong_succeeds_all_the_same() -> None:
-    [answer] = answers(request("Delete", PhysicalResourceId="JobCode"), fails)
-
-    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {})
-
-
-def test_a_delete_of_what_was_never_made_succeeds() -> None:
-    [answer] = answers(request("Delete", PhysicalResourceId="never-made", StackId="other"), fails)
-
-    assert answer["Status"] == "SUCCESS"
-    assert (answer["PhysicalResourceId"], answer["StackId"]) == ("never-made", "other")
-
-
-def test_an_update_keeps_the_id_so_that_nothing_is_deleted_after_it() -> None:
-    [answer] = answers(request("Update", PhysicalResourceId="JobCode"), publishes)
-
-    assert answer["PhysicalResourceId"] == "JobCode"
 
 
 @pytest.fixture
@@ -115,32 +113,20 @@ def read(client: "S3Client", uri: str) -> bytes:
     return client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
 
-def test_script_and_package_are_where_the_answer_says(s3: "S3Client", tmp_path: Path) -> None:
-    uris = publish_job(s3, BUCKET, "code", job_in(tmp_path / "job"))
-
-    assert read(s3, uris["ScriptUri"]) == b"py"
-    assert read(s3, uris["PackageUri"]) == b"zip"
-
-
 def test_other_code_has_another_address_and_leaves_the_first_in_place(
     s3: "S3Client", tmp_path: Path
 ) -> None:
-    first = publish_job(s3, BUCKET, "code", job_in(tmp_path / "a", package=b"1"))
-    second = publish_job(s3, BUCKET, "code", job_in(tmp_path / "b", package=b"2"))
-    again = publish_job(s3, BUCKET, "code", job_in(tmp_path / "c", package=b"1"))
+    # Bytes that move from one file to the other are other code, too.
+    contents = [(b"12", b"3"), (b"1", b"23"), (b"2", b"3"), (b"12", b"3")]
+    uris = [
+        publish_job(s3, BUCKET, "code", job_in(tmp_path / str(number), *content))
+        for number, content in enumerate(contents)
+    ]
 
-    assert not set(first.values()) & set(second.values())
-    assert first == again
-    assert read(s3, first["PackageUri"]) == b"1"
-
-
-def test_bytes_that_move_from_one_file_to_the_other_are_other_code(
-    s3: "S3Client", tmp_path: Path
-) -> None:
-    first = publish_job(s3, BUCKET, "code", job_in(tmp_path / "a", b"12", b"3"))
-    second = publish_job(s3, BUCKET, "code", job_in(tmp_path / "b", b"1", b"23"))
-
-    assert first != second
+    assert len({one for each in uris for one in each.values()}) == 6
+    assert uris[3] == uris[0]
+    for (package, script), each in zip(contents, uris, strict=True):
+        assert (read(s3, each["PackageUri"]), read(s3, each["ScriptUri"])) == (package, script)
 
 
 def long_enough() -> float:

@@ -91,13 +91,6 @@ def remind() -> None:
     handler.lambda_handler({"detail-type": "Scheduled Event"}, None)
 
 
-def test_nothing_is_said_when_nothing_waits(account: Account) -> None:
-    account.report("20261101T000000Z-aaaaaa")
-    remind()
-
-    assert account.notices() == []
-
-
 def test_parked_messages_are_told_again_for_as_long_as_they_are_there(account: Account) -> None:
     account.park(3)
     remind()
@@ -146,62 +139,39 @@ def publish_undecided_at(account: Account, minutes: dict[float, int]) -> None:
     )
 
 
-def test_the_last_run_counts(account: Account) -> None:
-    publish_undecided_at(account, {-2 * 24 * 60: 9})
-    publish_undecided(account.cloudwatch, "orders", 0, 0)
+def test_the_last_run_counts_and_those_of_other_queues_do_not(account: Account) -> None:
+    """Within an hour, too."""
+    account.report("20261101T000000Z-aaaaaa")
     remind()
-
+    publish_undecided(account.cloudwatch, "payments", 7, 0)
+    remind()
     assert account.notices() == []
 
-
-def test_the_last_run_counts_within_an_hour_too(account: Account) -> None:
-    publish_undecided_at(account, {10: 9, 20: 4, 5: 7})
+    publish_undecided_at(account, {-2 * 24 * 60: 9, 10: 9, 20: 4, 5: 7})
     remind()
-
     [(subject, _)] = account.notices()
     assert subject == "4 dead letters of orders wait for you"
 
-
-def test_the_undecided_of_another_queue_are_not_ours(account: Account) -> None:
-    publish_undecided(account.cloudwatch, "payments", 7, 0)
+    publish_undecided(account.cloudwatch, "orders", 0, 0)
     remind()
-
     assert account.notices() == []
 
 
-def test_the_latest_report_is_linked(account: Account) -> None:
+def test_the_latest_report_is_linked(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An analysis whose report went elsewhere leaves its table of messages in a folder there."""
     account.park(1)
     for report_id in ("20261119T050000Z-ffffff", "20261120T050000Z-000000"):
         account.report(report_id)
-    remind()
-
-    [(_, text)] = account.notices()
-    assert f"prefix={PREFIX}20261120T050000Z-000000/" in text
-    assert "20261119" not in text
-
-
-def test_folder_without_a_report_is_passed_over(account: Account) -> None:
-    """An analysis whose report went elsewhere leaves its table of messages there."""
-    account.park(1)
-    account.report("20261101T000000Z-aaaaaa")
-    table = f"{PREFIX}20261102T000000Z-bbbbbb/messages.parquet/manifest.json"
+    table = f"{PREFIX}20261121T000000Z-bbbbbb/messages.parquet/manifest.json"
     account.s3.put_object(Bucket=BUCKET, Key=table, Body=b"")
-
     remind()
-
-    ((_, text),) = account.notices()
-    assert "20261101T000000Z-aaaaaa" in text
-
-
-def test_without_an_archive_there_is_no_link(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("ARCHIVE_BUCKET", "")
-    account.park(1)
     remind()
 
-    [(_, text)] = account.notices()
-    assert "Latest report" not in text
+    (_, linked), (_, without) = account.notices()
+    assert f"prefix={PREFIX}20261120T050000Z-000000/" in linked
+    assert "20261119" not in linked
+    assert "Latest report" not in without
 
 
 RUN = "jr_1a/b"
@@ -216,6 +186,10 @@ def failed_run(message: str) -> None:
 def test_a_run_that_failed_is_told_without_what_its_error_says(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    failed_run("")
+    [(_, without_log)] = account.notices()
+    assert "Log:" not in without_log
+
     monkeypatch.setenv("SPARK_JOB_LOG_GROUP", "/aws-glue/jobs/s/error")
     for code in ("3", "77"):
         failed_run(MESSAGE.format(code))
@@ -234,13 +208,6 @@ def test_a_run_that_failed_is_told_without_what_its_error_says(
         assert "ona" not in text.replace("console", "")
 
 
-def test_a_run_without_a_known_log_is_told_all_the_same(account: Account) -> None:
-    failed_run("")
-
-    [(_, text)] = account.notices()
-    assert "Log:" not in text
-
-
 def test_a_subject_is_never_longer_than_sns_takes() -> None:
     waiting = Waiting(main_queue="q" * 80, parked=10**9)
 
@@ -254,22 +221,20 @@ def test_a_subject_is_never_longer_than_sns_takes() -> None:
         ("aws", "eu-central-1", "eu-central-1.console.aws.amazon.com"),
         ("aws-cn", "cn-north-1", "cn-north-1.console.amazonaws.cn"),
         ("aws-us-gov", "us-gov-west-1", "us-gov-west-1.console.amazonaws-us-gov.com"),
+        *((one, "eusc-de-east-1", "") for one in ("aws-eusc", "aws-iso", "aws-iso-b")),
     ],
 )
-def test_links_go_to_the_console_of_the_partition(partition: str, region: str, host: str) -> None:
+def test_links_go_to_the_console_of_the_partition_where_one_is_known(
+    partition: str, region: str, host: str
+) -> None:
     topic = f"arn:{partition}:sns:{region}:123456789012:on-call"
+    folder, log = place_of_folder(topic, BUCKET, PREFIX), place_of_log(topic, "/jobs/error", "jr_1")
 
-    link = place_of_folder(topic, BUCKET, PREFIX)
-    assert link == f"https://{host}/s3/buckets/{BUCKET}?region={region}&prefix={PREFIX}"
-    assert place_of_log(topic, "g", "jr_1").startswith(f"https://{host}/cloudwatch/home?region=")
-
-
-@pytest.mark.parametrize("partition", ["aws-eusc", "aws-iso", "aws-iso-b"])
-def test_where_no_console_is_known_there_are_names_and_no_links(partition: str) -> None:
-    topic = f"arn:{partition}:sns:eusc-de-east-1:123456789012:on-call"
-
-    assert place_of_folder(topic, BUCKET, PREFIX) == f"s3://{BUCKET}/{PREFIX}"
-    assert place_of_log(topic, "/aws-glue/jobs/s/error", "jr_1") == "jr_1 in /aws-glue/jobs/s/error"
+    if host:
+        assert folder == f"https://{host}/s3/buckets/{BUCKET}?region={region}&prefix={PREFIX}"
+        assert log.startswith(f"https://{host}/cloudwatch/home?region=")
+    else:
+        assert (folder, log) == (f"s3://{BUCKET}/{PREFIX}", "jr_1 in /jobs/error")
 
 
 def test_it_names_the_messages_that_others_wait_for(account: Account) -> None:

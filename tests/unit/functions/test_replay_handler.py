@@ -81,21 +81,24 @@ def event(*letters: Any) -> dict[str, Any]:
     return {"Records": [lambda_record(letter) for letter in letters]}
 
 
-def test_answer_names_what_must_stay(main: FakeQueue, log: io.StringIO) -> None:
-    main.refuses = {"B": Refused("TooBig")}
-    answer = handler.lambda_handler(event(message("a"), message("b", body="B")), Context())
+@pytest.mark.parametrize("as_pipe", [False, True])
+def test_answer_and_log_say_what_must_stay_and_why(
+    main: FakeQueue, log: io.StringIO, *, as_pipe: bool
+) -> None:
+    main.refuses = {"B": InDoubt("ReadTimeoutError: no answer")}
+    batch = event(message("a"), message("b", body="B"))
+    answer = handler.lambda_handler(batch["Records"] if as_pipe else batch, Context())
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "b"}]}
-
-
-def test_log_says_what_failed_and_why(main: FakeQueue, log: io.StringIO) -> None:
-    main.refuses = {"B": InDoubt("ReadTimeoutError: no answer")}
-    handler.lambda_handler(event(message("b", body="B")), Context())
-
     (failure,) = [line for line in lines(log) if line["message"] == "left in the DLQ"]
     assert failure["cause"] == "in_doubt"
     assert failure["detail"] == "ReadTimeoutError: no answer"
     assert failure["ids"] == ["b"]
+
+
+@pytest.mark.parametrize("empty", [{"Records": []}, []])
+def test_empty_batch_is_a_success(empty: object, log: io.StringIO) -> None:
+    assert handler.lambda_handler(empty, Context()) == {"batchItemFailures": []}
 
 
 def test_log_groups_what_fails_alike(main: FakeQueue, log: io.StringIO) -> None:
@@ -276,14 +279,6 @@ def test_breaker_without_its_table_is_logged_once(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakersOpen"] == [0.0]
 
 
-def test_metrics_of_the_breaker_are_absent_without_one(
-    log: io.StringIO, capsys: pytest.CaptureFixture[str]
-) -> None:
-    handler.lambda_handler(event(message("a")), Context())
-
-    assert "Breaker" not in capsys.readouterr().out
-
-
 EVENTS = Path(__file__).parents[3] / "events"
 
 
@@ -320,20 +315,6 @@ def test_event_of_ten_thousand_records_is_answered_in_full(
     assert len(main.sent) == 9_990
     assert {item["itemIdentifier"] for item in answer["batchItemFailures"]} == {
         f"m-{n}" for n in range(0, 10_000, 1000)
-    }
-
-
-@pytest.mark.parametrize("empty", [{"Records": []}, []])
-def test_empty_batch_is_a_success(empty: object, log: io.StringIO) -> None:
-    assert handler.lambda_handler(empty, Context()) == {"batchItemFailures": []}
-
-
-def test_pipe_is_answered_like_an_event_source_mapping(main: FakeQueue, log: io.StringIO) -> None:
-    main.refuses = {"B": Refused("TooBig")}
-    records = event(message("a"), message("b", body="B"))["Records"]
-
-    assert handler.lambda_handler(records, Context()) == {
-        "batchItemFailures": [{"itemIdentifier": "b"}]
     }
 
 

@@ -10,7 +10,6 @@ import pytest
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.plan_lock import LockHolder, PlanLock, plan_lock
-from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.stop_signals import (
     LOOK_SECONDS,
     StopSignals,
@@ -28,12 +27,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@dataclass(frozen=True)
-class Unreadable(LocalArchive):
-    def read(self, path: str) -> bytes | None:
-        raise ArchiveError(f"{path} cannot be read")
 
 
 @pytest.fixture
@@ -140,37 +133,6 @@ def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
 
     assert not signals.may_go_on()
     assert "has not renewed" in signals.stopped_by
-
-
-def test_task_that_was_frozen_stops_where_another_plan_has_the_lock(
-    archive: Archive, lock: PlanLock, clock: Clock
-) -> None:
-    """The driver was frozen with it, and both go on."""
-    signals = StopSignals(archive, MARKER, lock.view, clock)
-    assert signals.may_go_on()
-    clock.now += LIFE + 1
-    with plan_lock(archive, LockHolder("r-2", "p-2", "plan p-2", "you"), LIFE, clock):
-        assert not signals.may_go_on()
-    assert "another run has taken the lock" in signals.stopped_by
-
-
-def test_run_that_has_ended_stops_a_task_that_is_left_over(archive: Archive, clock: Clock) -> None:
-    holder = LockHolder("r-1", "p-1", "plan p-1", "me")
-    with plan_lock(archive, holder, LIFE, clock) as held:
-        signals = StopSignals(archive, MARKER, held.view, clock)
-        assert signals.look()
-
-    assert not signals.look()
-
-
-def test_archive_that_cannot_be_read_stops_a_task_in_time(
-    archive: Archive, lock: PlanLock, clock: Clock
-) -> None:
-    signals = StopSignals(Unreadable(archive.root), MARKER, lock.view, clock)
-
-    assert signals.look()
-    clock.now += LIFE / 2 + 1
-    assert not signals.look()
 
 
 def test_stop_ends_a_wait(archive: Archive) -> None:
