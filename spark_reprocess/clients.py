@@ -66,12 +66,14 @@ def sqs_sender(queue_url: str) -> "SQSClient":
 
 
 def _client(queue_url: str, config: Config) -> "SQSClient":
+    config = client_config(CONCURRENT_CALLS).merge(config)
+    return cast("SQSClient", _client_beside(queue_url, "sqs", config))
+
+
+def _client_beside(queue_url: str, service: str, config: Config) -> Any:  # noqa: ANN401 - any client
     session = botocore.session.get_session()
     usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
-    region = region_of(queue_url, usual)
-    merged = client_config(CONCURRENT_CALLS).merge(config)
-    client = session.create_client("sqs", region_name=region, config=merged)
-    return cast("SQSClient", client)
+    return session.create_client(service, region_of(queue_url, usual), config=config)
 
 
 def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, DynamoDbBreakers]:
@@ -80,12 +82,10 @@ def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, D
     Raises:
         InputError: nothing names a Region.
     """
-    session = botocore.session.get_session()
-    usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
     tables = {}
     for url in queue_urls:
-        region, queue = region_of(url, usual), QueueAddress.from_url(url).name
-        client: Any = session.create_client("dynamodb", region, config=table_client_config())
+        client = _client_beside(url, "dynamodb", table_client_config())
+        queue = QueueAddress.from_url(url).name
         tables[url] = DynamoDbBreakers(client, failure_table, queue, lambda: int(time.time()))
     return tables
 

@@ -58,8 +58,8 @@ def planned(
         tuple(drain_ids(archive)),
         len(rows),
         digest(row["message_id"] for row in rows),
+        write_plan_table(archive, f"{folder}/messages.parquet", rows),
         where,
-        table_sha256=write_plan_table(archive, f"{folder}/messages.parquet", rows),
     )
     text = plan_text(Plan(plan_id, archive.root, snapshot, tuple(groups)))
     archive.write(f"{folder}/plan.yaml", text.encode())

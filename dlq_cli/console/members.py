@@ -184,11 +184,11 @@ def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
     return table.filter(pc.equal(table["group_id"], pa.scalar(group_id)))
 
 
-_tables: dict[tuple[str, str, str | None], pa.Table] = {}
+_tables: dict[tuple[str, str, str], pa.Table] = {}
 """The table that was read last, by archive, plan and digest: it never changes."""
 
 
-def _plan_table(archive: Archive, plan_id: str, digest: str | None) -> pa.Table:
+def _plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
     """Read a plan's table, and keep it: one of a million messages takes some 100 MB."""
     key = (archive.root, plan_id, digest)
     table = _tables.get(key)

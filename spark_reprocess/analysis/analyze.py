@@ -194,9 +194,9 @@ class _Analysis:
             tuple(drains),
             known.messages,
             known.sha256,
+            table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
-            table_sha256,
         )
         return findings, snapshot, remembered
 

@@ -40,7 +40,7 @@ def table_folder(plan_id: str) -> str:
     return f"{REPORTS}/{plan_id}/{TABLE}"
 
 
-def read_members(archive: Archive, plan_id: str, digest: str | None, group_id: str) -> list[Member]:
+def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
     """Return the messages of a group in the plan's order; *digest* is that which the plan names.
 
     Raises:

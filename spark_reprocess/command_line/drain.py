@@ -3,7 +3,6 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.arguments import positive_number, whole_number
 from spark_reprocess.command_line.terminal import print_answer, print_error, print_line, print_table
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_here, suggestion
@@ -87,19 +86,15 @@ def print_drain(summary: "DrainSummary") -> None:
     if summary.tests:
         were = counted(summary.tests, "test message")
         print_line(f"{were} of dlq doctor: deleted, not archived")
-    if summary.rest and summary.rest.total:
-        print_line(_format_rest(summary.rest))
+    if (rest := summary.rest) and rest.total:
+        print_line(
+            f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
+            f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
+            "in flight become visible again after their visibility timeout unless another consumer "
+            "deletes them: run again then"
+        )
     if summary.archived:
         print_line(f"next: {suggestion('analyze', summary.archive)}")
-
-
-def _format_rest(rest: QueueCounts) -> str:
-    return (
-        f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
-        f"{rest.delayed:,} delayed in the queue (its counts lag by up to a minute); those "
-        "in flight become visible again after their visibility timeout unless another consumer "
-        "deletes them: run again then"
-    )
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -63,18 +63,17 @@ class Snapshot:
         drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
         sha256: ``message_store.digest`` of their ids.
+        table_sha256: digest of the plan's ``messages.parquet``, in hex.
         where: the SQL condition of the analysis, None for all.
         policy_sha256: of the policy that filled in actions, in hex; None without one.
-        table_sha256: digest of the plan's ``messages.parquet``, in hex; None for a plan that
-            is not written, of a restore.
     """
 
     drain_ids: tuple[str, ...]
     messages: int
     sha256: str
+    table_sha256: str
     where: str | None = None
     policy_sha256: str | None = None
-    table_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

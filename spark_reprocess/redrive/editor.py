@@ -164,7 +164,9 @@ def _lines(message: Message, masks: Masks, before: str | None = None) -> Iterato
     yield from lines
     for name, attribute in sorted(message.attributes.items()):
         if name not in _OURS:
-            shown = masks.value(f"attribute.{name}", _format(attribute))
+            raw = attribute.value
+            text = raw if isinstance(raw, str) else f"{len(raw):,} bytes"
+            shown = masks.value(f"attribute.{name}", text)
             yield f"attribute {masks.text(name)} ({attribute.data_type}): {shown}"
 
 
@@ -203,9 +205,3 @@ def _marked(masks: Masks, field: str, old: Json, new: Json, end: str) -> Json:
         case str() if isinstance(old, str) and old != new and masks.text(old) == masks.text(new):
             return f"{masks.text(new)}{end}"
     return new
-
-
-def _format(attribute: MessageAttribute) -> str:
-    if isinstance(attribute.value, str):
-        return attribute.value
-    return f"{len(attribute.value):,} bytes"

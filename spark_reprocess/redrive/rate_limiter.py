@@ -151,8 +151,15 @@ class RateLimiter:
             self._queue.append(place)
         try:
             while may_wait():
-                if self._begins(place, messages):
-                    return True
+                with self._changed:
+                    seconds = _CHECK_SECONDS
+                    if self._queue[0] is place:
+                        now = self._now_seconds()
+                        seconds = self._window.seconds_until(messages, now)
+                        if seconds <= 0:
+                            self._window.start(messages, now)
+                            return True
+                    self._changed.wait(min(seconds, _CHECK_SECONDS))
             return False
         finally:
             with self._changed:
@@ -166,18 +173,3 @@ class RateLimiter:
         with self._changed:
             self._window.end(messages, self._now_seconds())
             self._changed.notify_all()
-
-    def _begins(self, place: object, messages: int) -> bool:
-        """Count the call if it is the first in the queue and the window has room; else wait."""
-        if self._window is None:
-            return True
-        with self._changed:
-            seconds = _CHECK_SECONDS
-            if self._queue[0] is place:
-                now = self._now_seconds()
-                seconds = self._window.seconds_until(messages, now)
-                if seconds <= 0:
-                    self._window.start(messages, now)
-                    return True
-            self._changed.wait(min(seconds, _CHECK_SECONDS))
-            return False

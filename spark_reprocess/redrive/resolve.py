@@ -230,20 +230,18 @@ def hindered(dispositions: DataFrame, planned: Iterable[Tally]) -> list[Tally]:
     counts = Counter[str]()
     for tally in planned:
         counts[tally.word] += tally.count
-    return [
-        Tally("", word, counts[word], *_causes(dispositions.where(F.col("disposition") == word)))
-        for word in Disposition
-        if word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]
-    ]
-
-
-def _causes(rows: DataFrame) -> tuple[str, tuple[str, ...]]:
-    causes = rows.where(F.col(DETAIL).isNotNull()).groupBy(DETAIL).count()
-    found = causes.orderBy(F.desc("count"), DETAIL).limit(_DETAILS + 1).collect()
-    named = [f"{row[DETAIL]} ({row['count']:,})" for row in found[:_DETAILS]]
-    more = ["…"] if len(found) > _DETAILS else []
-    ids = column_texts(rows.orderBy(*POSITION).select("message_id").limit(EXAMPLES))
-    return ", ".join([*named, *more]), tuple(ids)
+    tallies = []
+    for word in Disposition:
+        if not (word.is_problem and word is not Disposition.EDIT_FAILED and counts[word]):
+            continue
+        rows = dispositions.where(F.col("disposition") == word)
+        causes = rows.where(F.col(DETAIL).isNotNull()).groupBy(DETAIL).count()
+        found = causes.orderBy(F.desc("count"), DETAIL).limit(_DETAILS + 1).collect()
+        named = [f"{row[DETAIL]} ({row['count']:,})" for row in found[:_DETAILS]]
+        more = ["…"] if len(found) > _DETAILS else []
+        ids = column_texts(rows.orderBy(*POSITION).select("message_id").limit(EXAMPLES))
+        tallies.append(Tally("", word, counts[word], ", ".join([*named, *more]), tuple(ids)))
+    return tallies
 
 
 def _unedited(dispositions: DataFrame, planned: Sequence[Tally]) -> list[Tally]:

@@ -18,9 +18,7 @@ EDIT = Edit(None, (("tenant", "'acme'"),))
 
 
 def plan_of(*groups: PlannedGroup) -> Plan:
-    return Plan(
-        "20261121T040000Z-00ff00", "/a", Snapshot(("d-1",), 3, HEX, None, None, HEX), groups
-    )
+    return Plan("20261121T040000Z-00ff00", "/a", Snapshot(("d-1",), 3, HEX, HEX), groups)
 
 
 groups = st.builds(

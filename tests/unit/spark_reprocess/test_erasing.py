@@ -491,7 +491,7 @@ def test_options_that_contradict_each_other_are_refused(
 
 
 def a_plan(title: str = "Jane's order", where: str | None = None) -> Plan:
-    snapshot = Snapshot((D1,), 1, digest(["a"]), where, table_sha256=digest(["table"]))
+    snapshot = Snapshot((D1,), 1, digest(["a"]), digest(["table"]), where)
     groups = (
         PlannedGroup("g-1", title, 1, Action.REDRIVE),
         PlannedGroup("g-2", "KeyError: 'zip'", 1, Action.LEAVE),

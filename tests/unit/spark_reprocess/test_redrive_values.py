@@ -9,7 +9,7 @@ from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummar
 PLAN = Plan(
     "p-1",
     "/a",
-    Snapshot(("d-1",), 3, "0" * 64),
+    Snapshot(("d-1",), 3, "0" * 64, "0" * 64),
     (PlannedGroup("g-1", "one", 2, Action.REDRIVE), PlannedGroup("g-2", "two", 1, Action.LEAVE)),
 )
 
