@@ -12,6 +12,5 @@ Bottom up::
     api                      the operations by their AWS names
     faults, front            fault injection; the log of requests
     client, model_queue      in-process: for boto3 code, for ``dlq_replay`` code
-    driver                   short calls for tests, through any boto3 client
     server, process          over HTTP; in a process of its own
 """

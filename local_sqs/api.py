@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from local_sqs.content import (
-    Attributes,
     AttributeValue,
     Submission,
     check_for,
@@ -80,11 +79,8 @@ def _range_check(name: str, value: int, lowest: int, highest: int) -> None:
 
 
 def create_queue(model: SqsModel, request: Request) -> Answer:
-    return {
-        "QueueUrl": model.url_of(
-            model.create_queue(request["QueueName"], request.get("Attributes"))
-        )
-    }
+    queue = model.create_queue(request["QueueName"], request.get("Attributes"))
+    return {"QueueUrl": model.url_of(queue)}
 
 
 def delete_queue(model: SqsModel, request: Request) -> Answer:
@@ -98,7 +94,7 @@ def get_queue_url(model: SqsModel, request: Request) -> Answer:
 
 def list_queues(model: SqsModel, request: Request) -> Answer:
     prefix = request.get("QueueNamePrefix", "")
-    queues = [queue for name, queue in sorted(model.queues.items()) if name.startswith(prefix)]
+    queues = [queue for name, queue in model.queues.items() if name.startswith(prefix)]
     return _page("QueueUrls", model, queues, request)
 
 
@@ -248,24 +244,17 @@ def _submission(entry: Request) -> Submission:
         raise invalid_parameter(f"Message system attribute name '{unknown}' is invalid.")
     return Submission(
         body=entry.get("MessageBody") or "",
-        attributes=_attributes(entry.get("MessageAttributes") or {}),
+        attributes={
+            name: AttributeValue(
+                a.get("DataType", ""), a.get("BinaryValue", a.get("StringValue", ""))
+            )
+            for name, a in (entry.get("MessageAttributes") or {}).items()
+        },
         group_id=entry.get("MessageGroupId"),
         deduplication_id=entry.get("MessageDeduplicationId"),
         trace_header=system.get("AWSTraceHeader", {}).get("StringValue"),
         delay_seconds=entry.get("DelaySeconds"),
     )
-
-
-def _attributes(raw: Mapping[str, Mapping[str, Any]]) -> Attributes:
-    return {
-        name: AttributeValue(
-            attribute.get("DataType") or "",
-            attribute["BinaryValue"]
-            if "BinaryValue" in attribute
-            else attribute.get("StringValue") or "",
-        )
-        for name, attribute in raw.items()
-    }
 
 
 # --- Receiving
@@ -280,11 +269,8 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
     if operation != "ReceiveMessage" or "QueueUrl" not in request:
         return 0
     with model.changed:
-        return _wait_seconds(model.find(request["QueueUrl"]), request)
-
-
-def _wait_seconds(queue: Queue, request: Request) -> int:
-    seconds = int(request.get("WaitTimeSeconds", queue.settings.wait_seconds))
+        settings = model.find(request["QueueUrl"]).settings
+    seconds = int(request.get("WaitTimeSeconds", settings.wait_seconds))
     _range_check("WaitTimeSeconds", seconds, 0, MAX_WAIT_SECONDS)
     return seconds
 
@@ -298,7 +284,7 @@ def receive_message(model: SqsModel, request: Request) -> Answer:
     messages = queue.receive(
         limit,
         visibility,
-        is_long_poll=_wait_seconds(queue, request) > 0,
+        is_long_poll=wait_seconds(model, "ReceiveMessage", request) > 0,
         attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
         move_to_dlq=model.make_move_to_dlq(queue),
     )

@@ -8,12 +8,14 @@ service model).
 import base64
 import json
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from urllib3 import HTTPResponse
 
 from local_sqs.clock import VirtualClock
 from local_sqs.errors import SqsError
@@ -104,7 +106,8 @@ def client_for(source: SqsModel | Front, config: Config | None = None) -> "SQSCl
         except AnswerLostError as error:
             raise as_botocore(error, front, timeout_seconds) from error
         headers: Any = dict(reply.headers)
-        return AWSResponse(request.url, reply.status, headers, _Raw(reply.body))
+        raw = HTTPResponse(BytesIO(reply.body), preload_content=False)
+        return AWSResponse(request.url, reply.status, headers, raw)
 
     handler: Any = answer
     client.meta.events.register("before-send.sqs", handler)
@@ -119,13 +122,3 @@ def as_botocore(error: AnswerLostError, front: Front, timeout_seconds: float = 6
     if isinstance(front.model.clock, VirtualClock):
         front.model.clock.advance(timeout_seconds)
     return ReadTimeoutError(endpoint_url=url)
-
-
-class _Raw:
-    """The raw response, from which an AWSResponse reads its body."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def stream(self) -> list[bytes]:
-        return [self._body]

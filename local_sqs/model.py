@@ -203,15 +203,10 @@ def _check_name(name: str, *, is_fifo: bool) -> None:
     Raises:
         SqsError: an invalid character or length, or a name of the other queue type.
     """
-    if is_fifo and not _FIFO_NAME.fullmatch(name):
-        raise invalid_parameter(
-            "The name of a FIFO queue can only include alphanumeric characters, hyphens, or "
-            "underscores, must end with .fifo suffix and be 1 to 80 in length."
-        )
-    if not is_fifo and not _STANDARD_NAME.fullmatch(name):
-        raise invalid_parameter(
-            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
-        )
+    if not (_FIFO_NAME if is_fifo else _STANDARD_NAME).fullmatch(name):
+        text = "Can only include alphanumeric characters, hyphens, or underscores"
+        end = ", must end with .fifo suffix and be 1 to 80 in length." if is_fifo else ". 1 to 80"
+        raise invalid_parameter(text + end)
 
 
 def _move(message: StoredMessage, source: Queue, target: Queue) -> None:

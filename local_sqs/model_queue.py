@@ -1,20 +1,17 @@
 """The product's ``SqsQueue`` on the model without botocore: for simulations of many messages."""
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from dlq_replay.errors import MalformedMessageError
-from dlq_replay.message import Message
-from dlq_replay.sqs import MAX_RECEIVE, SqsQueue
+from dlq_replay.sqs import SqsQueue
 from local_sqs.client import as_botocore
 from local_sqs.errors import SqsError
 from local_sqs.front import AnswerLostError, Front
 from local_sqs.model import SqsModel
 from local_sqs.queues import Queue
-
-MAX_BATCH = 10
 
 
 class DirectClient:
@@ -68,18 +65,5 @@ class ModelQueue(SqsQueue):
     def arn(self) -> str:
         return self.queue.arn
 
-    def receive(
-        self,
-        *,
-        max_messages: int = MAX_RECEIVE,
-        wait_seconds: int = 0,
-        visibility_timeout_seconds: int | None = None,
-        attempt_id: str | None = None,
-    ) -> list[Message | MalformedMessageError]:
-        """As SqsQueue, without a wait by default: a wait advances a virtual clock."""
-        return super().receive(
-            max_messages=max_messages,
-            wait_seconds=wait_seconds,
-            visibility_timeout_seconds=visibility_timeout_seconds,
-            attempt_id=attempt_id,
-        )
+    # Without a wait by default: a wait advances a virtual clock.
+    receive = partialmethod(SqsQueue.receive, wait_seconds=0)

@@ -331,11 +331,6 @@ class Queue:
         self.tick()
         return self._counts[state]
 
-    def has_offers(self) -> bool:
-        """Return whether a receive would find a message now."""
-        self.tick()
-        return self._delivery.has_offers()
-
     def next_event_ms(self) -> int | None:
         """Return when the next delay or visibility timeout ends; None if there is none."""
         self.tick()

@@ -11,10 +11,10 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from local_sqs.driver import Driver
 from local_sqs.faults import Effect, Fault
 from local_sqs.process import ServerProcess
 from local_sqs.server import RunningServer, serve_in_thread
+from tests.sqs_driver import Driver
 
 
 @pytest.fixture

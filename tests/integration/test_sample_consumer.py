@@ -15,10 +15,10 @@ from demo.functions import cold_start
 from dlq_replay.failure_table import FailureTable, Recorded, table_client_config
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
-from local_sqs.driver import Driver, QueueDriver, Received
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.builders import context, lambda_record
+from tests.sqs_driver import Driver, QueueDriver, Received
 
 _numbers = itertools.count(1)
 EXTEND = "ChangeMessageVisibilityBatch"

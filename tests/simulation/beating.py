@@ -6,10 +6,10 @@ from typing import Any
 from dlq_replay.consumer.heartbeat import Heartbeat
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver, Received
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
+from tests.sqs_driver import Driver, Received
 
 EXTEND = "ChangeMessageVisibilityBatch"
 

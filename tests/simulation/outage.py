@@ -13,8 +13,8 @@ from dlq_replay.breaker import BreakerRules
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message, SendEntry
+from dlq_replay.sending import MAX_BATCH_ENTRIES
 from local_sqs.messages import State
-from local_sqs.model_queue import MAX_BATCH
 from tests.breaker_tables import FakeBreakers
 from tests.simulation.event_source import EventSource
 from tests.simulation.stack import Stack
@@ -183,7 +183,9 @@ class World:
 
     def _consumer(self, budget: float) -> EventSource:
         return (
-            self.consumer if budget >= MAX_BATCH else replace(self.consumer, batch_size=int(budget))
+            self.consumer
+            if budget >= MAX_BATCH_ENTRIES
+            else replace(self.consumer, batch_size=int(budget))
         )
 
     def _produce(self, second: int) -> None:
@@ -198,8 +200,8 @@ class World:
             self.sent[body] = second
             group = f"group-{len(self.sent) % one.groups}" if one.is_fifo else None
             entries.append(SendEntry(body, {}, group, body if one.is_fifo else None))
-        for start in range(0, len(entries), MAX_BATCH):
-            self.stack.main.send(entries[start : start + MAX_BATCH])
+        for start in range(0, len(entries), MAX_BATCH_ENTRIES):
+            self.stack.main.send(entries[start : start + MAX_BATCH_ENTRIES])
 
     def send_poison(self, body: str) -> None:
         """One message that can never succeed."""

@@ -12,12 +12,12 @@ from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
 from dlq_replay.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver, QueueDriver, refusal_code
 from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
+from tests.sqs_driver import Driver, QueueDriver, refusal_code
 
 BATCH = [SendEntry("a"), SendEntry("b")]
 

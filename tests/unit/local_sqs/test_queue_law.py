@@ -131,7 +131,6 @@ class QueueLaw(RuleBasedStateMachine):
         assert self.queue.count(State.READY) == ready
         assert len(self.queue.messages()) == len(self.expected)
         assert self.queue.next_event_ms() == min(waiting, default=None)
-        assert self.queue.has_offers() == bool(self._offered())
 
 
 class FifoLaw(QueueLaw):

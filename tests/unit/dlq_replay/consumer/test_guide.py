@@ -17,11 +17,11 @@ from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
-from local_sqs.driver import Driver
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from tests.builders import lambda_record, message
 from tests.failure_table import FakeFailureTable
+from tests.sqs_driver import Driver
 
 GUIDE = Path(__file__).parents[4] / "docs" / "consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)

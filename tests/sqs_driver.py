@@ -1,4 +1,4 @@
-"""Short calls of a boto3 client, for tests of this server and of other ones."""
+"""Short calls of boto3's SQS client."""
 
 import json
 import uuid
