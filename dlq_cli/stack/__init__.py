@@ -3,7 +3,6 @@
 ==============  ==================================================================
 ``facts``       what was found, as values; a fact that could not be had is None
 ``rules``       what is wrong with the facts, and how to mend it; pure
-``policies``    whether a resource policy lets a service of AWS do something; pure
 ``survey`` *    asks AWS for the facts
 ==============  ==================================================================
 

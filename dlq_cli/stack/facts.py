@@ -7,8 +7,6 @@ from typing import Any
 
 from dlq_replay.settings import ReplaySettings
 
-AWS_MANAGED_KEY = "alias/aws/sqs"
-
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
@@ -62,7 +60,7 @@ class QueueFacts:
     def customer_key(self) -> str | None:
         """The KMS key that encrypts it, None where that is SQS's own or AWS's for SQS."""
         key = self.attributes.get("KmsMasterKeyId")
-        return None if not key or key.endswith(AWS_MANAGED_KEY) else key
+        return None if not key or key.endswith("alias/aws/sqs") else key
 
     @property
     def redrive_target_arn(self) -> str | None:
@@ -85,19 +83,6 @@ class QueueFacts:
 
     def _policy(self, name: str) -> dict[str, Any]:
         return dict(json.loads(self.attributes.get(name) or "{}"))
-
-
-@dataclass(frozen=True, slots=True)
-class DataKeyFacts:
-    """The key of what the stack stores, ``DataKmsKeyArn``.
-
-    Attributes:
-        key_arn: which key.
-        closed_to: principals of services that need the key and that its policy does not allow.
-    """
-
-    key_arn: str
-    closed_to: tuple[str, ...]
 
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
@@ -129,29 +114,6 @@ class TriggerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerFacts:
-    """A Lambda function that consumes the main queue.
-
-    Attributes:
-        timeout_seconds: the function's.
-        p99_seconds: 99 of 100 of its invocations of the last 7 days were shorter; None where it
-            had none.
-    """
-
-    name: str
-    timeout_seconds: int
-    p99_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmFacts:
-    """A CloudWatch alarm on a metric that SQS publishes of the DLQ."""
-
-    name: str
-    metric_name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Installation:
     """Everything that the rules look at.
 
@@ -160,12 +122,15 @@ class Installation:
         recursive_loop: ``Allow`` or ``Terminate``.
         reserved_concurrency: None where none is reserved.
         triggers: the function's event source mappings and pipes.
-        consumers: the functions that event source mappings feed from the main queue.
-        dlq_alarms: the account's alarms on the DLQ, without the stack's own.
+        consumers: the time-out in seconds of each function that event source mappings feed from
+            the main queue, by its name.
+        dlq_alarms: the account's alarms on metrics that SQS publishes of the DLQ, without the
+            stack's own: names of the alarm and of the metric.
         other_main: the other main queues that are configured, as far as they could be read.
         dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
-        data_key: None where the stack has none.
+        closed_to: principals of services that need ``DataKmsKeyArn`` and that its key policy does
+            not name.
         denied_to_breaker: actions that the circuit breaker needs and the role may not do.
         most_attributes: the most attributes of the producer's own that a message of the peek had,
             None where nobody peeked or nothing was there.
@@ -183,17 +148,17 @@ class Installation:
     parked: QueueFacts
     other_main: tuple[QueueFacts, ...] = ()
     triggers: tuple[TriggerFacts, ...] = ()
-    consumers: tuple[ConsumerFacts, ...] = ()
-    dlq_alarms: tuple[AlarmFacts, ...] = ()
+    consumers: Mapping[str, int] = field(default_factory=dict)
+    dlq_alarms: tuple[tuple[str, str], ...] = ()
     recursive_loop: str | None = None
     reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
     denied_keys: tuple[str, ...] | None = None
     has_failure_table: bool | None = None
-    data_key: DataKeyFacts | None = None
+    closed_to: tuple[str, ...] = ()
     denied_to_breaker: tuple[str, ...] | None = None
     most_attributes: int | None = None
-    unknown: tuple[str, ...] = field(default=())
+    unknown: tuple[str, ...] = ()
     log_group: str = ""
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
@@ -216,9 +181,3 @@ class Installation:
     def queues(self) -> tuple[QueueFacts, ...]:
         """All of them."""
         return (*self.main_queues, self.dlq, self.parked)
-
-
-def metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the metrics that an alarm of DescribeAlarms watches, those of metric math too."""
-    queries = alarm.get("Metrics") or []
-    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]

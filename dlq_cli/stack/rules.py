@@ -180,15 +180,9 @@ def _visibility_fits(of: Installation) -> Iterator[Finding]:
 
 def _consumers_have_time(of: Installation) -> Iterator[Finding]:
     seconds = of.main.visibility_timeout_seconds
-    for consumer in of.consumers:
-        timeout = consumer.timeout_seconds
+    for name, timeout in of.consumers.items():
         if seconds >= timeout * VISIBILITY_TIMES_TIMEOUT:
             continue
-        measured = (
-            ""
-            if consumer.p99_seconds is None
-            else f" (99 of 100 runs of the last 7 days: {consumer.p99_seconds:.1f} s or less)"
-        )
         report = broken if seconds < timeout else _risk
         consequence = (
             "Lambda refuses such an event source, and a message that is still being handled is "
@@ -198,29 +192,31 @@ def _consumers_have_time(of: Installation) -> Iterator[Finding]:
         )
         yield report(
             of.main.name,
-            f"VisibilityTimeout is {seconds} s, and its consumer {consumer.name} may run for "
-            f"{timeout} s{measured}: {consequence}",
+            f"VisibilityTimeout is {seconds} s, and its consumer {name} may run for "
+            f"{timeout} s: {consequence}",
             f"set it to {timeout * VISIBILITY_TIMES_TIMEOUT} s, six times the timeout",
         )
 
 
-_DEPTH_METRICS = {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}
+_TAKEN_OUT = (
+    "The function takes dead letters out within seconds, so this alarm does not ring any more"
+)
+_CHANGED_METRICS = {
+    "ApproximateNumberOfMessagesVisible": _TAKEN_OUT,
+    "ApproximateAgeOfOldestMessage": _TAKEN_OUT,
+    "NumberOfMessagesSent": (
+        "A dead letter that waits is sent to its own queue again, so this alarm rings for waits"
+    ),
+}
+"""Metrics of a DLQ that mean something else with the stack, and the consequence."""
 
 
 def _alarms_on_the_dlq_still_mean_it(of: Installation) -> Iterator[Finding]:
-    for alarm in of.dlq_alarms:
-        if alarm.metric_name in _DEPTH_METRICS:
+    for name, metric_name in of.dlq_alarms:
+        if consequence := _CHANGED_METRICS.get(metric_name):
             yield _risk(
-                alarm.name,
-                f"watches {alarm.metric_name} of {of.dlq.name}. The function takes dead letters "
-                "out within seconds, so this alarm does not ring any more",
-                "watch the stack's alarms instead, then delete this one",
-            )
-        elif alarm.metric_name == "NumberOfMessagesSent":
-            yield _risk(
-                alarm.name,
-                f"watches NumberOfMessagesSent of {of.dlq.name}. A dead letter that waits is sent "
-                "to its own queue again, so this alarm rings for waits",
+                name,
+                f"watches {metric_name} of {of.dlq.name}. {consequence}",
                 "watch the stack's alarms instead, then delete this one",
             )
 
@@ -327,11 +323,9 @@ _SERVICES_WITHOUT_A_KEY = {
 
 
 def _data_key_lets_services_in(of: Installation) -> Iterator[Finding]:
-    if of.data_key is None:
-        return
-    for service in of.data_key.closed_to:
+    for service in of.closed_to:
         yield broken(
-            of.data_key.key_arn,
+            "DataKmsKeyArn",
             f"its key policy does not allow {service}: "
             f"{_SERVICES_WITHOUT_A_KEY[service.partition('.')[0]]}",
             "add the statement for it of docs/install.md to the key policy",

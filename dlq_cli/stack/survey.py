@@ -1,23 +1,14 @@
 """Asks AWS for the facts of an installation. Reads only, but for a peek at parked messages."""
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from dlq_cli.stack.facts import (
-    AlarmFacts,
-    ConsumerFacts,
-    DataKeyFacts,
-    Installation,
-    QueueFacts,
-    TriggerFacts,
-    metrics_of,
-)
-from dlq_cli.stack.policies import may_use_key
+from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, stack_resources
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
@@ -31,12 +22,12 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from boto3.session import Session
 
-_KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
-_BREAKER_ACTIONS = ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
-PEEK_MESSAGES = 10
-_MEASURED = timedelta(days=7)
+_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+_BREAKER_ACTIONS = ("dynamodb:BatchGetItem", "dynamodb:UpdateItem")
+_PEEK_MESSAGES = 10
 
 Fact = TypeVar("Fact")
+P = ParamSpec("P")
 
 
 def pipes_to(client: Callable[[str], Any], function: str) -> Iterator[dict[str, Any]]:
@@ -44,41 +35,6 @@ def pipes_to(client: Callable[[str], Any], function: str) -> Iterator[dict[str, 
     for page in client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
         # A prefix: the function orders-replay-2 begins with orders-replay.
         yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
-
-
-def denied_actions(
-    client: Callable[[str], Any],
-    role_arn: str,
-    actions: Sequence[str],
-    resource: str,
-    context: tuple[str, Any, str],
-) -> tuple[str, ...]:
-    """Ask IAM which of *actions* a role may not do. IAM looks at the role's policies alone.
-
-    Args:
-        client: makes the client of a service.
-        role_arn: the role.
-        actions: such as ``sqs:SendMessage``.
-        resource: its ARN.
-        context: name, type and value of a condition key of the calls.
-
-    Raises:
-        ClientError, BotoCoreError: IAM refuses or does not answer.
-    """
-    name, kind, value = context
-    answer = client("iam").simulate_principal_policy(
-        PolicySourceArn=role_arn,
-        ActionNames=list(actions),
-        ResourceArns=[resource],
-        ContextEntries=[
-            {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
-        ],
-    )
-    return tuple(
-        one["EvalActionName"]
-        for one in answer["EvaluationResults"]
-        if one["EvalDecision"] != "allowed"
-    )
 
 
 def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
@@ -94,7 +50,16 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
     function = read_stack(session, stack).function_arn
-    return _Survey(clients_of(session), stack, function).installation(peek=peek)
+    client = clients_of(session)
+    with aws_errors(f"function {function}"):
+        configuration = client("lambda").get_function_configuration(FunctionName=function)
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    try:
+        settings = ReplaySettings.from_env(variables)
+    except SettingsError as error:
+        raise InputError(f"function {function}: {error}") from error
+    found = _Survey(client, stack, function, configuration["Role"], settings)
+    return found.installation(configuration, peek=peek)
 
 
 @dataclass(slots=True)
@@ -102,25 +67,30 @@ class _Survey:
     _client: Callable[[str], Any]
     stack: str
     function: str
+    role_arn: str
+    settings: ReplaySettings
     unknown: list[str] = field(default_factory=list)
 
-    def installation(self, *, peek: bool) -> Installation:
-        configuration = self._configuration()
-        settings = self._settings(configuration)
-        main, dlq, parked = (
-            self._queue(role, url)
-            for role, url in (
-                ("main", settings.main_queue_url),
-                ("dlq", settings.dlq_url),
-                ("parked", settings.parked_queue_url),
+    def installation(self, configuration: Mapping[str, Any], *, peek: bool) -> Installation:
+        settings, ask = self.settings, self._ask
+        try:
+            main, dlq, parked = (
+                self._queue(role, url)
+                for role, url in (
+                    ("main", settings.main_queue_url),
+                    ("dlq", settings.dlq_url),
+                    ("parked", settings.parked_queue_url),
+                )
             )
-        )
-        others = tuple(filter(None, map(self._other, settings.other_main_queue_urls.values())))
-        queues = (main, *others, dlq, parked)
-        keys = sorted({queue.customer_key for queue in queues if queue.customer_key})
-        table = settings.failure_table
-        mappings = self._try("event source mappings", self._mappings, None)
-        pipes = self._try("pipes", self._pipes, None)
+        except QueueError as error:
+            raise InputError(str(error)) from error
+        others = [
+            ask(f"main queue {url.rpartition('/')[2]}", self._queue, "main", url)
+            for url in settings.other_main_queue_urls.values()
+        ]
+        other_main = tuple(one for one in others if one is not None)
+        queues = (main, *other_main, dlq, parked)
+        mappings, pipes = ask("event source mappings", self._mappings), ask("pipes", self._pipes)
         return Installation(
             function_name=configuration["FunctionName"],
             timeout_seconds=configuration["Timeout"],
@@ -128,71 +98,47 @@ class _Survey:
             main=main,
             dlq=dlq,
             parked=parked,
-            other_main=others,
+            other_main=other_main,
             triggers=(*(mappings or ()), *(pipes or ())),
             knows_triggers=mappings is not None and pipes is not None,
-            consumers=self._try("the main queue's consumers", lambda: self._consumers(main), ()),
-            dlq_alarms=self._try("alarms on the DLQ", lambda: self._alarms(dlq), ()),
-            recursive_loop=self._try("recursion", self._recursive_loop, None),
-            reserved_concurrency=self._try("concurrency", self._concurrency, None),
-            dlq_source_arns=self._try("the DLQ's sources", lambda: self._sources(dlq), None),
-            denied_keys=self._try(
-                "KMS permissions", lambda: self._denied(configuration["Role"], keys), None
-            ),
-            data_key=self._try("the policy of the data key", self._data_key, None),
-            denied_to_breaker=self._try(
-                "the circuit breaker's permissions",
-                lambda: self._denied_to_breaker(configuration["Role"], settings),
-                None,
-            ),
-            has_failure_table=self._try("the failure table", lambda: self._has_table(table), None),
-            most_attributes=self._try("a peek", lambda: self._peek(parked), None) if peek else None,
-            denied_sends=self._try(
-                "permissions to send",
-                lambda: self._denied_sends(configuration["Role"], queues),
-                None,
-            ),
+            consumers=ask("the main queue's consumers", self._consumers, main) or {},
+            dlq_alarms=ask("alarms on the DLQ", self._alarms, dlq) or (),
+            recursive_loop=ask("recursion", self._recursive_loop),
+            reserved_concurrency=ask("concurrency", self._concurrency),
+            dlq_source_arns=ask("the DLQ's sources", self._sources, dlq),
+            denied_keys=ask("KMS permissions", self._denied_keys, queues),
+            closed_to=ask("the policy of the data key", self._closed_to) or (),
+            denied_to_breaker=ask("the circuit breaker's permissions", self._denied_to_breaker),
+            has_failure_table=ask("the failure table", self._has_failure_table),
+            most_attributes=ask("a peek", self._peek, parked) if peek else None,
+            denied_sends=ask("permissions to send", self._denied_sends, queues),
             unknown=tuple(self.unknown),
             log_group=configuration.get("LoggingConfig", {}).get("LogGroup")
             or f"/aws/lambda/{configuration['FunctionName']}",
         )
 
-    def _try(self, what: str, ask: Callable[[], Fact], otherwise: Fact) -> Fact:
+    def _ask(
+        self, what: str, call: Callable[P, Fact], *args: P.args, **kwargs: P.kwargs
+    ) -> Fact | None:
+        """Return what *call* returns; None where AWS refuses, and ``unknown`` says why."""
         try:
-            return ask()
+            return call(*args, **kwargs)
         except (ClientError, BotoCoreError, QueueError) as error:
             text = str(error) if isinstance(error, QueueError) else describe(error)
         except ResponseParserError:
             # A proxy or an emulator that does not know the call.
             text = "the answer is not one of AWS"
         self.unknown.append(f"{what}: {text}")
-        return otherwise
+        return None
 
-    def _configuration(self) -> dict[str, Any]:
-        with aws_errors(f"function {self.function}"):
-            client = self._client("lambda")
-            return dict(client.get_function_configuration(FunctionName=self.function))
-
-    def _settings(self, configuration: dict[str, Any]) -> ReplaySettings:
-        try:
-            return ReplaySettings.from_env(_variables(configuration))
-        except SettingsError as error:
-            raise InputError(f"function {self.function}: {error}") from error
+    def _pages(self, service: str, operation: str, **request: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - boto3's own
+        yield from self._client(service).get_paginator(operation).paginate(**request)
 
     def _queue(self, role: str, url: str) -> QueueFacts:
-        try:
-            return QueueFacts(role, url, SqsQueue(self._client("sqs"), url).describe())
-        except QueueError as error:
-            raise InputError(f"{role} queue: {error}") from error
-
-    def _other(self, url: str) -> QueueFacts | None:
-        def describe_it() -> QueueFacts | None:
-            return QueueFacts("main", url, SqsQueue(self._client("sqs"), url).describe())
-
-        return self._try(f"main queue {url.rpartition('/')[2]}", describe_it, None)
+        return QueueFacts(role, url, SqsQueue(self._client("sqs"), url).describe())
 
     def _mappings(self) -> tuple[TriggerFacts, ...]:
-        pages = self._client("lambda").get_paginator("list_event_source_mappings")
+        name = self.function.rpartition(":")[2]
         return tuple(
             TriggerFacts(
                 name=f"event source mapping {one['UUID']}",
@@ -202,56 +148,8 @@ class _Survey:
                 in one.get("FunctionResponseTypes", []),
                 last_result=one.get("LastProcessingResult", ""),
             )
-            for page in pages.paginate(FunctionName=self.function.rpartition(":")[2])
+            for page in self._pages("lambda", "list_event_source_mappings", FunctionName=name)
             for one in page["EventSourceMappings"]
-        )
-
-    def _consumers(self, main: QueueFacts) -> tuple[ConsumerFacts, ...]:
-        client = self._client("lambda")
-        pages = client.get_paginator("list_event_source_mappings")
-        arns = {
-            mapping["FunctionArn"]
-            for page in pages.paginate(EventSourceArn=main.arn)
-            for mapping in page["EventSourceMappings"]
-        }
-        return tuple(self._consumer(arn) for arn in sorted(arns))
-
-    def _consumer(self, arn: str) -> ConsumerFacts:
-        found = self._client("lambda").get_function_configuration(FunctionName=arn)
-        now = datetime.now(UTC)
-        durations = self._client("cloudwatch").get_metric_statistics(
-            Namespace="AWS/Lambda",
-            MetricName="Duration",
-            Dimensions=[{"Name": "FunctionName", "Value": found["FunctionName"]}],
-            StartTime=now - _MEASURED,
-            EndTime=now,
-            Period=int(_MEASURED.total_seconds()),
-            ExtendedStatistics=["p99"],
-        )
-        p99_ms = [
-            one["ExtendedStatistics"]["p99"]
-            for one in durations["Datapoints"]
-            if one.get("ExtendedStatistics")
-        ]
-        return ConsumerFacts(
-            found["FunctionName"], found["Timeout"], max(p99_ms) / 1000 if p99_ms else None
-        )
-
-    def _alarms(self, dlq: QueueFacts) -> tuple[AlarmFacts, ...]:
-        """Find the alarms on the DLQ, those of metric math too."""
-        client = self._client("cloudwatch")
-        own = {
-            resource.get("PhysicalResourceId")
-            for resource in stack_resources(self._client, self.stack)
-        }
-        return tuple(
-            AlarmFacts(alarm["AlarmName"], metric["MetricName"])
-            for page in client.get_paginator("describe_alarms").paginate(AlarmTypes=["MetricAlarm"])
-            for alarm in page["MetricAlarms"]
-            if alarm["AlarmName"] not in own
-            for metric in metrics_of(alarm)
-            if metric.get("Namespace") == "AWS/SQS"
-            and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
         )
 
     def _pipes(self) -> tuple[TriggerFacts, ...]:
@@ -265,37 +163,78 @@ class _Survey:
             for one in pipes_to(self._client, self.function)
         )
 
-    def _recursive_loop(self) -> str | None:
-        client = self._client("lambda")
-        answer = client.get_function_recursion_config(FunctionName=self.function)
-        return str(answer["RecursiveLoop"])
+    def _consumers(self, main: QueueFacts) -> dict[str, int]:
+        read = self._client("lambda").get_function_configuration
+        found = [
+            read(FunctionName=mapping["FunctionArn"])
+            for page in self._pages("lambda", "list_event_source_mappings", EventSourceArn=main.arn)
+            for mapping in page["EventSourceMappings"]
+        ]
+        return {one["FunctionName"]: one["Timeout"] for one in found}
+
+    def _alarms(self, dlq: QueueFacts) -> tuple[tuple[str, str], ...]:
+        """Find the alarms on the DLQ, those of metric math too."""
+        resources = stack_resources(self._client, self.stack)
+        own = {resource.get("PhysicalResourceId") for resource in resources}
+        return tuple(
+            (alarm["AlarmName"], metric["MetricName"])
+            for page in self._pages("cloudwatch", "describe_alarms", AlarmTypes=["MetricAlarm"])
+            for alarm in page["MetricAlarms"]
+            if alarm["AlarmName"] not in own
+            for metric in _metrics_of(alarm)
+            if metric.get("Namespace") == "AWS/SQS"
+            and {"Name": "QueueName", "Value": dlq.name} in metric.get("Dimensions", [])
+        )
+
+    def _recursive_loop(self) -> str:
+        read = self._client("lambda").get_function_recursion_config
+        return str(read(FunctionName=self.function)["RecursiveLoop"])
 
     def _concurrency(self) -> int | None:
-        client = self._client("lambda")
-        answer = client.get_function_concurrency(FunctionName=self.function)
-        reserved = answer.get("ReservedConcurrentExecutions")
+        read = self._client("lambda").get_function_concurrency
+        reserved = read(FunctionName=self.function).get("ReservedConcurrentExecutions")
         return None if reserved is None else int(reserved)
 
     def _sources(self, dlq: QueueFacts) -> tuple[str, ...]:
-        client = self._client("sqs")
-        paginator = client.get_paginator("list_dead_letter_source_queues")
-        pages = paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE)
         account = dlq.arn.rpartition(":")[0]
+        request = {"QueueUrl": dlq.url, "PaginationConfig": SOURCES_PAGE}
+        pages = self._pages("sqs", "list_dead_letter_source_queues", **request)
         urls = [url for page in pages for url in page.get("queueUrls", [])]
         return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
 
-    def _denied(self, role_arn: str, keys: list[str]) -> tuple[str, ...]:
-        return tuple(key for key in keys if not self._may_use(role_arn, key))
+    def _denied(
+        self, actions: Sequence[str], resource: str, context: tuple[str, Any, str]
+    ) -> tuple[str, ...]:
+        """Ask IAM which of *actions* the role may not do. IAM looks at the role's policies alone.
 
-    def _may_use(self, role_arn: str, key: str) -> bool:
-        described = self._client("kms").describe_key(KeyId=key)
-        key_arn = described["KeyMetadata"]["Arn"]
-        # The role may use keys through SQS alone. A simulation that does not say through what it
-        # comes denies what AWS would allow.
-        through = ("kms:ViaService", "string", _sqs_of(key_arn))
-        return not denied_actions(self._client, role_arn, _KEY_ACTIONS, key_arn, through)
+        Args:
+            actions: such as ``sqs:SendMessage``.
+            resource: its ARN.
+            context: name, type and value of a condition key of the calls. A simulation without a
+                key that a policy asks for denies what AWS would allow.
+        """
+        name, kind, value = context
+        answer = self._client("iam").simulate_principal_policy(
+            PolicySourceArn=self.role_arn,
+            ActionNames=list(actions),
+            ResourceArns=[resource],
+            ContextEntries=[
+                {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
+            ],
+        )
+        results = answer["EvaluationResults"]
+        return tuple(one["EvalActionName"] for one in results if one["EvalDecision"] != "allowed")
 
-    def _data_key(self) -> DataKeyFacts | None:
+    def _denied_keys(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+        denied = []
+        for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
+            arn = self._client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
+            # The role may use keys through SQS alone.
+            through = ("kms:ViaService", "string", _principal("sqs", arn))
+            denied += [key] if self._denied(_KEY_ACTIONS, arn, through) else []
+        return tuple(denied)
+
+    def _closed_to(self) -> tuple[str, ...]:
         [found] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         given = {
             one["ParameterKey"]: one.get("ParameterValue", "")
@@ -303,27 +242,29 @@ class _Survey:
         }
         key_arn = given.get("DataKmsKeyArn")
         if not key_arn:
-            return None
+            return ()
         answer = self._client("kms").get_key_policy(KeyId=key_arn, PolicyName="default")
         # Alarms go to a topic with this key only if the stack has created it.
         has_topic = given.get("CreateAlarms") == "true" and not given.get("AlarmTopicArn")
-        services = [_logs_of(key_arn), *(["cloudwatch.amazonaws.com"] if has_topic else [])]
-        account = key_arn.split(":")[4]
-        closed_to = [one for one in services if not may_use_key(answer["Policy"], one, account)]
-        return DataKeyFacts(key_arn, tuple(closed_to))
+        services = [
+            _principal("logs", key_arn),
+            *(["cloudwatch.amazonaws.com"] if has_topic else []),
+        ]
+        return tuple(one for one in services if not names_service(answer["Policy"], one))
 
-    def _denied_to_breaker(self, role_arn: str, settings: ReplaySettings) -> tuple[str, ...]:
+    def _denied_to_breaker(self) -> tuple[str, ...]:
+        settings = self.settings
         if not (settings.has_breaker and settings.failure_table):
             return ()
         client = self._client("dynamodb")
         table = client.describe_table(TableName=settings.failure_table)["Table"]["TableArn"]
         items = ("dynamodb:LeadingKeys", "stringList", f"breaker#{settings.policy.main_queue.name}")
         return (
-            *denied_actions(self._client, role_arn, _BREAKER_ACTIONS, table, items),
-            *denied_actions(self._client, role_arn, ["cloudwatch:GetMetricStatistics"], "*", items),
+            *self._denied(_BREAKER_ACTIONS, table, items),
+            *self._denied(["cloudwatch:GetMetricStatistics"], "*", items),
         )
 
-    def _denied_sends(self, role_arn: str, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
+    def _denied_sends(self, queues: Sequence[QueueFacts]) -> tuple[str, ...]:
         # Every call has this key, and policies often ask for it.
         over_tls = ("aws:SecureTransport", "boolean", "true")
         return tuple(
@@ -331,15 +272,15 @@ class _Survey:
             for queue in queues
             # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
             if not (queue.role == "dlq" and queue.is_fifo)
-            and denied_actions(self._client, role_arn, ["sqs:SendMessage"], queue.arn, over_tls)
+            and self._denied(["sqs:SendMessage"], queue.arn, over_tls)
         )
 
-    def _has_table(self, name: str | None) -> bool | None:
-        if name is None:
+    def _has_failure_table(self) -> bool | None:
+        if self.settings.failure_table is None:
             return None
         client = self._client("dynamodb")
         try:
-            client.describe_table(TableName=name)
+            client.describe_table(TableName=self.settings.failure_table)
         except client.exceptions.ResourceNotFoundException:
             return False
         return True
@@ -347,7 +288,7 @@ class _Survey:
     def _peek(self, parked: QueueFacts) -> int | None:
         queue = SqsQueue(self._client("sqs"), parked.url)
         received = queue.receive(
-            max_messages=PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
+            max_messages=_PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
         )
         messages = [one for one in received if isinstance(one, Message)]
         queue.change_visibility([(one, 0) for one in messages])
@@ -355,16 +296,29 @@ class _Survey:
         return max((len(one.attributes.keys() - ours) for one in messages), default=None)
 
 
-def _variables(configuration: dict[str, Any]) -> dict[str, str]:
-    return dict(configuration.get("Environment", {}).get("Variables", {}))
+def names_service(policy: str, service: str) -> bool:
+    """Whether a key policy, a JSON document, allows anything to a service.
+
+    Actions and conditions are not read, and denials neither: False means that the service cannot
+    use the key, True that it may.
+    """
+    found = json.loads(policy).get("Statement", [])
+    statements = found if isinstance(found, list) else [found]
+    # A statement without Principal has NotPrincipal, and allows nearly everybody.
+    allowed = [one.get("Principal", "*") for one in statements if one.get("Effect") == "Allow"]
+    return any(
+        one == "*" or "*" in one.get("AWS", ()) or service in one.get("Service", ())
+        for one in allowed
+    )
 
 
-def _logs_of(key_arn: str) -> str:
-    """Return the principal of CloudWatch Logs in a key's Region."""
-    return _sqs_of(key_arn).replace("sqs.", "logs.", 1)
+def _metrics_of(alarm: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the metrics that an alarm of DescribeAlarms watches, those of metric math too."""
+    queries = alarm.get("Metrics") or []
+    return [one["MetricStat"]["Metric"] for one in queries if "MetricStat" in one] or [alarm]
 
 
-def _sqs_of(key_arn: str) -> str:
-    """Return how KMS calls the SQS of a key's Region."""
+def _principal(service: str, key_arn: str) -> str:
+    """Return how KMS calls a service of a key's Region: ``sqs.eu-west-1.amazonaws.com``."""
     _, partition, _, region, *_ = key_arn.split(":")
-    return f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
+    return f"{service}.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"

@@ -194,7 +194,7 @@ def test_the_doctor_reads_the_policy_of_the_data_key(
     assert run("doctor", "--stack", stack) == 1
     out = " ".join(capsys.readouterr().out.split())
     for service in ("logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"):
-        assert f"broken {key}: its key policy does not allow {service}: " in out
+        assert f"broken DataKmsKeyArn: its key policy does not allow {service}: " in out
 
     services = ["logs.us-east-1.amazonaws.com", "cloudwatch.amazonaws.com"]
     opened = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "kms:*"}
@@ -581,23 +581,11 @@ def test_a_stack_that_is_not_there_is_one_sentence(
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_the_doctor_measures_the_consumer(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_finds_the_consumer(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     make_consumer("orders", 60)
-
-    def measured() -> boto3.session.Session:
-        # moto knows no percentiles.
-        session = session_answering(allowing_everything())
-        datapoint = {"ExtendedStatistics": {"p99": 41_234.0}}
-        session.events.register(
-            "after-call.cloudwatch.GetMetricStatistics",
-            lambda parsed, **_: parsed.update(Datapoints=[datapoint]),
-        )
-        return session
 
     assert run("doctor", "--stack", stack) == 0
     assert "its consumer orders may run for 60 s: " in capsys.readouterr().out
-    assert main(["doctor", "--stack", stack, "--region", REGION], measured) == 0
-    assert "(99 of 100 runs of the last 7 days: 41.2 s or less)" in capsys.readouterr().out
 
 
 def put_alarm(name: str, metric: str, queue: str, *, in_math: bool = False) -> None:
