@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from functions.custom_resource import put_answer
+from functions.publish_job.handler import put_answer
 from tests.served import served
 
 

@@ -9,12 +9,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from functions.custom_resource import answer_to
 from functions.publish_job import handler
 from functions.publish_job.handler import (
     PACKAGE,
     SCRIPT,
     NotRemovedError,
+    answer_to,
     publish_job,
     remove_job,
 )
