@@ -1,6 +1,6 @@
 """The queues of a redrive: where messages come from, and where they go."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -124,20 +124,11 @@ class Queues:
         """Return the limits of a destination."""
         return self.sizes.get(url, SizeLimits())
 
-    def message_bytes(self) -> Column:
-        """Return how large the copy of a message may be that nothing hinders."""
-        return self._by_destination({url: one.message for url, one in self.sizes.items()})
-
-    def room_bytes(self) -> Column:
-        """Return how large it may be to keep its context until it is parked again."""
-        return self._by_destination({url: one.room for url, one in self.sizes.items()})
-
-    def _by_destination(self, values: Mapping[str, int]) -> Column:
+    def limit_of(self, size: Callable[[SizeLimits], int]) -> Column:
+        """Return a limit of the queue that a message goes to if nothing hinders it."""
         usual = F.lit(MAX_MESSAGE_BYTES)
-        if not values:
-            return usual
-        pairs = [F.lit(part) for pair in values.items() for part in pair]
-        return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual)
+        pairs = [F.lit(one) for url, of in self.sizes.items() for one in (url, size(of))]
+        return F.coalesce(F.create_map(*pairs)[self.destination_of()], usual) if pairs else usual
 
     @property
     def _known(self) -> Mapping[str, str]:

@@ -177,8 +177,8 @@ def _dispositions(
     numbered = columns.withColumns(
         {
             "selected": F.coalesce(is_selected, F.lit(False)),  # noqa: FBT003 - a value
-            "has_room": has_room(queues.room_bytes()),
-            LIMIT: queues.message_bytes(),
+            "has_room": has_room(queues.limit_of(lambda sizes: sizes.room)),
+            LIMIT: queues.limit_of(lambda sizes: sizes.message),
             PARKED_QUEUE: parked_queue(),
         }
     ).select(*_NUMBERED)

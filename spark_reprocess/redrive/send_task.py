@@ -50,6 +50,7 @@ from spark_reprocess.redrive.editor import CHANGES, Editor
 from spark_reprocess.redrive.pace import Pacer
 from spark_reprocess.redrive.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.rate_limiter import WINDOW_SECONDS, RateLimiter
+from spark_reprocess.redrive.redrive_values import EXAMPLES
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.stop_signals import StopSignals, stop_marker
 
@@ -72,7 +73,6 @@ TASK_COLUMNS = (
 )
 """What ``SendTask.run`` needs of a row; the others stay where they are."""
 
-_EXAMPLES = 5
 _PROGRESS_SECONDS = 2.0
 
 # Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
@@ -392,7 +392,7 @@ class _Counts:
         for one in settled:
             key = (one.item.group_id, one.word, one.detail)
             self._counts[key] += 1
-            if len(self._examples[key]) < _EXAMPLES:
+            if len(self._examples[key]) < EXAMPLES:
                 self._examples[key].append(one.item.message_id)
         if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
             self._publish()
