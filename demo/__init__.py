@@ -5,22 +5,16 @@ and redriven. The replay Lambda, the sample consumer and the Spark job are the r
 services, the event source mapping, the consumer's work and the operator are simulated here:
 
 ================  =================================================================
-``arguments``     the command line, and the folder of a run
-``run``           one run, from its options to its exit code
-``scenario``      the steps of the demo, in order, on a ``context`` that ``run`` builds
-``operator``      the ``dlq`` commands that the steps run
-``local_aws``     SQS, DynamoDB and STS on this machine, as processes
-``environment``   queues, tables and environment variables
-``workload``      the messages: generated, or the user's own (``input_file``)
-``producer``      sends the messages
-``event_source``  simulates Lambda's event source mapping
-``functions``     loads and observes the real functions
-``breakers``      the circuit breakers, with rules in seconds
-``consumer``      the sample consumer, with the work of ``business``, which fails on purpose
-``spark``         the Spark session, which starts in the background
-``screen``        the output (``terminal`` redirects everything else to files)
-``audit``         checks where every message ended, without the product (``identity``, ``order``)
-``sam_local``     ``make sam-local``: the built function in a container
+``__main__``      the command line, the folder of a run, the exit code
+``story``         the steps of the demo, in order
+``operator``      the ``dlq`` commands that the steps run, and the Spark session
+``world``         AWS on this machine: queues, tables, Lambda's event source mapping
+``messages``      the content of a message, and the user's own from a file
+``shop``          the generated messages, and the work that fails on purpose
+``functions``     the real functions, with what the viewer sees of them
+``audit``         checks where every message ended, without the product
+``screen``        the output; everything else goes to files
+``sam_local``     ``make sam-local``: the built function, in a container or without one
 ================  =================================================================
 """
 

@@ -1,53 +1,133 @@
-"""``python -m demo``."""
+"""``python -m demo``: the command line, the folder of a run, and the exit code."""
 
+import argparse
+import fcntl
 import os
+import shutil
+import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from demo.terminal import ignore_interrupts, interruptible
+from demo import ROOT, DemoError, InputError
 
-if TYPE_CHECKING:
-    from demo.functions import WrapHandler
+DEFAULT_FOLDER = ROOT / ".demo"
+_MAX_MESSAGES = 500
 
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 1
+_DESCRIPTION = """\
+Shows how messages fail, are replayed with backoff, parked, analyzed and redriven.
+
+Starts an SQS server on this machine, runs the real replay Lambda and the real Spark job, causes
+failures on purpose, and checks at the end where every message is. Needs no AWS account and uses
+none. Takes a minute or two.
+"""
+_EPILOG = """\
+examples:
+  python -m demo                                   150 generated events of a shop
+  python -m demo --messages 300 --seed 7           more, and different ones
+  python -m demo --console                         you put the messages back, in a browser
+  python -m demo --queue fifo                      FIFO queues: customers are message groups
+  python -m demo --input messages.jsonl            your own, one JSON object a line:
+      {"body": "any text"}
+      {"body": "{\\"order\\": 7}", "attributes": {"tenant": "acme",
+        "retries": {"DataType": "Number", "StringValue": "3"},
+        "hmac": {"DataType": "Binary", "BinaryValue": "3q2+7w=="}}}
+
+The last line on standard output is one JSON object with the counts. Only with --queue fifo it has
+"out_of_order": the number of groups whose dead letters came back in another order than they failed.
+Exit code: 0 every message was processed unchanged and in order, 1 otherwise, 2 bad arguments or
+input, 130 interrupted.
+"""
 
 
-def main(
-    argv: Sequence[str] | None = None,
-    replay_handler: "WrapHandler | None" = None,
-    *,
-    with_spark: bool = True,
-) -> int:
-    """Run the demo and return its exit code.
-
-    Args:
-        argv: the command line without the program; None: that of the process.
-        replay_handler: for tests; takes the real handler, returns the one to use.
-        with_spark: False ends after the first half, for tests.
-    """
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo with the options *argv* and return its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with interruptible():
+        options = parse_options(argv)
+        with work_folder(options.keep) as folder:
             # Imported here, so that Ctrl-C prints a sentence also while boto3 and rich load.
-            from demo.run import play_command  # noqa: PLC0415
+            from demo.story import play  # noqa: PLC0415
 
-            return play_command(argv, replay_handler, with_spark=with_spark)
+            return play(options, folder)
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: the local queues and Spark are stopped.\n")
-        return EXIT_INTERRUPTED
+        sys.stderr.write("Interrupted: the local queues and Spark end, too.\n")
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return 1
+    except DemoError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if isinstance(error, InputError) else 1
+
+
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; exit with 2 if it is invalid, as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="python -m demo",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--queue", choices=("standard", "fifo"), default="standard", help="(default standard)")
+    add("--console", action="store_true", help="leave the rest to you after the first canary")
+    limit = (
+        f"1 to {_MAX_MESSAGES} (default 150); with --input the first N, by default {_MAX_MESSAGES}"
+    )
+    add("--messages", type=_count, metavar="N", help=f"send N messages, {limit}")
+    add("--seed", type=int, default=1, metavar="N", help="of the generated messages (default 1)")
+    add("--input", type=Path, metavar="PATH", help="send your own messages, as JSON lines")
+    folder = "an empty or new folder for archive, report and logs (default .demo, always emptied)"
+    add("--keep", type=Path, metavar="DIR", help=folder)
+    options = parser.parse_args(argv)
+    options.messages = options.messages or (_MAX_MESSAGES if options.input else 150)
+    return options
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_MESSAGES:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MAX_MESSAGES}")
+    return int(text)
+
+
+@contextmanager
+def work_folder(folder: Path | None) -> Iterator[Path]:
+    """Make the folder of this run: *folder*, or the default one, which is emptied.
+
+    Raises:
+        InputError: the folder is not empty or not a folder, or another run uses it.
+    """
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(folder.iterdir())
+        except OSError as error:
+            raise InputError(f"--keep {folder}: {error.strerror}.") from None
+        if not is_empty:
+            raise InputError(f"--keep {folder}: must be empty or new.")
+        yield folder.resolve()
+        return
+    DEFAULT_FOLDER.mkdir(exist_ok=True)
+    with (DEFAULT_FOLDER / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"Another demo uses {DEFAULT_FOLDER}: wait for its end, or give --keep DIR."
+            ) from None
+        run = DEFAULT_FOLDER / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        run.mkdir()
+        yield run
 
 
 if __name__ == "__main__":
     exit_code = main()
-    ignore_interrupts()
-    if exit_code == EXIT_INTERRUPTED:
-        # If the interrupt came during an exec(), such as that of a dataclass, CPython would end the
-        # process by SIGINT although it was caught. The cleanup is complete at this point.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
-    sys.exit(exit_code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: it would wait for threads, and after an interrupt during an exec(), such as that
+    # of a dataclass, CPython would end the process by SIGINT although it was caught.
+    os._exit(exit_code)

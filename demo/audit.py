@@ -1,98 +1,97 @@
 """Checks where every message ended, from outside the product.
 
-The journal records what the consumer received. The account adds the contents of queues and archive
+The journal records what the functions received. The account adds the contents of queues and archive
 at the end.
 """
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from demo.environment import Queue, depth
-from demo.identity import Content, from_archived, from_received
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
-
-_HOLD_SECONDS = 300
-_PAUSE_SECONDS = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """The record of one message, from the copies that the consumer received.
-
-    Attributes:
-        processed_count: how often it was processed; above 1 means duplicates.
-        replay_count: the highest of a copy.
-        is_redriven: whether it came back after the operator started a redrive.
-        is_altered: whether a copy differed from what was sent.
-    """
-
-    processed_count: int = 0
-    replay_count: int = 0
-    is_redriven: bool = False
-    is_altered: bool = False
+from demo.messages import Content, DemoMessage, from_archived, from_record
+from demo.world import Queue
 
 
 class Journal:
-    """Sightings by identity. Thread-safe.
+    """What the functions received, by identity. Thread-safe.
 
-    *sent* maps each identity to the fingerprint of the sent message.
+    On FIFO queues it also checks the order of dead letters. The first receive of a copy is its
+    position in the message group. Replays must come back in the order in which the copies reached
+    the DLQ, and so must redriven messages. There is no order between replays and redriven messages.
+
+    Attributes:
+        processing_count: how often each message was processed; above 1 means duplicates.
+        replayed: what came back with a higher replay count than it was sent with.
+        redriven: what came back by a redrive.
+        altered: what differed from what was sent, or was never sent.
+        broken_groups: message groups in which a dead letter overtook another, or changed its group.
     """
 
-    def __init__(self, sent: Mapping[str, str]) -> None:
+    def __init__(self, sent: Mapping[str, DemoMessage]) -> None:
+        self.processing_count = Counter[str]()
+        self.replayed, self.redriven, self.altered = set[str](), set[str](), set[str]()
+        self.broken_groups = set[str]()
         self._sent = sent
         self._lock = threading.Lock()
-        self._sightings: dict[str, Sighting] = {}
-        self._strangers: set[str] = set()
-        self._redrive_has_begun = False
+        self._copies: set[tuple[str, str]] = set()
+        self._dead: dict[str, tuple[int, str]] = {}
+        self._last_positions: dict[tuple[str, bool], int] = {}
 
-    def begin_redrive(self) -> None:
-        """Note that from now on parked messages may come back."""
-        self._redrive_has_begun = True
-
-    def arrived(self, content: Content) -> None:
+    def received(self, record: Mapping[str, Any]) -> None:
         """Note a copy that the consumer received."""
-        if content.identity not in self._sent:
-            with self._lock:
-                self._strangers.add(content.identity)
-            return
+        content = from_record(record)
+        identity, message = content.identity, self._sent.get(content.identity)
         with self._lock:
-            seen = self._sightings.get(content.identity, Sighting())
-            self._sightings[content.identity] = replace(
-                seen,
-                replay_count=max(seen.replay_count, content.replay_count),
-                is_redriven=seen.is_redriven
-                or content.plan_id is not None
-                or self._redrive_has_begun,
-                is_altered=seen.is_altered or content.fingerprint != self._sent[content.identity],
-            )
+            if message is None or content.own != message.content.own:
+                self.altered.add(identity)
+            if message is None:
+                return
+            if content.replay_count > message.content.replay_count:
+                self.replayed.add(identity)
+            if content.has_plan:
+                self.redriven.add(identity)
+            if self._is_first_receive(record):
+                self._check_order(identity, _group(record), is_replay=content.replay_count > 0)
 
     def processed(self, content: Content) -> None:
         """Note that the consumer processed a copy."""
-        with self._lock:
-            if seen := self._sightings.get(content.identity):
-                self._sightings[content.identity] = replace(
-                    seen, processed_count=seen.processed_count + 1
-                )
+        if content.identity in self._sent:
+            with self._lock:
+                self.processing_count[content.identity] += 1
 
-    def sightings(self) -> dict[str, Sighting]:
-        """Return a copy of the current sightings."""
+    def dead_lettered(self, record: Mapping[str, Any]) -> None:
+        """Note a copy that the replay function received."""
         with self._lock:
-            return dict(self._sightings)
+            if self._is_first_receive(record):
+                # Never the same number twice, because this copy was not counted before.
+                self._dead[from_record(record).identity] = (len(self._copies), _group(record))
 
-    def strangers(self) -> set[str]:
-        """Return identities that were not sent: their messages were altered."""
-        with self._lock:
-            return set(self._strangers)
+    def _is_first_receive(self, record: Mapping[str, Any]) -> bool:
+        copy = (record["eventSourceARN"], record["messageId"])
+        is_first = copy not in self._copies
+        self._copies.add(copy)
+        return is_first
+
+    def _check_order(self, identity: str, group: str, *, is_replay: bool) -> None:
+        if identity not in self._dead:
+            return  # its first copy, or a duplicate
+        position, its_group = self._dead.pop(identity)
+        path = (its_group, is_replay)
+        last = self._last_positions.get(path, 0)
+        if its_group and (position < last or group != its_group):
+            self.broken_groups.add(its_group)
+        self._last_positions[path] = max(position, last)
+
+
+def _group(record: Mapping[str, Any]) -> str:
+    return str(record["attributes"].get("MessageGroupId", ""))
 
 
 class FinalState(StrEnum):
@@ -112,131 +111,102 @@ PROCESSED = frozenset({FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRI
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """The findings at the end: identities in each place, and the consumer's sightings.
+class Account:
+    """What became of the messages.
 
     Attributes:
-        out_of_order: message groups whose order was broken; None on standard queues.
+        states: the final state of each sent identity.
+        counts: numbers of distinct messages. ``duplicates`` counts processings after the first.
+            ``out_of_order`` counts groups, and is there only on FIFO queues.
+        faults: a sentence for each promise that does not hold.
     """
 
-    sightings: Mapping[str, Sighting]
-    main: Collection[str] = frozenset()
-    dlq: Collection[str] = frozenset()
-    parked: Collection[str] = frozenset()
-    archived: Collection[str] = frozenset()
-    strangers: Collection[str] = frozenset()
-    out_of_order: Collection[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The final state of each sent identity, and the sets that result from them."""
-
     states: Mapping[str, FinalState]
-    replayed: frozenset[str]
-    parked: frozenset[str]
-    redriven: frozenset[str]
-    altered: frozenset[str]
-    duplicates: int
-    out_of_order: Collection[str] | None
-
-    def in_state(self, state: FinalState) -> list[str]:
-        """Return the identities in *state*, in the order they were sent."""
-        return [identity for identity, its_state in self.states.items() if its_state is state]
-
-    @property
-    def is_all_well(self) -> bool:
-        """Every message was processed, as it was sent, and no group's order was broken."""
-        is_intact = not self.altered and not self.out_of_order
-        return is_intact and PROCESSED.issuperset(self.states.values())
-
-    def summary(self) -> dict[str, int]:
-        """Return numbers of distinct messages.
-
-        ``duplicates`` counts processings after the first. ``out_of_order`` counts groups, and is
-        there only on FIFO queues.
-        """
-        counts = Counter(self.states.values())
-        return {
-            "sent": len(self.states),
-            "processed": sum(counts[state] for state in PROCESSED),
-            "replayed": len(self.replayed),
-            "parked": len(self.parked),
-            "redriven": len(self.redriven),
-            "lost": counts[FinalState.LOST],
-            "altered": len(self.altered),
-            "duplicates": self.duplicates,
-            **({} if self.out_of_order is None else {"out_of_order": len(self.out_of_order)}),
-        }
+    counts: Mapping[str, int]
+    faults: Sequence[str]
 
 
-def account(sent: Mapping[str, Content], evidence: Evidence) -> Account:
-    """Find the final state of each sent message. *sent* maps identities to contents.
+def account(
+    sent: Mapping[str, DemoMessage],
+    journal: Journal,
+    left: Mapping[FinalState, Collection[str]],
+    *,
+    is_viewers: bool = False,
+) -> Account:
+    """Find the final state of each sent message.
 
     A message counts as processed even if another copy of it is elsewhere, and as lost only if no
     copy is anywhere.
+
+    Args:
+        sent: the messages that SQS confirmed, by identity.
+        journal: what the functions received.
+        left: the identities in queues and archive, by the state that this is for a message.
+        is_viewers: whether a viewer put the messages back. What they leave in the archive, or edit,
+            is no fault.
     """
-    seen = {identity: evidence.sightings.get(identity, Sighting()) for identity in sent}
-    parked = (set(evidence.archived) | set(evidence.parked)) & sent.keys()
-    redriven = {i for i, s in seen.items() if s.is_redriven and i in evidence.archived}
-    altered = {i for i, s in seen.items() if s.is_altered} | set(evidence.strangers)
-    replayed = {i for i, s in seen.items() if s.replay_count > sent[i].replay_count}
-    ways = dict.fromkeys(replayed, FinalState.REPLAYED) | dict.fromkeys(
-        redriven, FinalState.REDRIVEN
+    archived = left[FinalState.ARCHIVED]
+    redriven = journal.redriven.intersection(archived)
+
+    def state_of(identity: str) -> FinalState:
+        if not journal.processing_count[identity]:
+            return next((s for s, found in left.items() if identity in found), FinalState.LOST)
+        if identity in redriven:
+            return FinalState.REDRIVEN
+        return FinalState.REPLAYED if identity in journal.replayed else FinalState.AT_ONCE
+
+    states = {identity: state_of(identity) for identity in sent}
+    number = Counter(states.values())
+    faults = [
+        f"{state.value}: message "
+        f"{', '.join(str(sent[i].number) for i, s in states.items() if s is state)}."
+        for state in number
+        if state is FinalState.LOST or (state not in PROCESSED and not is_viewers)
+    ]
+    if journal.altered and not is_viewers:
+        faults.append(f"altered on the way: {', '.join(sorted(journal.altered))}.")
+    if journal.broken_groups:
+        groups = ", ".join(sorted(journal.broken_groups))
+        faults.append(f"dead letters came back out of order in: {groups}.")
+    counts = {
+        "sent": len(states),
+        "processed": sum(number[state] for state in PROCESSED),
+        "replayed": len(journal.replayed),
+        "parked": len(sent.keys() & {*archived, *left[FinalState.PARKED]}),
+        "redriven": len(redriven),
+        "lost": number[FinalState.LOST],
+        "altered": len(journal.altered),
+        "duplicates": sum(count - 1 for count in journal.processing_count.values()),
+    }
+    if any(message.group for message in sent.values()):
+        counts["out_of_order"] = len(journal.broken_groups)
+    return Account(states, counts, faults)
+
+
+def read_archive(archive: Path) -> frozenset[str]:
+    """Return the identity of every archived copy, without the product's reader."""
+    tables = (
+        pq.read_table(path, columns=["body", "attributes"], partitioning=None)
+        for path in archive.glob("messages/drain_id=*/*.parquet")
     )
-    return Account(
-        states={
-            i: ways.get(i, FinalState.AT_ONCE) if s.processed_count else _place_of(i, evidence)
-            for i, s in seen.items()
-        },
-        replayed=frozenset(replayed),
-        parked=frozenset(parked),
-        redriven=frozenset(redriven),
-        altered=frozenset(altered),
-        duplicates=sum(max(0, s.processed_count - 1) for s in seen.values()),
-        out_of_order=evidence.out_of_order,
-    )
+    return frozenset(from_archived(row).identity for table in tables for row in table.to_pylist())
 
 
-def _place_of(identity: str, evidence: Evidence) -> FinalState:
-    places = (
-        (evidence.main, FinalState.IN_MAIN),
-        (evidence.dlq, FinalState.IN_DLQ),
-        (evidence.parked, FinalState.PARKED),
-        (evidence.archived, FinalState.ARCHIVED),
-    )
-    return next((state for place, state in places if identity in place), FinalState.LOST)
-
-
-def read_archive(archive: Path) -> Iterator[Content]:
-    """Read every archived copy, without the product's reader."""
-    for path in sorted(archive.glob("messages/drain_id=*/*.parquet")):
-        table = pq.read_table(path, columns=["body", "attributes"], partitioning=None)
-        yield from (from_archived(row) for row in table.to_pylist())
-
-
-def read_queue(client: "SQSClient", queue: Queue, patience_seconds: float) -> Iterator[Content]:
-    """Receive every message of *queue*; wait for those that are hidden.
+def read_queue(queue: Queue, patience_seconds: float) -> frozenset[str]:
+    """Receive every message of *queue*, also those that are hidden; return their identities.
 
     On FIFO it deletes each message, because a group with a message in flight is blocked. On
     standard queues it deletes nothing. Ends when only messages that it received are left, or after
     *patience_seconds*.
     """
     deadline = time.monotonic() + patience_seconds
-    held = 0
-    while depth(client, queue).total > held and time.monotonic() < deadline:
-        answer = client.receive_message(
-            QueueUrl=queue.url,
-            MaxNumberOfMessages=10,
-            VisibilityTimeout=_HOLD_SECONDS,
-            MessageAttributeNames=["All"],
-        )
-        messages = answer.get("Messages", [])
-        if queue.is_fifo:
-            for message in messages:
-                client.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
-        else:
-            held += len(messages)
-        yield from (from_received(message) for message in messages)
-        if not messages:
-            time.sleep(_PAUSE_SECONDS)
+    identities, held = set[str](), 0
+    is_fifo = queue.arn.endswith(".fifo")
+    while queue.depth().total > held and time.monotonic() < deadline:
+        for record in queue.receive(VisibilityTimeout=300, WaitTimeSeconds=1):
+            identities.add(from_record(record).identity)
+            if is_fifo:
+                queue.delete(record)
+            else:
+                held += 1
+    return frozenset(identities)

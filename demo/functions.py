@@ -1,25 +1,34 @@
-"""Loads the two functions as a cold start does, and shows what they do."""
+"""The two functions, loaded as a cold start does, with what the viewer sees of them.
 
-import importlib.util
+The sample consumer gets the work of this run. The replay function gets circuit breakers with rules
+in seconds, and delivers one message twice. Events and answers pass through untouched.
+"""
+
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TextIO
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from demo import ROOT, DemoError
+import boto3
+from botocore.config import Config
+
+from demo import ROOT
 from demo.audit import Journal
-from demo.breakers import Notify, with_demo_breakers
-from demo.business import Business
-from demo.consumer import Consumer
-from demo.environment import MAX_ATTEMPTS, Queues
-from demo.event_source import EventSource, Handler, interpret
-from demo.identity import DEMO_ID, Content, from_record
-from demo.workload import DemoMessage, Trait
+from demo.messages import DemoMessage, Trait, from_record
+from demo.shop import Shop
+from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
+from dlq_replay.breaker import BreakerRules, BreakerState, Update
+from dlq_replay.breaker_table import DynamoDbBreakers
+from dlq_replay.breaker_worker import BreakerWorker
+from dlq_replay.replay import Replayer
 
-Record = Mapping[str, Any]
-
-WrapHandler = Callable[[Handler], Handler]
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 
 def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
@@ -28,162 +37,204 @@ def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defi
     It reads its settings from the current ``os.environ``.
     """
     path = ROOT / "functions" / function / "handler.py"
-    spec = importlib.util.spec_from_file_location(f"demo_{function}_handler", path)
-    if spec is None or spec.loader is None:
-        raise DemoError(f"{path} could not be loaded.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = SourceFileLoader(f"demo_{function}_handler", str(path))
+    module = ModuleType(loader.name)
+    loader.exec_module(module)
     return module
 
 
-def send_log(module: Any, log: TextIO) -> None:  # noqa: ANN401 - as above
-    """Make the Powertools logger of a function write to *log*.
+@dataclass
+class Functions:
+    """Loads the functions of a run, and notes and shows what they do.
 
-    Its metrics are printed to ``sys.stdout`` of the polling thread.
-    """
-    for handler in module.logger.handlers:
-        if isinstance(handler, logging.StreamHandler):
-            handler.setStream(log)
-
-
-def notify_of_waiting_and_parking(
-    handler: Handler, numbers: Mapping[str, int], notify: Notify
-) -> Handler:
-    """Wrap *handler* so that it calls *notify* about some messages of *numbers*.
-
-    These are messages that are parked because they have no replay left, canaries, which have none,
-    and messages that stay in the DLQ, which on FIFO is how they wait.
-
-    Args:
-        handler: the replay function; event, context and answer pass through untouched.
-        numbers: the number of each message, by identity.
-        notify: shows a sentence to the user.
-    """
-
-    def notifying(event: Mapping[str, Any], context: object) -> object:
-        answer = handler(event, context)
-        records: Sequence[Record] = event["Records"]
-        left = interpret(answer, [record["messageId"] for record in records]).failed
-        waiting = [record for record in records if record["messageId"] in left]
-        for record in records:
-            content = from_record(record)
-            if content.identity not in numbers:
-                continue
-            state = _describe(record, content, waiting)
-            if state:
-                notify(f"message {numbers[content.identity]} {state}")
-        return answer
-
-    return notifying
-
-
-def _describe(record: Record, content: Content, waiting: Sequence[Record]) -> str | None:
-    replay_count = content.replay_count
-    if record not in waiting and content.is_canary:
-        return "is a canary that failed: it is parked at once"
-    if record not in waiting:
-        is_parked = replay_count >= MAX_ATTEMPTS
-        state = f"has failed after {replay_count} replays: it is parked"
-        return state if is_parked else None
-    group = record["attributes"].get("MessageGroupId")
-    if group is None:
-        return None
-    its_group = [r for r in waiting if r["attributes"].get("MessageGroupId") == group]
-    if its_group[0] is not record:
-        return f"waits in the DLQ behind the head of its group, {group}"
-    behind = f", and {len(its_group) - 1} behind it" if its_group[1:] else ""
-    return f"waits for replay {replay_count + 1}, hidden in the DLQ, the head of {group}{behind}"
-
-
-def delivering_twice(handler: Handler, message: DemoMessage, notify: Notify) -> Handler:
-    """Wrap the replay function so that the first delivery of *message* happens twice.
-
-    Both deliveries are replayed, so two copies of the message exist after that.
-    """
-    is_over = False
-
-    def delivering(event: Mapping[str, Any], context: object) -> object:
-        nonlocal is_over
-        answer = handler(event, context)
-        again = [r for r in event["Records"] if from_record(r).identity == message.identity]
-        if again and not is_over:
-            is_over = True
-            notify(f"SQS delivers message {message.number} to the replay Lambda twice, as it may")
-            handler({"Records": again}, context)
-        return answer
-
-    return delivering
-
-
-def followed_of(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
-    """Return a message that needs payments and one with a bug; their steps are shown."""
-    # Without room for the context, a redriven copy cannot be distinguished from a new message.
-    with_room = [m for m in messages if DEMO_ID in m.content.attributes]
-    firsts = {m.trait: m for m in reversed(with_room)}
-    return [firsts[trait] for trait in (Trait.NEEDS_PAYMENTS, Trait.BROKEN) if trait in firsts]
-
-
-def load_consumer(
-    messages: Sequence[DemoMessage], business: Business, journal: Journal, notify: Notify
-) -> Consumer:
-    """Return the sample consumer, with the work of this run."""
-    return Consumer(
-        function=cold_start("sample_consumer"),
-        business=business,
-        journal=journal,
-        messages={m.identity: m for m in messages},
-        notify=notify,
-        followed=frozenset(m.identity for m in followed_of(messages)),
-    )
-
-
-def load_replay(
-    messages: Sequence[DemoMessage],
-    notify: Notify,
-    wrap: WrapHandler | None,
-    on_breaker_opened: Callable[[], object],
-    on_probe_returned: Callable[[str], object],
-    *,
-    is_fifo: bool,
-) -> Handler:
-    """Return the replay function, with a second delivery of a message and with notices.
-
-    Its circuit breakers are those of ``breakers``.
-
-    Args:
-        messages: those of the run.
+    Attributes:
+        messages: by identity.
         notify: shows an event to the user.
-        wrap: takes the real handler, returns the one to use; None: the real one.
         on_breaker_opened: called each time that a circuit breaker opens.
-        on_probe_returned: called with the error type of each probe that came back.
-        is_fifo: if True there is no second delivery, because FIFO would remove its copies.
     """
-    function = cold_start("replay")
-    send_log(function, sys.stdout)
-    wire = function.wired_replayer
-    function.wired_replayer = cache(
-        lambda: with_demo_breakers(wire(), messages, notify, on_breaker_opened, on_probe_returned)
-    )
-    handler: Handler = function.lambda_handler
-    followed = followed_of(messages)
-    for message in followed:
-        if message.trait is Trait.NEEDS_PAYMENTS and not is_fifo:
-            handler = delivering_twice(handler, message, notify)
-    if wrap:
-        handler = wrap(handler)
-    return notify_of_waiting_and_parking(handler, {m.identity: m.number for m in followed}, notify)
+
+    messages: Mapping[str, DemoMessage]
+    shop: Shop
+    journal: Journal
+    notify: Callable[[str], object]
+    on_breaker_opened: Callable[[], object]
+
+    def __post_init__(self) -> None:
+        """Select a message that needs payments and one with a bug, whose steps are shown."""
+        firsts = {m.trait: m for m in reversed([*self.messages.values()])}
+        firsts.pop(Trait.PLAIN, None)
+        self._followed = {m.identity: m.number for m in firsts.values()}
+        payment = firsts.get(Trait.NEEDS_PAYMENTS)
+        # On FIFO queues SQS would remove the second copy.
+        self._to_deliver_twice = payment.identity if payment and not payment.group else None
+
+    def consumer(self) -> Handler:
+        """Load the sample consumer, as a new environment of the function, with the shop's work.
+
+        Heartbeat, idempotency, failure records and partial batch responses are those of the sample.
+        """
+        sample = cold_start("sample_consumer")
+        results: dict[str, str] = {}
+
+        def work(record: "SQSRecord") -> None:
+            content = from_record(record.raw_event)
+            try:
+                if message := self.messages.get(content.identity):
+                    self.shop.process(message, content.replay_count)
+            except Exception as error:
+                results[record.message_id] = f"fails: {type(error).__name__}: {error}"
+                raise
+            results[record.message_id] = "is processed"
+            self.journal.processed(content)
+
+        def consume(event: Mapping[str, Any], context: object) -> object:
+            results.clear()
+            for record in event["Records"]:
+                self.journal.received(record)
+            answer: object = sample.lambda_handler(event, context)
+            failed = failed_ids(answer)
+            for record in event["Records"]:
+                number = self._followed.get(from_record(record).identity)
+                if number and record["attributes"]["ApproximateReceiveCount"] == "1":
+                    message_id = record["messageId"]
+                    skipped = (
+                        "has to wait" if message_id in failed else "is skipped: processed before"
+                    )
+                    result = results.get(message_id, skipped)
+                    self.notify(f"message {number} {_arrival(record)}, and {result}")
+            return answer
+
+        sample.work = work
+        return consume
+
+    def replay(self) -> Handler:
+        """Load the replay function, with circuit breakers in seconds. It gets one message twice."""
+        function = cold_start("replay")
+        for log_handler in function.logger.handlers:
+            if isinstance(log_handler, logging.StreamHandler):
+                log_handler.setStream(sys.stdout)
+        wire = function.wired_replayer
+        function.wired_replayer = cache(lambda: self._with_breakers(wire()))
+
+        def replay(event: Mapping[str, Any], context: object) -> object:
+            for record in event["Records"]:
+                self.journal.dead_lettered(record)
+            answer: object = function.lambda_handler(event, context)
+            failed = failed_ids(answer)
+            for record in event["Records"]:
+                content = from_record(record)
+                number = self._followed.get(content.identity)
+                if content.identity == self._to_deliver_twice:
+                    self._to_deliver_twice = None
+                    self.notify(
+                        f"SQS delivers message {number} to the replay Lambda twice, as it may"
+                    )
+                    function.lambda_handler({"Records": [record]}, context)
+                if number and (state := _state(record, is_left=record["messageId"] in failed)):
+                    self.notify(f"message {number} {state}")
+            return answer
+
+        return replay
+
+    def _with_breakers(self, replayer: Replayer) -> Replayer:
+        """Return *replayer* with the product's circuit breakers, whose rules are in seconds.
+
+        At most half of the generated messages with a bug fail with the same type of error. That is
+        not enough to open a breaker: the outage opens one, and bugs are replayed and parked as
+        without it. In the user's own messages a bug may open one, which then holds its messages for
+        60 s in total.
+        """
+        rules = BreakerRules(
+            slot_seconds=1,
+            # On a slow machine first replays take half a minute to return.
+            window_slots=60,
+            kept_slots=60,
+            open_count=sum(m.trait is Trait.BROKEN for m in self.messages.values()) // 2 + 4,
+            metric_lag_seconds=1,
+            hold_min_seconds=2,
+            hold_max_seconds=4,
+            fifo_hold_min_seconds=1,
+            hold_limit_seconds=60,
+            probe_seconds=1,
+            return_seconds=6,
+            ramp_min_count=12,
+            ramp_growth_seconds=5,
+        )
+        queue = replayer.policy.main_queue
+        # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
+        # the product, a call is not repeated, because it would count twice.
+        retries: Any = {"mode": "standard", "total_max_attempts": 1}
+        client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
+        worker = BreakerWorker(
+            _Breakers(client, FAILURE_TABLE, queue.name, lambda: int(time.time()), self._show),
+            rules,
+            # There is no CloudWatch here, so the breaker `unknown` stays closed, and on FIFO the
+            # probes alone close the others: the rules say so.
+            read_deletions=lambda _start, _end: {},
+            max_receive_count=MAIN_MAX_RECEIVE_COUNT if queue.is_fifo else None,
+            # Where a slot is a second, breakers are read and written four times as often.
+            clock_seconds=lambda: 4 * time.monotonic(),
+        )
+        return replace(replayer, breakers={queue: worker})
+
+    def _show(self, name: str, update: Update, state: BreakerState) -> None:
+        """Show a change of the breaker *name* that a user wants to see."""
+        error_type = name.rpartition(".")[2]
+        if "opened_at" in update.put:
+            sent, returned = state.numbers["judged_sent"], state.numbers["judged_returned"]
+            self.notify(
+                f"circuit breaker opened for {error_type}: {100 * returned // sent} % of {sent} "
+                "first replays returned; it holds messages in the DLQ"
+            )
+            self.on_breaker_opened()
+        elif "closed_at" in update.put:
+            self.notify(
+                f"circuit breaker closed for {error_type}: its probes stayed away; what was held "
+                f"goes back, {state.numbers['ramp']} a second at first"
+            )
+        elif "returned_at" in update.put:
+            self.notify(f"a probe for {error_type} came back: the breaker stays open")
+            self.shop.note_probe_return(error_type)
+        elif any(isinstance(value, str) for value in update.put.values()):
+            self.notify(f"the breaker sends probes for {error_type}, one a second")
 
 
-def main_source(queues: Queues) -> EventSource:
-    """Return the event source mapping of the consumer."""
-    return EventSource(queues.main, "consumer")
+@dataclass(frozen=True, slots=True)
+class _Breakers(DynamoDbBreakers):
+    """The product's table of circuit breakers; *show* is called with each change."""
+
+    show: Callable[[str, Update, BreakerState], object]
+
+    def update(self, name: str, update: Update) -> tuple[bool, BreakerState]:
+        """Update, as the product does, and show what was done."""
+        is_done, state = DynamoDbBreakers.update(self, name, update)
+        if is_done:
+            self.show(name, update, state)
+        return is_done, state
 
 
-def dlq_source(queues: Queues) -> EventSource:
-    """Return the event source mapping of the replay function."""
-    return EventSource(
-        queues.dlq,
-        "replay",
-        batch_size=10 if queues.dlq.is_fifo else 50,
-        window_seconds=0 if queues.dlq.is_fifo else 0.5,
-    )
+def _arrival(record: Mapping[str, Any]) -> str:
+    """Describe how a message came to the consumer."""
+    content, system = from_record(record), record["attributes"]
+    if content.has_plan:
+        return "is back, redriven"
+    if not content.replay_count:
+        return "arrives"
+    wait_ms = int(system["ApproximateFirstReceiveTimestamp"]) - int(system["SentTimestamp"])
+    # On FIFO its wait was in the DLQ.
+    wait = "" if "MessageGroupId" in system else f", after {wait_ms / 1000:.0f} s"
+    return f"is back, replay {content.replay_count}{wait}"
+
+
+def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
+    """Describe a message that was parked, or that waits in the DLQ; None if it was replayed."""
+    content = from_record(record)
+    if is_left:
+        group = record["attributes"].get("MessageGroupId")
+        wait = f"waits in the DLQ for replay {content.replay_count + 1}, in order with its group"
+        return f"{wait}, {group}" if group else None
+    if content.is_canary:
+        return "is a canary that failed: it is parked at once"
+    if content.replay_count < MAX_ATTEMPTS:
+        return None
+    return f"has failed after {content.replay_count} replays: it is parked"

@@ -1,148 +1,186 @@
-"""The operator: runs ``dlq`` commands and shows them."""
+"""The operator: runs ``dlq`` commands, in a Spark session that starts in the background.
+
+With ``--console`` the viewer does the last of them.
+"""
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import takewhile
+from pathlib import Path
 
-from demo import DemoError
-from demo.audit import read_archive
-from demo.context import RunContext
-from demo.screen import Screen
-from demo.spark import Spark
+from demo import ROOT, DemoError
+from demo.screen import Screen, lines_of
+from demo.world import FAILURE_TABLE, Queues
+from dlq_cli.console.work import MOST_STOPS, State, Works
 
 CANARY_WAIT_SECONDS = 3
 STOPPED_BY_CANARY = 3
-_DECISIONS_SHOWN = 2
-_CLOSING_LINES = 3
+_INTERRUPTED = 130
 _HINTS = ("report: ", "next")
-_ERROR_PREFIX = "dlq: "
-Take = Callable[[str], object]
+"""How the end of a verb's output begins, which names the next command."""
 
 
 class Operator:
-    """Runs verbs; shows their command lines and their output.
+    """Runs verbs in this process, because a JVM for each would take too long; shows their output.
 
-    Each method raises DemoError if a verb ends with an unexpected exit code.
+    Each method raises DemoError if Spark cannot start, or a verb ends with an unexpected exit code.
     """
 
-    def __init__(self, context: RunContext, screen: Screen, spark: Spark) -> None:
-        self._context = context
-        self._screen = screen
-        self._spark = spark
-        self._archive = ("--archive", str(context.archive))
-        self._target = ("--main-queue-url", context.queues.main.url)
+    def __init__(self, screen: Screen, work: Path, queues: Queues) -> None:
+        self._screen, self._work, self._queues = screen, work, queues
+        self._archive = ("--archive", str(work / "archive"))
+        self._executor = ThreadPoolExecutor(1)
+        self._session: Future[None] | None = None
+
+    def start_spark(self) -> None:
+        """Start the session in the background."""
+        self._session = self._session or self._executor.submit(_start_session)
+
+    def stop_spark(self) -> None:
+        """End the JVM. Its workers end with it; a JVM that still starts ends with this process."""
+        context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+        if gateway := getattr(context, "_gateway", None):
+            gateway.proc.terminate()
+            try:
+                gateway.proc.wait(3)
+            except subprocess.TimeoutExpired:
+                # During the start of Spark, a JVM may ignore SIGTERM.
+                gateway.proc.kill()
 
     def drain(self) -> None:
         """Move the parked messages to the archive."""
-        if not self._spark.is_ready:
-            self._context.phase = "waiting for Spark to start"
-        parked = self._context.queues.parked.url
         # The local server answers short polls in full.
-        words = ("--parked-queue-url", parked, *self._archive, "--wait-seconds", "0")
-        self._run("drain", *words, take=_till_hints(self._quote))
-        archived = read_archive(self._context.archive)
-        self._context.archived = frozenset(content.identity for content in archived)
+        url = self._queues.parked.url
+        words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0")
+        self._quote(self._run("drain", *words)[1])
 
-    def analyze(self) -> None:
-        """Analyze the archive, which writes a plan; show the groups."""
-        self._run("analyze", *self._archive, take=_till_hints(self._screen.quote))
-        self._run("groups", *self._archive, take=_till_hints(self._screen.quote))
-        page = self._context.report
-        if page is not None:
-            self._screen.say(f"open it in a browser: {page}", "green")
+    def analyze(self, *, is_again: bool = False) -> None:
+        """Analyze the archive, which writes a plan; show the groups the first time."""
+        lines = self._run("analyze", *self._archive)[1]
+        self._quote(lines[:1] if is_again else lines, is_cut=False)
+        if not is_again:
+            self._quote(self._run("groups", *self._archive)[1], is_cut=False)
 
-    def analyze_again(self) -> None:
-        """Analyze again, to get a plan for the messages that are left."""
-        lines: list[str] = []
-        self._run("analyze", *self._archive, take=lines.append)
-        for line in lines[:1]:
-            self._quote(line)
-
-    def approve(self, shown: int = _DECISIONS_SHOWN) -> None:
+    def approve(self, shown: int) -> None:
         """Decide to redrive every group; show only the first *shown* commands."""
-        answer: list[str] = []
-        self._spark.run(["groups", *self._archive, "--json"], answer.append)
+        _, answer = self._run_silently("groups", *self._archive, "--json")
         groups = json.loads("\n".join(answer))["groups"]
         left = [group["group_id"] for group in groups if group["action"] == "leave"]
         for group_id in left[:shown]:
-            self._run("decide", *self._archive, group_id, "redrive", take=_till_hints(self._quote))
+            self._quote(self._run("decide", *self._archive, group_id, "redrive")[1])
         for group_id in left[shown:]:
-            self._spark.run(["decide", *self._archive, group_id, "redrive"], lambda _: None)
+            self._run_silently("decide", *self._archive, group_id, "redrive")
         if more := len(left[shown:]):
-            groups_left = "1 more group" if more == 1 else f"{more} more groups"
-            self._screen.say(f"and the same for {groups_left}", "green")
+            self._screen.say(
+                f"and the same for {more} more group{'s' if more > 1 else ''}", "green"
+            )
 
-    def preview(self, *options: str) -> None:
-        """Run a redrive as a dry run; show the end of its output."""
-        lines: list[str] = []
-        self._redrive(*options, remark=" (dry run)", take=lines.append)
-        for line in lines[-_CLOSING_LINES:]:
-            self._quote(line)
-
-    def redrive(self, reason: str, *options: str, exit_codes: Sequence[int] = (0,)) -> int:
-        """Redrive the plan; return the exit code, one of *exit_codes*."""
-        self._context.journal.begin_redrive()
-        words = (*options, "--reason", reason, "--execute")
-        return self._redrive(*words, take=self._quote, exit_codes=exit_codes)
-
-    def canary(self) -> tuple[str, ...]:
-        """Return the options of a redrive with a canary.
+    def redrive(self, reason: str = "", *, has_canary: bool = True) -> int:
+        """Redrive the plan, or without a *reason* only show what would be sent.
 
         By default a canary waits a minute or more, because SQS may take that long to return a
         failed message. Here failures are faster, so the wait is set.
+
+        Returns:
+            0, or ``STOPPED_BY_CANARY``.
         """
-        parked = ("--parked-queue-url", self._context.queues.parked.url)
-        wait = ("--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait")
-        return ("--canary", "10%", *parked, *wait)
+        words = [*self._archive, "--main-queue-url", self._queues.main.url]
+        if has_canary:
+            words += ["--canary", "10%", "--parked-queue-url", self._queues.parked.url]
+            words += ["--canary-wait", str(CANARY_WAIT_SECONDS), "--force-canary-wait"]
+        if not reason:
+            _, lines = self._run("redrive", *words)
+            self._quote(lines[-3:])
+            return 0
+        words += ["--reason", reason, "--execute"]
+        exit_code, lines = self._run("redrive", *words, exit_codes=(0, STOPPED_BY_CANARY))
+        self._quote(lines)
+        return exit_code
 
-    def _quote(self, line: str) -> None:
-        """Show an error completely, and other lines up to the width of the terminal."""
-        is_error = line.startswith(_ERROR_PREFIX)
-        quote = self._screen.quote if is_error else self._screen.quote_start
-        quote(line)
-
-    def _redrive(
-        self, *options: str, take: Take, remark: str = "", exit_codes: Sequence[int] = (0,)
-    ) -> int:
-        words = (*self._archive, *self._target, *options)
-        return self._run("redrive", *words, take=take, remark=remark, exit_codes=exit_codes)
+    def _quote(self, lines: Sequence[str], *, is_cut: bool = True) -> None:
+        """Show lines up to the hints. An error is shown completely."""
+        for line in takewhile(lambda line: not line.startswith(_HINTS), lines):
+            self._screen.quote(line, is_cut=is_cut and not line.startswith("dlq: "))
 
     def _run(
-        self,
-        verb: str,
-        *arguments: str,
-        take: Take,
-        remark: str = "",
-        exit_codes: Sequence[int] = (0,),
-    ) -> int:
-        self._context.phase = f"dlq {verb}{remark}"
-        self._screen.command(_shorten([verb, *arguments], str(self._context.work)))
-        lines = [""]
+        self, verb: str, *words: str, exit_codes: Sequence[int] = (0,)
+    ) -> tuple[int, list[str]]:
+        shown = [
+            word.rsplit("/", 1)[-1] if "://" in word else word.replace(f"{self._work}/", "")
+            for word in words
+        ]
+        shown = [f'"{word}"' if " " in word else word for word in shown]
+        self._screen.command(" ".join(["dlq", verb, *shown]))
+        exit_code, lines = self._run_silently(verb, *words)
+        if exit_code not in exit_codes:
+            raise DemoError(f"{verb} ended with exit code {exit_code}: {(lines or [''])[-1]}")
+        return exit_code, lines
 
-        def keep_and_take(line: str) -> None:
-            lines.append(line)
-            take(line)
+    def _run_silently(self, verb: str, *words: str) -> tuple[int, list[str]]:
+        """Run a verb as ``dlq`` does; return its exit code and what it printed."""
+        fault = self._session and self._session.exception()
+        if fault:
+            raise DemoError(f"Spark could not start ({fault}); is Java 17 or later here?")
+        from dlq_cli.__main__ import main  # noqa: PLC0415 - loads slowly
 
-        code = self._spark.run([verb, *arguments], keep_and_take)
-        if code not in exit_codes:
-            raise DemoError(f"{verb} ended with exit code {code}: {lines[-1]}")
-        return code
-
-
-def _till_hints(take: Take) -> Take:
-    """Omit the end of a verb's output, which names the next command."""
-    is_over = False
-
-    def taking(line: str) -> None:
-        nonlocal is_over
-        is_over = is_over or line.startswith(_HINTS)
-        if not is_over:
-            take(line)
-
-    return taking
+        try:
+            exit_code, lines = lines_of(lambda: main([verb, *words]))
+        except Exception as error:
+            # Raised as DemoError, so that the account is still made after an error of the job.
+            traceback.print_exc()
+            raise DemoError(f"{verb} broke: {type(error).__name__}: {error}") from error
+        if exit_code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        return exit_code, lines
 
 
-def _shorten(words: Sequence[str], work: str) -> str:
-    shown = (
-        word.rsplit("/", 1)[-1] if "://" in word else word.replace(f"{work}/", "") for word in words
+def _start_session() -> None:
+    # py4j logs interrupted calls to the current standard error, unless logging is set up.
+    logging.basicConfig(stream=sys.stderr)
+    from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - loads slowly
+
+    session = get_session()
+    # For so few messages, compiling what a query does takes longer than it saves.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    # The first Python worker takes seconds to start, too.
+    session.range(1).mapInArrow(lambda batches: batches, "id long").count()
+
+
+def open_console(work: Path, queues: Queues, screen: Screen) -> None:
+    """Start the console, show its address, and wait for Ctrl-C, or until the console ends."""
+    archive, state = str(work / "archive"), {"XDG_STATE_HOME": str(work / "state")}
+    words = ["--main-queue-url", queues.main.url, "--dlq-url", queues.dlq.url]
+    words += ["--parked-queue-url", queues.parked.url, "--failure-table", FAILURE_TABLE]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlq_cli", "console", "--archive", archive, *words, "--no-browser"],
+        cwd=ROOT,
+        env={**os.environ, **state},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C must reach the demo, which then ends the console.
+        start_new_session=True,
     )
-    return "dlq " + " ".join(f'"{word}"' if " " in word else word for word in shown)
+    try:
+        for line in process.stdout or ():
+            screen.say(line.strip(), "green")
+    except KeyboardInterrupt:
+        screen.say("the console is closed")
+    finally:
+        process.terminate()
+        process.wait()
+        # What the console started goes on without it, but the local queues end with the demo.
+        works, deadline = Works.of(archive, state), time.monotonic() + 30
+        while running := [w.work_id for w in works.all() if w.state is State.RUNNING]:
+            for work_id in running:
+                works.stop(work_id, 1 if time.monotonic() < deadline else MOST_STOPS)
+            time.sleep(0.2)

@@ -1,225 +1,159 @@
-"""The output: a live view on a terminal, plain lines in a pipe, a table at the end.
+"""The output: events, the current counts, and a table at the end.
 
-Events are printed above the live view and stay when it ends.
+Everything else that is printed goes to files: metrics of the functions, warnings of the JVM.
 """
 
+import io
+import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.padding import Padding
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
+from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from demo.audit import PROCESSED, Account, FinalState
-from demo.workload import DemoMessage, Trait
-from spark_reprocess.clients import QueueCounts
+from demo.audit import PROCESSED, FinalState
+from demo.messages import DemoMessage, Trait
 
-_PLAIN_WIDTH = 100
-_PLAIN_EVERY_SECONDS = 2.0
-_CHECK_SECONDS = 0.4
-_MAX_WIDTH = 100
-_ALWAYS_SHOWN = (FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRIVEN, FinalState.LOST)
+FUNCTION_LOG = "functions.log"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The counts at one time.
+@contextmanager
+def terminal_only(work: Path) -> Iterator[TextIO]:
+    """Redirect file descriptors 1 and 2, and Python's output, to logs; yield the real output."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
+    out = os.fdopen(
+        os.dup(1), "w", buffering=1, encoding=sys.stdout.encoding or "utf-8", errors="replace"
+    )
+    log = (work / FUNCTION_LOG).open("a", buffering=1, encoding="utf-8", errors="replace")
+    with (work / "spark.log").open("a") as raw:
+        os.dup2(raw.fileno(), 1)
+        os.dup2(raw.fileno(), 2)
+    sys.stdout = sys.stderr = log
+    try:
+        yield out
+    finally:
+        sys.stdout, sys.stderr = streams
+        for descriptor, original in enumerate(kept, start=1):
+            os.dup2(original, descriptor)
+        # The reader may have closed the pipe.
+        with suppress(BrokenPipeError):
+            out.close()
 
-    Attributes:
-        phase: the current step, in a few words.
-        replayed: messages that a replay returned to the main queue.
-        archived: messages that Spark moved from the parked queue to the archive.
-        redriven: archived messages that came back to the main queue.
-    """
 
-    phase: str = ""
-    elapsed_seconds: float = 0.0
-    total: int = 0
-    sent: int = 0
-    processed: int = 0
-    replayed: int = 0
-    archived: int = 0
-    redriven: int = 0
-    main: QueueCounts = field(default_factory=QueueCounts)
-    dlq: QueueCounts = field(default_factory=QueueCounts)
-    parked: QueueCounts = field(default_factory=QueueCounts)
+class _OfThisThread(io.TextIOBase):
+    """A stream that keeps the text of the thread that made it, and passes on all other text."""
 
-    @property
-    def backing_off(self) -> int:
-        """Messages that wait for their replay: delayed in main, or hidden in a FIFO DLQ."""
-        return self.main.delayed + self.dlq.delayed
+    def __init__(self, others: TextIO) -> None:
+        self.kept = ""
+        self._thread = threading.get_ident()
+        self._others = others
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether main queue and DLQ are empty."""
-        return self.main.total == 0 and self.dlq.total == 0
+    def write(self, text: str) -> int:
+        """Write *text*."""
+        if threading.get_ident() == self._thread:
+            self.kept += text
+        else:
+            self._others.write(text)
+        return len(text)
 
-    def to_line(self) -> str:
-        """Return one plain line, for a pipe."""
-        return (
-            f"main {self.main.total:>4}  backing off {self.backing_off:>4}"
-            f"  DLQ {self.dlq.total:>4}  parked {self.parked.total:>4}  replayed {self.replayed:>4}"
-            f"  processed {self.processed}/{self.total}"
-        )
+
+def lines_of(call: Callable[[], int]) -> tuple[int, list[str]]:
+    """Return the result of *call*, and what it printed on both streams in this thread."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = mine = _OfThisThread(sys.stdout)
+    try:
+        return call(), mine.kept.splitlines()
+    finally:
+        sys.stdout, sys.stderr = streams
+        sys.stdout.write(mine.kept)
 
 
 class Screen:
-    """Prints events; inside ``watching`` also the current counts.
+    """Prints events to *out*; on a terminal the current counts stay below them."""
 
-    Args:
-        out: the user's terminal, or a pipe.
-        elapsed_seconds: returns the seconds since the run started.
-    """
-
-    def __init__(self, out: TextIO, elapsed_seconds: Callable[[], float]) -> None:
-        width = None if out.isatty() else _PLAIN_WIDTH
-        self._is_live = out.isatty()
-        self._console = Console(file=out, width=width, highlight=False, soft_wrap=not out.isatty())
-        self.elapsed_seconds = elapsed_seconds
-        self._progress = Progress()
+    def __init__(self, out: TextIO) -> None:
+        self._phase = ""
+        self._is_terminal = out.isatty()
+        is_pipe = not self._is_terminal
+        width = 100 if is_pipe else None
+        self.console = Console(file=out, width=width, highlight=False, soft_wrap=is_pipe)
+        self._started = time.monotonic()
         self._notified: set[str] = set()
-        self._live: Live | None = None
         self._closing = threading.Event()
 
-    @contextmanager
-    def watching(self, read_progress: Callable[[], Progress]) -> Iterator[None]:
-        """Show the result of *read_progress* repeatedly, in the live view or as lines."""
-        if self._is_live:
-            self._live = Live(
-                get_renderable=lambda: _live_view(self._progress, self._console.width),
-                console=self._console,
-                refresh_per_second=4,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
-        ticker = threading.Thread(
-            target=self._tick, args=(read_progress,), name="screen", daemon=True
-        )
-        ticker.start()
-        try:
-            yield
-        finally:
-            self.close()
-            ticker.join(timeout=5)
+    @property
+    def elapsed_seconds(self) -> float:
+        """The seconds since the run started."""
+        return time.monotonic() - self._started
 
-    def close(self) -> None:
-        """End the live view. Printed events stay."""
-        self._closing.set()
-        if self._live:
-            self._live.stop()
-            self._live = None
+    @contextmanager
+    def watching(self, read_line: Callable[[], str]) -> Iterator[None]:
+        """Show the phase and the result of *read_line*, below the events or as lines of a pipe."""
+        with self.console.status("") as status:
+            ticker = threading.Thread(target=self._tick, args=(read_line, status), daemon=True)
+            ticker.start()
+            try:
+                yield
+            finally:
+                self._closing.set()
+                ticker.join(timeout=5)
+
+    def _tick(self, read_line: Callable[[], str], status: Status) -> None:
+        next_line_seconds, last_line = 2.0, ""
+        while not self._closing.wait(0.4):
+            line = read_line()
+            status.update(Text(f"{self._phase}\n  {line}"))
+            is_due = self.elapsed_seconds >= next_line_seconds and line != last_line
+            if is_due and not self._is_terminal:
+                self.say(line)
+                next_line_seconds, last_line = self.elapsed_seconds + 2, line
 
     def title(self, text: str) -> None:
         """Print the title of a step."""
-        self._console.print()
-        self._console.print(Text(text, style="bold"))
-
-    def say(self, text: str, style: str = "") -> None:
-        """Print an event with its time."""
-        elapsed = Text(f"{self.elapsed_seconds():5.1f} s  ", style="dim")
-        self._console.print(elapsed + Text(text, style=style))
-
-    def notify_once(self, text: str) -> None:
-        """Print an event the first time it happens, in a colour that fits its text."""
-        if text in self._notified:
-            return
-        self._notified.add(text)
-        is_good = text.endswith(("is processed", "is back"))
-        self.say(text, "green" if is_good else "red" if "fail" in text else "")
+        self._phase = text
+        self.console.print()
+        self.console.print(Text(text, style="bold"))
 
     def note(self, text: str) -> None:
         """Print an explanation."""
-        self._console.print(Text(text, style="dim"))
+        self.console.print(Text(text, style="dim"))
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print an event with its time."""
+        elapsed = Text(f"{self.elapsed_seconds:5.1f} s  ", style="dim")
+        self.console.print(elapsed + Text(text, style=style))
+
+    def notify_once(self, text: str) -> None:
+        """Print an event the first time it happens, in a colour that fits its text."""
+        if text not in self._notified and not self._closing.is_set():
+            self._notified.add(text)
+            is_good = text.endswith(("is processed", "is back"))
+            self.say(text, "green" if is_good else "red" if "fail" in text else "")
 
     def command(self, text: str) -> None:
         """Print a command line before it runs."""
-        self._console.print(Text(f"$ {text}", style="bold cyan"))
+        self._phase = " ".join(text.split()[:2])
+        self.console.print(Text(f"$ {text}", style="bold cyan"))
 
-    def quote(self, text: str) -> None:
-        """Print a line of a command's output, wrapped on a terminal."""
-        if self._is_live:
-            self._console.print(Padding(Text(text, style="cyan"), (0, 0, 0, 4)))
+    def quote(self, text: str, *, is_cut: bool = False) -> None:
+        """Print a line of a command's output; a terminal may cut it at its width."""
+        line = Text(f"    {text}", style="cyan")
+        if is_cut and self._is_terminal:
+            self.console.print(line, no_wrap=True, overflow="ellipsis")
         else:
-            self._console.print(Text(f"    {text}"), soft_wrap=True)
-
-    def quote_start(self, text: str) -> None:
-        """Print a line of a command's output, cut at the width of a terminal."""
-        if self._is_live:
-            line = Text(f"    {text}", style="cyan")
-            self._console.print(line, no_wrap=True, overflow="ellipsis")
-        else:
-            self.quote(text)
-
-    def show(self, renderable: RenderableType) -> None:
-        """Print a table or a text."""
-        self._console.print(renderable)
-
-    def _tick(self, read_progress: Callable[[], Progress]) -> None:
-        next_line_seconds, last_line = _PLAIN_EVERY_SECONDS, ""
-        while not self._closing.wait(_CHECK_SECONDS):
-            self._progress = read_progress()
-            line = self._progress.to_line()
-            is_due = self.elapsed_seconds() >= next_line_seconds and line != last_line
-            if is_due and not self._is_live:
-                self.say(line)
-                next_line_seconds, last_line = self.elapsed_seconds() + _PLAIN_EVERY_SECONDS, line
+            self.console.print(line)
 
 
-def _live_view(progress: Progress, width: int) -> RenderableType:
-    queues = Table(box=None, expand=True, padding=(0, 1))
-    for heading in ("queue", "waiting", "in flight", "backing off"):
-        queues.add_column(heading, justify="left" if heading == "queue" else "right", style="bold")
-    for name, depth in (
-        ("main", progress.main),
-        ("dead letters", progress.dlq),
-        ("parked", progress.parked),
-    ):
-        queues.add_row(name, *(_number(n) for n in (depth.visible, depth.in_flight, depth.delayed)))
-    return Panel(
-        Group(queues, Text(), _numbers(progress), _bar(progress)),
-        title=Text(progress.phase, style="bold yellow"),
-        subtitle=Text(f"{progress.elapsed_seconds:.0f} s", style="dim"),
-        width=min(width, _MAX_WIDTH),
-    )
-
-
-def _numbers(progress: Progress) -> Text:
-    return Text("  ").join(
-        Text(f"{label} ") + _number(value)
-        for label, value in (
-            ("sent", progress.sent),
-            ("replayed", progress.replayed),
-            ("archived", progress.archived),
-            ("redriven", progress.redriven),
-        )
-    )
-
-
-def _bar(progress: Progress) -> Table:
-    done = Table.grid(expand=True, padding=(0, 1))
-    done.add_column(ratio=1)
-    done.add_column(justify="right")
-    done.add_row(
-        ProgressBar(total=max(1, progress.total), completed=progress.processed),
-        Text(f"{progress.processed}/{progress.total} processed", style="bold green"),
-    )
-    return done
-
-
-def _number(value: int) -> Text:
-    return Text(str(value), style="dim" if value == 0 else "bold cyan")
-
-
-def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
+def account_table(states: Mapping[str, FinalState], sent: Mapping[str, DemoMessage]) -> Table:
     """Return a table: a row per state and the sum. Unexpected states only if they occur."""
     table = Table(title="Every message that was sent", title_justify="left", min_width=60)
     table.add_column("final state")
@@ -227,30 +161,15 @@ def account_table(account: Account, sent: Mapping[str, DemoMessage]) -> Table:
         table.add_column(trait.value, justify="right")
     table.add_column("all", justify="right", style="bold")
     for state in FinalState:
-        identities = account.in_state(state)
-        if identities or state in _ALWAYS_SHOWN:
-            counts = [sum(sent[i].trait is trait for i in identities) for trait in Trait]
-            style = _style(state, len(identities))
-            table.add_row(Text(state.value, style=style), *map(_cell, [*counts, len(identities)]))
+        messages = [sent[i] for i, its_state in states.items() if its_state is state]
+        if messages or state in PROCESSED or state is FinalState.LOST:
+            style = "green" if state in PROCESSED else "bold red" if messages else "dim"
+            table.add_row(Text(state.value, style=style), *_counts(messages))
     table.add_section()
-    totals = [sum(m.trait is trait for m in sent.values()) for trait in Trait]
-    table.add_row("all", *map(_cell, [*totals, len(sent)]))
+    table.add_row("all", *_counts([*sent.values()]))
     return table
 
 
-def names(account: Account, sent: Mapping[str, DemoMessage], state: FinalState) -> str:
-    """Return the names of the first twenty messages in *state*."""
-    identities = account.in_state(state)
-    named = [f"message {sent[i].number} ({i[:12]})" for i in identities[:20]]
-    more = len(identities) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
-
-
-def _style(state: FinalState, count: int) -> str:
-    if state in PROCESSED:
-        return "green"
-    return "bold red" if count else "dim"
-
-
-def _cell(count: int) -> str:
-    return str(count) if count else "-"
+def _counts(messages: list[DemoMessage]) -> list[str]:
+    counts = [sum(m.trait is trait for m in messages) for trait in Trait]
+    return [str(count or "-") for count in [*counts, len(messages)]]

@@ -5,15 +5,13 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from demo import ROOT
-from demo.sam_local.__main__ import make_engine, server_for
-from demo.sam_local.engines import Engine, architecture
-from demo.sam_local.trial import EVENTS, Outcome, event_names, try_event
+from demo.sam_local import ENGINES, EVENTS, architecture, event_names, server_for, try_event
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from tests.needs import needs_build
@@ -40,8 +38,8 @@ REASONS = {
 }
 
 
-@pytest.fixture(scope="module", params=["emulator", "docker"])
-def engine(request: pytest.FixtureRequest) -> Engine:
+@pytest.fixture(scope="module", params=sorted(ENGINES, reverse=True))
+def engine(request: pytest.FixtureRequest) -> str:
     if request.param == "docker":
         started = subprocess.run(
             [str(ROOT / "scripts" / "ensure-docker.sh")],
@@ -55,7 +53,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
             pytest.skip(f"no image {IMAGE}: {fault}")
     elif sys.platform != "linux":
         pytest.skip("the Runtime API's emulator runs on Linux only")
-    return make_engine(request.param)
+    return str(request.param)
 
 
 def missing_image() -> str:
@@ -77,7 +75,7 @@ def missing_image() -> str:
 
 
 @pytest.fixture(scope="module")
-def server(engine: Engine) -> Iterator[str]:
+def server(engine: str) -> Iterator[str]:
     with server_for(engine) as url:
         yield url
 
@@ -104,10 +102,8 @@ def arrived(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def reasons(outcome: Outcome) -> set[str | None]:
-    texts = [
-        one.attributes[CONTEXT_ATTRIBUTE]["StringValue"] for one in outcome.arrived_in("parked")
-    ]
+def reasons(parked: Sequence[Mapping[str, Any]]) -> set[str | None]:
+    texts = [one["MessageAttributes"][CONTEXT_ATTRIBUTE]["StringValue"] for one in parked]
     return {ReplayContext.from_json(text).reason for text in texts}
 
 
@@ -116,16 +112,18 @@ def test_every_event_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DESTINATIONS))
-def test_event(name: str, engine: Engine, server: str) -> None:
-    outcome = try_event(name, engine, server)
+def test_event(name: str, engine: str, server: str) -> None:
+    answer, arrivals = try_event(name, engine, server)
 
     dispositions = list(zip(records(name), DESTINATIONS[name], strict=True))
     left = [{"itemIdentifier": record["messageId"]} for record, to in dispositions if to == "left"]
-    assert outcome.answer == {"batchItemFailures": left}
+    assert answer == {"batchItemFailures": left}
     for queue in ("main", "dlq", "parked"):
         expected = [record for record, to in dispositions if to == queue]
-        found = outcome.arrived_in(queue)
-        assert Counter(one.body for one in found) == Counter(one["body"] for one in expected)
+        found = arrivals[queue]
+        assert Counter(one["Body"] for one in found) == Counter(one["body"] for one in expected)
         by_body = {one["body"]: sent(one) for one in expected}
-        assert all(arrived(one.attributes) == by_body[one.body] for one in found)
-    assert reasons(outcome) == REASONS.get(name, set())
+        assert all(
+            arrived(one.get("MessageAttributes", {})) == by_body[one["Body"]] for one in found
+        )
+    assert reasons(arrivals["parked"]) == REASONS.get(name, set())

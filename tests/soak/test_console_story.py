@@ -27,8 +27,10 @@ MESSAGES = 60
 HALF = """
 import sys
 from demo.__main__ import main
+from demo.story import Run
 
-sys.exit(main(sys.argv[1:], with_spark=False))
+Run._explain = Run._try_too_early = lambda self: None
+sys.exit(main(sys.argv[1:]))
 """
 """The demo without what its own operator does: nothing is drained yet when the console opens."""
 

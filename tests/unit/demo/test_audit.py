@@ -1,207 +1,205 @@
-from itertools import islice
-from pathlib import Path
-from typing import Any, cast
+"""The demo's audit notices each promise that breaks; and what its command line and file may be."""
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import base64
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from demo.audit import Account, Evidence, FinalState, Sighting, account, read_archive, read_queue
-from demo.environment import Queue
-from demo.identity import COUNTER, Attribute, Content
-from demo.workload import DemoMessage, Trait
+from demo import InputError
+from demo.__main__ import main, parse_options, work_folder
+from demo.audit import Account, FinalState, Journal, account
+from demo.messages import CONTEXT, COUNTER, DemoMessage, from_record, read_input
+from demo.shop import broken_count, in_groups, invent
 
-SENT = {identity: Content(identity) for identity in ("a", "b", "c", "d")}
-DONE = Sighting(processed_count=1)
-
-
-def of(**evidence: Any) -> Account:
-    sightings = evidence.pop("sightings", {})
-    return account(SENT, Evidence(sightings, **evidence))
+MESSAGES = {m.identity: m for m in invent(10, seed=1)}
+FIFO = {m.identity: m for m in in_groups([*MESSAGES.values()])}
+FIRST, SECOND = [*MESSAGES][:2]
+MAIN, DLQ = "arn:aws:sqs:us-east-1:123456789012:orders", "arn:aws:sqs:us-east-1:123456789012:dlq"
 
 
-def test_each_message_has_the_fate_that_was_seen() -> None:
-    result = of(
-        sightings={
-            "a": DONE,
-            "b": Sighting(processed_count=1, replay_count=2),
-            "c": Sighting(processed_count=1, replay_count=3, is_redriven=True),
-        },
-        archived={"c"},
-    )
-
-    assert result.states == {
-        "a": FinalState.AT_ONCE,
-        "b": FinalState.REPLAYED,
-        "c": FinalState.REDRIVEN,
-        "d": FinalState.LOST,
+def record(message: DemoMessage, queue: str = MAIN, copy: int = 0, **more: str) -> dict[str, Any]:
+    """What Lambda hands out of a message; *more* attributes have the names of Python."""
+    attributes: dict[str, Any] = {
+        name: {"dataType": data_type, "stringValue": value}
+        if isinstance(value, str)
+        else {"dataType": data_type, "binaryValue": base64.b64encode(value).decode()}
+        for name, (data_type, value) in message.content.attributes.items()
     }
-    assert result.summary() == {
-        "sent": 4,
-        "processed": 3,
-        "replayed": 2,
+    names = {"counter": COUNTER, "context": CONTEXT, "tenant": "tenant"}
+    attributes |= {names[n]: {"dataType": "String", "stringValue": v} for n, v in more.items()}
+    return {
+        "messageId": f"{message.identity}-{copy}",
+        "eventSourceARN": queue,
+        "body": message.content.body,
+        "attributes": {"MessageGroupId": message.group} if message.group else {},
+        "messageAttributes": attributes,
+    }
+
+
+def processed(messages: Mapping[str, DemoMessage], but: Collection[str] = ()) -> Journal:
+    journal = Journal(messages)
+    for identity, message in messages.items():
+        if identity not in but:
+            journal.received(record(message))
+            journal.processed(message.content)
+    return journal
+
+
+def conclude(journal: Journal, **left: Collection[str]) -> Account:
+    found = {FinalState[name]: ids for name, ids in left.items()}
+    empty: dict[FinalState, Collection[str]] = {FinalState.ARCHIVED: (), FinalState.PARKED: ()}
+    return account(MESSAGES, journal, empty | found)
+
+
+def test_every_message_is_well() -> None:
+    journal = processed(MESSAGES)
+    journal.received(record(MESSAGES[FIRST], counter="2", copy=1))
+    journal.received(record(MESSAGES[SECOND], context='{"v":1,"plan":"p"}', copy=1))
+
+    result = conclude(journal, ARCHIVED=[SECOND])
+
+    assert result.faults == []
+    assert result.states[FIRST] is FinalState.REPLAYED
+    assert result.states[SECOND] is FinalState.REDRIVEN
+    assert result.counts == {
+        "sent": 10,
+        "processed": 10,
+        "replayed": 1,
         "parked": 1,
         "redriven": 1,
-        "lost": 1,
+        "lost": 0,
         "altered": 0,
         "duplicates": 0,
     }
-    assert not result.is_all_well
+
+
+def test_lost_message_is_named() -> None:
+    result = conclude(processed(MESSAGES, but=[FIRST]))
+
+    assert result.counts["lost"] == 1
+    assert result.faults == ["LOST: message 1."]
+
+
+@pytest.mark.parametrize("state", ["IN_MAIN", "IN_DLQ", "PARKED", "ARCHIVED"])
+def test_message_that_is_left_somewhere_is_no_lost_one_but_a_fault(state: str) -> None:
+    result = conclude(processed(MESSAGES, but=[FIRST]), **{state: [FIRST]})
+
+    assert (result.counts["lost"], result.counts["processed"]) == (0, 9)
+    assert result.faults == [f"{FinalState[state].value}: message 1."]
+
+
+def test_altered_and_unknown_messages_are_named() -> None:
+    journal = processed(MESSAGES)
+    journal.received(record(MESSAGES[FIRST], tenant="new"))
+    journal.received({**record(MESSAGES[SECOND]), "messageAttributes": {}})
+
+    result = conclude(journal)
+
+    assert result.counts["altered"] == 2
+    assert result.faults == [f"altered on the way: , {FIRST}."]
+
+
+def test_changed_bytes_of_a_binary_attribute_are_an_alteration() -> None:
+    journal = processed(MESSAGES)
+    changed = record(MESSAGES[FIRST])
+    changed["messageAttributes"]["signature"]["binaryValue"] = "AAAA"
+    journal.received(changed)
+
+    assert journal.altered == {FIRST}
+
+
+def test_duplicate_is_counted() -> None:
+    journal = processed(MESSAGES)
+    journal.processed(MESSAGES[FIRST].content)
+
+    assert conclude(journal).counts["duplicates"] == 1
+
+
+def test_dead_letters_of_a_group_that_overtake_are_found() -> None:
+    one, other = next(
+        (a, b)
+        for a in FIFO.values()
+        for b in FIFO.values()
+        if a.number < b.number and a.group == b.group
+    )
+    for order, broken in (((one, other), set()), ((other, one), {one.group})):
+        journal = Journal(FIFO)
+        for message in (one, other):
+            journal.dead_lettered(record(message, DLQ))
+        for message in order:
+            journal.received(record(message, counter="1", copy=1))
+        assert journal.broken_groups == broken
+
+    result = account(FIFO, journal, {FinalState.ARCHIVED: (), FinalState.PARKED: ()})
+    assert result.counts["out_of_order"] == 1
+    assert f"dead letters came back out of order in: {one.group}." in result.faults
+
+
+def test_generated_messages_are_the_same_in_every_run_and_have_bugs() -> None:
+    assert invent(40, seed=1) == invent(40, seed=1) != invent(40, seed=2)
+    assert [broken_count(n) for n in (2, 10, 150)] == [2, 4, 60]
+
+
+LINES = {
+    '{"body": "a", "attributes": {"n": {"DataType": "Number", "StringValue": "3"}}}': None,
+    '{"body": "a"}': None,
+    "": None,
+    "[": "must be JSON",
+    '{"body": 1}': "must have a body",
+    '{"body": "a", "attributes": 1}': "must have a body",
+    '{"body": "a", "attributes": {"demo-id": "x"}}': "none of them demo-id",
+    '{"body": "a", "attributes": {"b": {"DataType": "Binary", "BinaryValue": "%"}}}': "base64",
+    '{"body": "a", "attributes": {"b": 1}}': "attribute b: must be text",
+    json.dumps({"body": "a", "attributes": dict.fromkeys("abcdefgh", "1")}): "at most 7 attributes",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_bad_line_is_left_out_with_its_number_and_rule(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text(f'{{"body": "first"}}\n{line}\n')
+
+    messages, remarks = read_input(path, limit=10)
+
+    assert [m.content.body for m in messages] == ["first", "a"][
+        : 2 if '"a"' in line and not LINES[line] else 1
+    ]
+    assert ("line 2 is left out" in "".join(remarks)) == bool(LINES[line])
+    assert (LINES[line] or "") in "".join(remarks)
+
+
+def test_message_is_read_back_as_it_was_sent() -> None:
+    assert all(from_record(record(m)) == m.content for m in MESSAGES.values())
+
+
+@pytest.mark.parametrize("content", [None, "", "{\n"])
+def test_file_without_a_message_is_refused(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    if content is not None:
+        path.write_text(content)
+
+    with pytest.raises(InputError, match=r"cannot be read|holds no message"):
+        read_input(path, limit=10)
 
 
 @pytest.mark.parametrize(
-    ("place", "state"),
-    [
-        ("main", FinalState.IN_MAIN),
-        ("dlq", FinalState.IN_DLQ),
-        ("parked", FinalState.PARKED),
-        ("archived", FinalState.ARCHIVED),
-    ],
+    "words", [["--messages", "0"], ["--messages", "501"], ["--queue", "x"], ["y"]]
 )
-def test_message_that_lies_somewhere_is_not_lost(place: str, state: FinalState) -> None:
-    result = of(sightings=dict.fromkeys("bcd", DONE), **{place: {"a"}})
-
-    assert result.states["a"] is state
-    assert result.summary()["lost"] == 0
-    assert not result.is_all_well
+def test_bad_arguments_end_with_two(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parse_options(words)
+    assert stopped.value.code == 2
 
 
-def test_processed_message_is_processed_wherever_a_copy_lies() -> None:
-    result = of(sightings=dict.fromkeys("abcd", DONE), dlq={"a"})
-
-    assert result.states["a"] is FinalState.AT_ONCE
-    assert result.is_all_well
+def test_file_that_is_missing_ends_with_two(tmp_path: Path) -> None:
+    words = ["--input", str(tmp_path / "absent"), "--keep", str(tmp_path / "kept")]
+    assert main(words) == 2
 
 
-def test_copies_after_the_redrive_count_only_where_it_was_archived() -> None:
-    late = Sighting(processed_count=1, replay_count=1, is_redriven=True)
-
-    result = of(sightings=dict.fromkeys("abcd", late), archived={"a"})
-
-    assert result.redriven == {"a"}
-    assert result.states["b"] is FinalState.REPLAYED
-
-
-def test_duplicates_are_processings_beyond_the_first() -> None:
-    result = of(sightings={**dict.fromkeys("abc", DONE), "d": Sighting(processed_count=3)})
-
-    assert result.duplicates == 2
-    assert result.is_all_well
-
-
-def test_altered_and_strange_messages_spoil_the_run() -> None:
-    sightings = {**dict.fromkeys("abc", DONE), "d": Sighting(processed_count=1, is_altered=True)}
-
-    result = of(sightings=sightings, strangers={"x"})
-
-    assert result.altered == {"d", "x"}
-    assert not result.is_all_well
-
-
-def test_broken_order_spoils_the_run_and_counts_only_where_there_is_an_order() -> None:
-    kept, broken = (of(sightings=dict.fromkeys("abcd", DONE), out_of_order=g) for g in ([], ["g"]))
-
-    assert kept.is_all_well
-    assert kept.summary()["out_of_order"] == 0
-    assert not broken.is_all_well
-    assert broken.summary()["out_of_order"] == 1
-    assert "out_of_order" not in of().summary()
-
-
-def test_counter_that_a_message_was_sent_with_is_no_replay() -> None:
-    sent = {"a": Content("a", {COUNTER: Attribute("Number", "2")})}
-    seen = {"a": Sighting(processed_count=1, replay_count=2)}
-
-    result = account(sent, Evidence(seen))
-
-    assert result.replayed == frozenset()
-    assert result.states["a"] is FinalState.AT_ONCE
-
-
-def test_archive_is_read_without_the_product(tmp_path: Path) -> None:
-    message = DemoMessage.of(1, Content("b", {"x": Attribute("Binary", b"\x00")}), Trait.PLAIN)
-    folder = tmp_path / "messages" / "drain_id=d1"
-    folder.mkdir(parents=True)
-    pq.write_table(_table(message.content), folder / "part-00000.parquet")
-
-    assert list(read_archive(tmp_path)) == [message.content]
-    assert list(read_archive(tmp_path / "nothing")) == []
-
-
-def test_queue_is_read_until_only_what_is_held_is_left() -> None:
-    queue = Queue("main", "http://127.0.0.1/1/main", "arn")
-    client = _FakeClient(count=12, hidden_looks=2)
-
-    contents = list(read_queue(cast("Any", client), queue, patience_seconds=5))
-
-    assert [c.body for c in contents] == [f"b{n}" for n in range(12)]
-
-
-def test_fifo_queue_is_read_by_deleting_for_a_group_would_stay_locked() -> None:
-    queue = Queue("main.fifo", "http://127.0.0.1/1/main.fifo", "arn")
-    client = _FakeClient(count=12, hidden_looks=2)
-
-    contents = list(read_queue(cast("Any", client), queue, patience_seconds=5))
-
-    assert [c.body for c in contents] == [f"b{n}" for n in range(12)]
-    assert client.deleted == [f"handle of b{n}" for n in range(12)]
-
-
-def test_reading_a_queue_ends_when_patience_does() -> None:
-    queue = Queue("main", "http://127.0.0.1/1/main", "arn")
-    client = _FakeClient(count=1, hidden_looks=1000)
-
-    assert list(read_queue(cast("Any", client), queue, patience_seconds=0.1)) == []
-
-
-class _FakeClient:
-    """A queue whose messages stay hidden for the first looks."""
-
-    def __init__(self, count: int, hidden_looks: int) -> None:
-        self._bodies = (f"b{n}" for n in range(count))
-        self._count = count
-        self._hidden_looks = hidden_looks
-        self.deleted: list[str] = []
-
-    def get_queue_attributes(self, **_request: Any) -> dict[str, Any]:
-        return {
-            "Attributes": {
-                "ApproximateNumberOfMessages": str(self._count - len(self.deleted)),
-                "ApproximateNumberOfMessagesNotVisible": "0",
-                "ApproximateNumberOfMessagesDelayed": "0",
-            }
-        }
-
-    def receive_message(self, **_request: Any) -> dict[str, Any]:
-        if self._hidden_looks:
-            self._hidden_looks -= 1
-            return {}
-        bodies = islice(self._bodies, 10)
-        return {"Messages": [{"Body": b, "ReceiptHandle": f"handle of {b}"} for b in bodies]}
-
-    def delete_message(self, **request: Any) -> None:
-        self.deleted.append(request["ReceiptHandle"])
-
-
-def _table(content: Content) -> pa.Table:
-    struct = pa.struct(
-        [("data_type", pa.string()), ("string_value", pa.string()), ("binary_value", pa.binary())]
-    )
-    attributes = [
-        (
-            name,
-            {
-                "data_type": a.data_type,
-                "string_value": a.value if isinstance(a.value, str) else None,
-                "binary_value": a.value if isinstance(a.value, bytes) else None,
-            },
-        )
-        for name, a in content.attributes.items()
-    ]
-    return pa.table(
-        {
-            "message_id": ["m1"],
-            "body": [content.body],
-            "attributes": pa.array([attributes], pa.map_(pa.string(), struct)),
-        }
-    )
+def test_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="must be empty"), work_folder(tmp_path):
+        pass

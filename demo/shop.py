@@ -1,0 +1,242 @@
+"""A shop: its events, which are the generated messages, and its work, which fails on purpose.
+
+The consumer's own code is the product's example. The work for the user's messages has no meaning:
+which of them fail is selected.
+"""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+from demo.messages import DemoMessage, Trait
+from demo.world import MAX_ATTEMPTS
+
+_Make = Callable[[random.Random], dict[str, Any]]
+
+BROKEN_SHARE = 0.4
+"""Large enough for the analysis to compare messages."""
+
+FIFO_BROKEN_SHARE = 0.08
+"""Smaller, because a message that fails blocks its message group."""
+
+_PAYMENTS_SHARE = 0.4  # opens the circuit breaker, which no bug alone does: see ``functions``
+
+NEW_VERSION = "7.2.0"
+"""Of the shop's app: the tax service refuses its orders, and the error does not say why."""
+
+_CURRENCIES = {"DE": "EUR", "FR": "EUR", "GB": "GBP", "NL": "EUR", "PL": "PLN", "SE": "SEK"}
+"""Of the countries that have a VAT rate: Croatia is missing."""
+
+_ITEMS = ("kettle", "desk lamp", "rain jacket", "chess set", "garden hose", "notebook", "teapot")
+
+
+def broken_count(count: int, share: float = BROKEN_SHARE) -> int:
+    """Return how many of *count* messages have a bug: the share, but at least a few."""
+    return min(count, max(4, round(count * share)))
+
+
+def invent(count: int, seed: int, share: float = BROKEN_SHARE) -> list[DemoMessage]:
+    """Generate *count* events, of which a *share* has a bug; the same ones for the same *seed*."""
+    rng = random.Random(seed)
+    # Bugs alternate, so that even a few messages have all of them.
+    numbers = rng.sample(range(1, count + 1), broken_count(count, share))
+    broken = dict(zip(numbers, cycle(_WITH_BUG)))
+    return [_invent(n, broken.get(n), rng, share) for n in range(1, count + 1)]
+
+
+def _invent(number: int, with_bug: _Make | None, rng: random.Random, share: float) -> DemoMessage:
+    if with_bug:
+        event, trait = with_bug(rng), Trait.BROKEN
+    elif rng.random() < _PAYMENTS_SHARE / (1 - share):
+        event, trait = _payment(rng), Trait.NEEDS_PAYMENTS
+    else:
+        plain: tuple[_Make, ...] = (_order, _shipment)
+        event, trait = rng.choice(plain)(rng), Trait.PLAIN
+    attributes: dict[str, tuple[str, str | bytes]] = {
+        "event-type": ("String", event["type"]),
+        "schema-version": ("Number", "2"),
+        "signature": ("Binary.hmac", rng.randbytes(16)),
+    }
+    body = json.dumps({"event_id": f"ev-{rng.randrange(16**8):08x}", **event}, ensure_ascii=False)
+    return DemoMessage.of(number, body, attributes, trait)
+
+
+def _order(rng: random.Random) -> dict[str, Any]:
+    country = rng.choice(list(_CURRENCIES))
+    lines: list[dict[str, Any]] = [
+        {"item": item, "quantity": rng.randint(1, 3), "price_cents": rng.randrange(299, 9999)}
+        for item in rng.sample(_ITEMS, rng.randint(1, 3))
+    ]
+    return {
+        "type": "order.placed",
+        "order_id": rng.randrange(100_000, 999_999),
+        "customer": {"id": rng.randrange(1_000, 9_999), "country": country},
+        "client": {
+            "app": rng.choice(("android", "ios", "web")),
+            "version": rng.choice(("7.0.4", "7.1.0", "7.1.2")),
+        },
+        "currency": _CURRENCIES[country],
+        "lines": lines,
+        "total_cents": sum(line["quantity"] * line["price_cents"] for line in lines),
+    }
+
+
+def _payment(rng: random.Random) -> dict[str, Any]:
+    return {
+        "type": "payment.captured",
+        "payment_id": f"pay-{rng.randrange(16**6):06x}",
+        "order_id": rng.randrange(100_000, 999_999),
+        "amount_cents": rng.randrange(500, 40_000),
+        "method": rng.choice(("card", "transfer")),
+    }
+
+
+def _shipment(rng: random.Random) -> dict[str, Any]:
+    return {
+        "type": "shipment.ready",
+        "order_id": rng.randrange(100_000, 999_999),
+        "carrier": rng.choice(("northline", "parcelo", "blue van")),
+        "weight_grams": rng.randrange(120, 9_000),
+        "note": rng.choice(("", "leave at the door", "Vorsicht, zerbrechlich", "à l'étage")),
+    }
+
+
+def _changed(rng: random.Random, make: _Make, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    event = make(rng)
+    merged = {n: event[n] | c if isinstance(c, dict) else c for n, c in changes.items()}
+    return event | merged
+
+
+_new_app = partial(_changed, make=_order, client={"version": NEW_VERSION})
+_croatia = partial(_changed, make=_order, customer={"country": "HR"})
+_with_unit = partial(_changed, make=_shipment, weight_grams="850 g")
+_invoice = partial(_changed, make=_payment, method="invoice")
+_WITH_BUG: tuple[_Make, ...] = (
+    *(_new_app, _croatia, _with_unit, _invoice, _new_app, _croatia),
+    *(_new_app, _croatia, _new_app, _new_app, _croatia, _new_app),
+)
+"""Used in turn. Orders fail for two reasons, so that the analysis can compare orders."""
+
+
+def select_failures(
+    messages: Sequence[DemoMessage], share: float = BROKEN_SHARE
+) -> list[DemoMessage]:
+    """Give the user's messages their planned failures: the same ones in every run.
+
+    Messages of one kind have a bug together, as far as possible, because a real bug hits a kind.
+    """
+    ranked = sorted(messages, key=lambda m: (_kind(m.content.body), _hash(m.content.body)))
+    traits = [Trait.BROKEN] * broken_count(len(messages), share)
+    traits += [Trait.NEEDS_PAYMENTS] * round(len(messages) * _PAYMENTS_SHARE)
+    planned = {m.number: trait for m, trait in zip(ranked, traits, strict=False)}
+    return [replace(m, trait=planned.get(m.number, Trait.PLAIN)) for m in messages]
+
+
+def _kind(body: str) -> str:
+    """Return the kind of a payload: its top-level names, and its type and action."""
+    try:
+        raw = json.loads(body)
+    except (ValueError, RecursionError):
+        return "text"
+    names = (
+        [*sorted(raw), raw.get("type"), raw.get("action")] if isinstance(raw, dict) else [type(raw)]
+    )
+    return " ".join(map(str, names))
+
+
+def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
+    """Give each message its group: the same one in every run, independent of its position.
+
+    About seven messages are a group, and 3 to 20 groups. Only a quarter of the groups has messages
+    with a bug: such a message blocks its group, and the other groups show that they continue.
+    """
+    count = min(20, max(3, len(messages) // 7))
+
+    def number(message: DemoMessage) -> int:
+        reach = max(1, count // 4) if message.trait is Trait.BROKEN else count
+        return _hash(f"group of {message.content.body}") % reach + 1
+
+    return [replace(m, group=f"customer-{number(m):02d}") for m in messages]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest())
+
+
+class Shop:
+    """The work of one run, and the payments service, which is down at first.
+
+    Payments is down until a probe of the circuit breaker has come back. So the breaker opens, holds
+    messages and probes on a machine of any speed. With few messages the breaker does not open: then
+    payments is down until a message arrives whose last replay it is, so that the outage parks none.
+
+    Args:
+        notify: shows an event to the user.
+        is_own: whether the messages are the user's own.
+    """
+
+    def __init__(self, notify: Callable[[str], object], *, is_own: bool) -> None:
+        self._notify = notify
+        self._is_own = is_own
+        self._is_fixed = self._payments_is_up = False
+        self._slowness = random.Random(1)
+
+    def process(self, message: DemoMessage, replay_count: int) -> None:
+        """Process a copy of a message, or raise the reason why that is impossible."""
+        if self._is_own:
+            self._process_own(message, replay_count)
+            return
+        event: dict[str, Any] = json.loads(message.content.body)
+        match event["type"]:
+            case "order.placed":
+                self._bill(event["client"]["version"], event["customer"]["country"])
+            case "payment.captured":
+                self._capture(replay_count, event["method"])
+            case "shipment.ready":
+                weight = str(event["weight_grams"])
+                int(weight.removesuffix(" g") if self._is_fixed else weight)
+
+    def note_probe_return(self, error_type: str) -> None:
+        """End the outage if the probe was one for it. Invoices still fail."""
+        self._payments_is_up = self._payments_is_up or error_type == TimeoutError.__name__
+
+    def fix(self) -> str:
+        """Fix every bug and end the outage; return what was fixed."""
+        self._is_fixed = self._payments_is_up = True
+        if self._is_own:
+            return "the bugs in the consumer are fixed"
+        return (
+            f"the tax service takes orders of app {NEW_VERSION}, Croatia has a VAT rate, weights "
+            "may name their unit, payments takes invoices"
+        )
+
+    def _process_own(self, message: DemoMessage, replay_count: int) -> None:
+        """Raise the message's failure, if any."""
+        if message.trait is Trait.NEEDS_PAYMENTS:
+            self._capture(replay_count)
+        if message.trait is Trait.BROKEN and not self._is_fixed:
+            raise LookupError(f"no rule for what message {message.number} holds")
+
+    def _bill(self, version: str, country: str) -> None:
+        if self._is_fixed:
+            return
+        if version == NEW_VERSION:
+            raise RuntimeError("the tax service answered 422")
+        if country not in _CURRENCIES:
+            raise LookupError(f"no VAT rate for {country}")
+
+    def _capture(self, replay_count: int, method: str = "card") -> None:
+        self._payments_is_up = self._payments_is_up or replay_count >= MAX_ATTEMPTS
+        if not self._payments_is_up:
+            self._notify("payments is down: every message that needs it fails")
+            slowness_ms = self._slowness.randint(2000, 2400)
+            raise TimeoutError(f"payments did not answer in {slowness_ms} ms")
+        if method == "invoice" and not self._is_fixed:
+            # An error type of its own: as a probe it would hold up the messages that may go back.
+            raise ConnectionError("payments answered 501 to an invoice")
+        self._notify("payments is back")

@@ -1,0 +1,279 @@
+"""The demo, in order: fail and back off, explain, try too early, fix, account."""
+
+import argparse
+import json
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from demo import DemoError, InputError
+from demo.audit import Account, FinalState, Journal, account, read_archive, read_queue
+from demo.functions import Functions
+from demo.messages import DemoMessage, read_input
+from demo.operator import CANARY_WAIT_SECONDS, STOPPED_BY_CANARY, Operator, open_console
+from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
+from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
+from demo.world import (
+    MAIN_MAX_RECEIVE_COUNT,
+    MAX_ATTEMPTS,
+    create_queues,
+    local_aws,
+    poll,
+)
+from dlq_replay.consumer.heartbeat import TIMEOUT_SECONDS
+
+# A heartbeat, a backoff and a visibility timeout end within this time.
+_PATIENCE_SECONDS = TIMEOUT_SECONDS + 30
+
+
+def play(options: argparse.Namespace, work: Path) -> int:
+    """Run the demo in the folder *work* and return its exit code. It ends all its processes.
+
+    Raises:
+        DemoError: it cannot begin.
+    """
+    messages, remarks = load(options)
+    with ExitStack() as stack:
+        screen = Screen(stack.enter_context(terminal_only(work)))
+        screen.note("Starting an SQS server on this machine ...")
+        stack.enter_context(local_aws(work / FUNCTION_LOG))
+        run = Run(options, messages, work, screen)
+        stack.callback(run.stop)
+        stack.enter_context(screen.watching(run.line))
+        for remark in remarks:
+            screen.say(remark, "yellow")
+        result = run.play()
+    sys.stderr.writelines(f"{fault}\n" for fault in result.faults)
+    counts = {**result.counts, "seconds": round(screen.elapsed_seconds, 1)}
+    sys.stdout.write(json.dumps(counts) + "\n")
+    sys.stdout.flush()
+    return 1 if result.faults else 0
+
+
+def load(options: argparse.Namespace) -> tuple[list[DemoMessage], list[str]]:
+    """Generate or read the messages; return them and remarks about what is left out."""
+    share = FIFO_BROKEN_SHARE if options.queue == "fifo" else BROKEN_SHARE
+    if options.input is None:
+        messages, remarks = invent(options.messages, options.seed, share), list[str]()
+    else:
+        messages, remarks = read_input(options.input, options.messages)
+        messages = select_failures(messages, share)
+    return in_groups(messages) if options.queue == "fifo" else messages, remarks
+
+
+class Run:
+    """One run: its queues and functions, and its steps; *sent* is what SQS confirmed."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        messages: Sequence[DemoMessage],
+        work: Path,
+        screen: Screen,
+    ) -> None:
+        self.sent: dict[str, DemoMessage] = {}
+        self._options, self._messages, self._work = options, messages, work
+        self._screen, self._is_fifo = screen, options.queue == "fifo"
+        self._queues = create_queues(is_fifo=self._is_fifo)
+        self._operator = Operator(screen, work, self._queues)
+        by_identity = {m.identity: m for m in messages}
+        self._journal = Journal(by_identity)
+        notify = screen.notify_once
+        self._shop = Shop(notify, is_own=options.input is not None)
+        # While the breaker is open the functions have little to do: their cores are free.
+        start_spark = self._operator.start_spark
+        functions = Functions(by_identity, self._shop, self._journal, notify, start_spark)
+        # Lambda starts more than one environment of a function; on FIFO one has all groups.
+        handlers = [(functions.consumer(), self._queues.main) for _ in range(2 - self._is_fifo)]
+        handlers.append((functions.replay(), self._queues.dlq))
+        self._stopping = threading.Event()
+        self._pollers = [
+            threading.Thread(
+                target=poll,
+                args=(queue, handler, notify, self._stopping),
+                daemon=True,
+            )
+            for handler, queue in handlers
+        ]
+
+    def play(self) -> Account:
+        """Run all steps; return the account of every sent message.
+
+        Raises:
+            InputError: SQS took no message.
+        """
+        self._break_and_back_off()
+        try:
+            has_parked = self._queues.parked.depth().total > 0
+            if has_parked:
+                self._explain()
+                self._try_too_early()
+            if self._options.console:
+                self._leave_to_viewer()
+            elif has_parked:
+                self._put_right()
+            self._wait_until_settled(30)
+        except DemoError as error:
+            self._screen.say(str(error), "red")
+        return self._account()
+
+    def stop(self) -> None:
+        """Request the end of the polling, and end Spark."""
+        self._stopping.set()
+        self._operator.stop_spark()
+
+    def counts(self) -> dict[str, int]:
+        """Return the current counts of messages."""
+        main, dlq, parked = (queue.depth() for queue in self._queues)
+        return {
+            "main": main.total,
+            # Messages wait for their replay delayed in main, or hidden in a FIFO DLQ.
+            "backing off": main.delayed + dlq.delayed + (dlq.in_flight if self._is_fifo else 0),
+            "DLQ": dlq.total,
+            "parked": parked.total,
+            "replayed": len(self._journal.replayed),
+            "processed": len(self._journal.processing_count),
+        }
+
+    def line(self) -> str:
+        """Format the current counts."""
+        counts = "  ".join(f"{name} {count:>4}" for name, count in self.counts().items())
+        return f"{counts}/{len(self._messages)}"
+
+    def _break_and_back_off(self) -> None:
+        self._screen.title("1. Messages flow, and some fail")
+        self._screen.note(
+            f"functions/sample_consumer takes {len(self._messages)} messages from the main queue."
+            " Some need a payments service that\nis down at first, some meet a bug;"
+            f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
+            " the\ndead-letter queue; the replay Lambda sends it back with a random, growing delay,"
+            f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While nearly all first replays of"
+            " an error return, a circuit breaker holds\nmessages and sends one a second as a probe."
+        )
+        if self._is_fifo:
+            self._screen.note(
+                f"The queues are FIFO and {len({m.group for m in self._messages})} customers are"
+                " message groups: behind one that fails its group fails, too.\nA FIFO queue has no"
+                " message timers: in the dead-letter queue the head of a group waits hidden,\nand"
+                " its group waits with it, so that it comes back in the order in which it failed."
+            )
+        for poller in self._pollers:
+            poller.start()
+        self._send()
+        self._wait_until_settled(120 + 0.25 * len(self._messages))
+        # Where no breaker has opened.
+        self._operator.start_spark()
+        now = self.counts()
+        self._screen.say(
+            f"{now['processed']} of {len(self.sent)} are processed, {now['replayed']} were "
+            f"replayed, {now['parked']} are parked",
+            "yellow",
+        )
+
+    def _send(self) -> None:
+        """Send the messages. Only those that SQS confirms count as sent."""
+        main = self._queues.main
+        for message in self._messages:
+            try:
+                main.client.send_message(QueueUrl=main.url, **message.to_api())
+            except (ClientError, BotoCoreError) as error:
+                self._screen.say(f"message {message.number} was refused by SQS: {error}", "red")
+            else:
+                self.sent[message.identity] = message
+            time.sleep(0.03)  # so that the viewer can follow
+        if not self.sent:
+            raise InputError("SQS took none of the messages.")
+        self._screen.say(f"{len(self.sent)} messages are sent")
+
+    def _wait_until_settled(self, limit_seconds: float) -> None:
+        """Wait until everything is processed or parked, or three looks find empty queues."""
+        deadline = time.monotonic() + limit_seconds
+        settled_checks = 0
+        while time.monotonic() < deadline:
+            now, sent = self.counts(), len(self.sent)
+            settled_checks = settled_checks + 1 if now["main"] + now["DLQ"] == 0 else 0
+            is_complete = settled_checks and now["processed"] + now["parked"] == sent
+            if now["processed"] == sent or is_complete or settled_checks >= 3:  # noqa: PLR2004
+                return
+            time.sleep(0.5)
+        self._screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")
+
+    def _explain(self) -> None:
+        self._screen.title(
+            "2. Spark takes the parked messages into an archive and groups them by what failed"
+        )
+        self._operator.drain()
+        self._operator.analyze()
+        if self._report:
+            self._screen.say(f"open it in a browser: {self._report}", "green")
+
+    def _try_too_early(self) -> None:
+        self._screen.title("3. The operator decides, and sends a canary before anything is mended")
+        self._screen.note(
+            "A canary is a few messages of each group that go ahead; a failure comes straight back."
+            f" In this small\nworld {2 * CANARY_WAIT_SECONDS} s are enough to wait for it; without"
+            " the forced wait it is what SQS may need, 180 s."
+        )
+        self._operator.approve(shown=2)
+        self._operator.redrive()
+        if self._operator.redrive("perhaps it works now") != STOPPED_BY_CANARY:
+            raise DemoError("the canary did not stop the redrive")
+        self._screen.say(
+            "exit code 3: what the canary stopped stays in the archive, unsent", "yellow"
+        )
+        self._wait_until_settled(30)
+        if self._queues.parked.depth().total:
+            self._operator.drain()
+
+    def _put_right(self) -> None:
+        self._screen.title("4. The bugs are mended: the next canary passes, and the rest follows")
+        self._screen.say(self._shop.fix(), "green")
+        self._operator.analyze(is_again=True)
+        self._operator.approve(shown=0)
+        if self._operator.redrive("bugs fixed") == STOPPED_BY_CANARY:
+            # For instance on a slow machine.
+            self._screen.say(
+                "the canary could not decide, but the operator knows that everything is fixed"
+            )
+            self._operator.redrive("bugs fixed", has_canary=False)
+
+    def _leave_to_viewer(self) -> None:
+        self._screen.title("4. The bugs are mended: put the messages back yourself, in the console")
+        self._screen.say(self._shop.fix(), "green")
+        open_console(self._work, self._queues, self._screen)
+
+    def _account(self) -> Account:
+        self._stopping.set()
+        for poller in self._pollers:
+            poller.join(10)
+        states = (FinalState.IN_MAIN, FinalState.IN_DLQ, FinalState.PARKED)
+        left = {
+            state: read_queue(queue, _PATIENCE_SECONDS)
+            for state, queue in zip(states, self._queues, strict=True)
+        }
+        left[FinalState.ARCHIVED] = read_archive(self._work / "archive")
+        result = account(self.sent, self._journal, left, is_viewers=self._options.console)
+        self._screen.title("5. Every message is accounted for")
+        self._screen.console.print(account_table(result.states, self.sent))
+        if self._report:
+            words = [sys.executable, "-m", "dlq_cli", "console", "--archive", str(self._work)]
+            command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"
+            self._screen.note(
+                f"The report: {self._report}\n"
+                f"The same in a browser, with more: {command}\n"
+                "The local queues end with this demo; make demo CONSOLE=1 keeps them while you put "
+                "the messages back."
+            )
+        self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
+        return result
+
+    @property
+    def _report(self) -> Path | None:
+        """The report of the first analysis; None if there is none."""
+        return min(self._work.glob("archive/reports/*/report.html"), default=None)
