@@ -1,30 +1,33 @@
-"""Allow-lists for SQL conditions and expressions that operators, plans and policies contain.
+"""SQL conditions and expressions that operators, plans and policies contain, as Spark columns.
 
-Spark SQL can run code: a function can call any Java method, a subquery reads files, and both happen
-while Spark analyses the text. So the text is checked against allow-lists in two steps. First the
-parsed tree, before Spark analyses anything. Then the analysed tree, because a name without brackets
-(``current_timestamp``) is a column in the first tree and a function in the second. Spark evaluates
-the tree that was checked; the text is not parsed again.
+Spark's own analysis of a text has effects: it reads a file that a subquery names and loads a class
+that ``reflect`` names. So sqlglot parses the text, and this module builds the column from the nodes
+and functions that it knows. It refuses everything else: what was checked is what runs. The only
+texts that reach a parser of Spark are names of types: those of casts, which are checked here, and
+those that ``from_json`` and ``try_variant_get`` take as arguments.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache, reduce
 from itertools import chain
-from typing import Any
+from math import isinf
+from operator import and_, or_
+from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import DataType
+from sqlglot import ErrorLevel, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
 
 from spark_reprocess.errors import InputError
 from spark_reprocess.spark.failures import SPARK_FAILURES, sentence_of, silence_query_log
-
-_Node = Any
-"""A plan or an expression of Spark, in the JVM."""
-
-GUIDE = 'docs/analysis.md, "What a condition may contain", lists what is allowed'
 
 
 class Place(StrEnum):
@@ -37,154 +40,88 @@ class Place(StrEnum):
 
 
 FUNCTIONS: Mapping[str, str] = {
-    "JSON": "from_json get_json_object json_array_length json_object_keys schema_of_json to_json",
-    "variants": (
-        "is_variant_null parse_json schema_of_variant try_parse_json try_variant_get variant_get"
-    ),
-    "arrays": (
-        "aggregate array array_compact array_contains array_distinct array_except array_intersect "
-        "array_join array_max array_min array_position array_remove array_sort array_union "
-        "arrays_overlap cardinality element_at exists filter flatten forall get reduce size slice "
-        "sort_array transform try_element_at"
-    ),
-    "maps and structs": (
-        "map map_concat map_contains_key map_entries map_filter map_from_entries map_keys "
-        "map_values named_struct struct transform_values"
+    "JSON": "from_json get_json_object json_array_length json_object_keys",
+    "variants": "is_variant_null schema_of_variant try_parse_json try_variant_get",
+    "arrays and maps": (
+        "array array_contains array_max array_min arrays_overlap cardinality element_at exists "
+        "filter forall get map_contains_key map_keys map_values size sort_array transform "
+        "try_element_at"
     ),
     "text": (
-        "base64 btrim char_length character_length concat concat_ws contains decode encode "
-        "endswith hex ilike initcap instr lcase left len length like locate lower ltrim md5 "
-        "octet_length parse_url position regexp regexp_count regexp_extract regexp_extract_all "
-        "regexp_like regexp_replace regexp_substr replace reverse right rlike rtrim sha sha1 sha2 "
-        "split split_part startswith substr substring substring_index translate trim "
-        "try_parse_url try_url_decode ucase unbase64 unhex upper url_decode url_encode"
+        "btrim char_length concat contains endswith initcap instr left length locate lower ltrim "
+        "md5 regexp_count regexp_extract regexp_like regexp_replace replace reverse right rtrim "
+        "sha2 split split_part startswith substr substring substring_index translate trim unbase64 "
+        "upper"
     ),
     "dates": (
-        "add_months date_add date_diff date_format date_part date_sub date_trunc dateadd datediff "
-        "day dayofmonth dayofweek dayofyear extract from_unixtime from_utc_timestamp hour last_day "
-        "minute month months_between quarter second timestamp_micros timestamp_millis "
-        "timestamp_seconds to_date to_timestamp to_unix_timestamp to_utc_timestamp trunc "
-        "try_to_date try_to_timestamp unix_micros unix_millis unix_seconds unix_timestamp weekday "
-        "weekofyear year"
+        "date_add date_diff date_format date_sub date_trunc day dayofweek from_utc_timestamp hour "
+        "minute month second timestamp_millis timestamp_seconds to_date to_timestamp "
+        "to_utc_timestamp try_to_date try_to_timestamp unix_millis unix_seconds year"
     ),
     "numbers": (
-        "abs ceil ceiling floor greatest least mod pmod round sign signum sqrt try_add try_divide "
-        "try_mod try_multiply try_subtract"
+        "abs ceil floor greatest least mod pmod round sign sqrt try_add try_divide try_multiply "
+        "try_subtract"
     ),
-    "choices": (
-        "between coalesce equal_null if ifnull isnan isnotnull isnull nanvl nullif nvl nvl2"
-    ),
-    "types": (
-        "bigint binary boolean date decimal double float int smallint string timestamp tinyint"
-    ),
+    "choices": "coalesce if ifnull isnotnull isnull nullif nvl",
+    "types": "bigint boolean date double int string timestamp",
 }
 """The allowed functions, by kind. Each depends on the message alone. None makes a text or an array
-whose length is given as a number: one message could fill the memory."""
+whose length is given as a number, or a text of an array: one message could fill the memory."""
 
 _FUNCTIONS = frozenset(" ".join(FUNCTIONS.values()).split())
-
-_OPERATORS = """
-    Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide
-    EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual ILike In IntegralDivide IsNotNull IsNull
-    LambdaFunction LessThan LessThanOrEqual Like LikeAll LikeAny Literal Lower Multiply Not
-    NotLikeAll NotLikeAny Or RLike Remainder StringLocate StringTrim StringTrimLeft StringTrimRight
-    Substring Subtract TimestampAdd TimestampDiff UnaryMinus UnaryPositive
-"""
-_PARSED = frozenset(
-    f"""{_OPERATORS}
-    Alias IsUnknown$$anon$1 SemiStructuredExtract UnresolvedNamedLambdaVariable
-    analysis.UnresolvedAttribute analysis.UnresolvedExtractValue analysis.UnresolvedFunction
-    """.split()
+_LAMBDAS: Mapping[str, Callable[[Column, Callable[..., Column]], Column]] = {
+    "exists": F.exists,
+    "filter": F.filter,
+    "forall": F.forall,
+    "transform": F.transform,
+}
+_OPERATORS = dict(
+    re.findall(
+        r"(\w+) (\S+)",
+        """Add + Between between Div / DPipe concat EQ = GT > GTE >= ILike ilike In in IntDiv div
+        Is <=> Like like LT < LTE <= Mod % Mul * Neg negative NEQ = NullSafeEQ <=> NullSafeNEQ <=>
+        RegexpLike rlike Sub -""",
+    )
 )
-"""Allowed classes of the parsed tree, in Spark's package of expressions; those with ``analysis.``
-are in the package ``analysis`` beside it."""
+"""Nodes of sqlglot, and the functions that Spark has for them."""
 
-_ANALYSED = frozenset(
-    f"""{_OPERATORS}
-    Abs AddMonths Alias ArrayAggregate ArrayCompact ArrayContains ArrayDistinct ArrayExcept
-    ArrayExists ArrayFilter ArrayForAll ArrayIntersect ArrayJoin ArrayMax ArrayMin ArrayPosition
-    ArrayRemove ArraySort ArrayTransform ArrayUnion ArraysOverlap AttributeReference Base64 Between
-    Ceil Coalesce CommonExpressionDef CommonExpressionRef ConcatWs Contains CreateArray CreateMap
-    DateAdd DateAddYMInterval DateDiff DateFormatClass DateSub DatetimeSub DayOfMonth DayOfWeek
-    DayOfYear Decode DivideDTInterval DivideYMInterval ElementAt Encode EndsWith EqualNull Extract
-    ExtractANSIIntervalDays ExtractANSIIntervalHours ExtractANSIIntervalMinutes
-    ExtractANSIIntervalSeconds Flatten Floor FromUTCTimestamp FromUnixTime Get
-    GetArrayItem GetArrayStructFields GetJsonObject GetMapValue GetStructField Greatest Hex Hour If
-    InitCap IsNaN JsonObjectKeys JsonToStructs LastDay Least Left Length LengthOfJsonArray
-    MapConcat MapContainsKey MapEntries MapFilter MapFromEntries MapKeys MapValues Md5
-    MicrosToTimestamp MillisToTimestamp Minute Month MonthsBetween MultiplyDTInterval
-    MultiplyYMInterval NaNvl NamedLambdaVariable NullIf
-    Nvl Nvl2 OctetLength ParseToDate ParseToTimestamp ParseUrl Pmod Quarter RegExpCount
-    RegExpExtract RegExpExtractAll RegExpReplace RegExpSubStr Reverse Right Round RoundCeil
-    RoundFloor SchemaOfJson Second SecondsToTimestamp Sha1 Sha2 Signum Size Slice SortArray
-    SplitPart Sqrt StartsWith StringDecode StringInstr StringReplace StringSplit StringTranslate
-    StringTrimBoth StructsToJson SubstringIndex SubtractDates SubtractTimestamps
-    TimestampAddInterval TimestampAddYMInterval ToUTCTimestamp ToUnixTimestamp TransformValues
-    TruncDate TruncTimestamp TryAdd TryDivide TryElementAt TryMod TryMultiply TryParseUrl
-    TrySubtract TryUrlDecode TypedNullLiteral UnBase64 Unhex UnixMicros UnixMillis UnixSeconds
-    UnixTimestamp Upper UrlDecode UrlEncode WeekDay WeekOfYear With Year
-    variant.IsVariantNull variant.ParseJson variant.SchemaOfVariant variant.VariantGet
-    """.split()
+_NEGATED = (exp.NEQ, exp.NullSafeNEQ)
+_PREDICATES = (exp.Predicate, exp.Escape, exp.Not, exp.Connector)
+_NOTES = ("negate", "safe", "to", "typed")
+"""Arguments of sqlglot's nodes that are no operands."""
+
+_TYPE = re.compile(
+    r"BIGINT|BINARY|BOOLEAN|DATE|DECIMAL(\(\d+(, \d+)?\))?|DOUBLE|FLOAT|INT|SMALLINT|STRING"
+    r"|TIMESTAMP(_LTZ|_NTZ)?|TINYINT|VARIANT"
 )
-"""Allowed classes of the analysed tree, in Spark's package of expressions."""
+_UNIT = re.compile(r"(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)S?")
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
-_CATALYST = "org.apache.spark.sql.catalyst."
-
-_TIME = "current time"
-_SUBQUERY = "a subquery reads other data than the message; compare columns with values"
-_STAR = "stands for columns that are not named; name them"
-_WINDOW = "looks at other messages; SQL here sees one message at a time"
-_ROWS = "makes several rows of one; use exists, filter or transform"
-_RANDOM = "gives another value each time; use columns and fixed values"
-_SESSION = "depends on who runs this and where; use columns and fixed values"
-_CODE = "calls Java code; use the functions that docs/analysis.md lists"
-_PARAMETER = "stands for a name or a value that is not in the text; write it out"
-_ADDED = "was added to this Spark session; use Spark's own functions"
+_NOT_LISTED = 'is not allowed: docs/analysis.md, "What a condition may contain", lists what is'
+_BRACKETS = "Spark would read this in another order; put brackets around what belongs together"
+_NOW = (
+    "gives the current time, which is another one tomorrow; write a fixed time, use analyze "
+    "--since (for a plan analyze again), or age_seconds in a policy"
+)
+_REASONS = rf"""
+{_NOW}: now current_timestamp current_date current_time curdate localtime localtimestamp unix_timestamp
+a subquery reads other data than the message; compare columns with values: Select Subquery
+stands for columns that are not named; name them: Star
+looks at other messages, and SQL here sees one at a time: Window Filter sum count min max avg first first_value last collect_list collect_set row_number
+makes several rows of one; use exists, filter or transform: explode explode_outer posexplode inline stack json_tuple variant_explode
+gives another value each time; use columns and fixed values: rand random randn randstr uniform uuid shuffle monotonically_increasing_id
+depends on who runs this and where; use columns and fixed values: user current_user session_user current_catalog current_database current_schema current_timezone version spark_partition_id input_file_name
+calls Java code; use the functions that docs/analysis.md lists: java_method reflect try_reflect
+stands for a name or a value that is not in the text; write it out: identifier Parameter Placeholder
+two texts side by side; write a quote within a text as \': Concat
+has a qualified name; write the name of one of Spark's own functions: Dot
+stands only in exists, filter, forall and transform: Lambda JSONExtract
+"""  # noqa: E501 - a table
 _WHY = {
     name: why
-    for why, names in {
-        _TIME: "now current_timestamp current_date current_time curdate localtime localtimestamp "
-        "Now CurrentTimestamp CurrentDate CurrentTime LocalTimestamp CurrentBatchTimestamp",
-        _SUBQUERY: "ScalarSubquery InSubquery ListQuery Exists LateralSubquery",
-        _STAR: "UnresolvedStar UnresolvedStarExcept UnresolvedStarExceptOrReplace",
-        _WINDOW: "WindowExpression UnresolvedWindowExpression AggregateExpression sum count min "
-        "max avg first last any_value collect_list collect_set row_number rank",
-        _ROWS: "explode explode_outer posexplode posexplode_outer inline inline_outer stack "
-        "json_tuple variant_explode variant_explode_outer",
-        _RANDOM: "rand random randn randstr uniform uuid shuffle monotonically_increasing_id",
-        _SESSION: "user current_user session_user current_catalog current_database "
-        "current_schema current_timezone version spark_partition_id input_file_name "
-        "input_file_block_start input_file_block_length CurrentUser SessionUser CurrentCatalog "
-        "CurrentDatabase CurrentTimeZone SparkVersion InputFileName VariableReference",
-        _CODE: "java_method reflect try_reflect CallMethodViaReflection TryReflect",
-        _PARAMETER: "ExpressionWithUnresolvedIdentifier NamedParameter PosParameter",
-        _ADDED: "ScalaUDF ScalaUDAF PythonUDF PythonUDAF HiveSimpleUDF HiveGenericUDF "
-        "SQLFunctionExpression ApplyFunctionExpression",
-    }.items()
+    for why, _, names in (line.rpartition(": ") for line in _REASONS.strip().splitlines())
     for name in names.split()
 }
-"""Why well-known functions and classes are refused. Others are just not on the list."""
-
-_NOT_NOW = "gives the current time, which is another one tomorrow"
-_FIXED_TIME = "write a fixed time, as in sent_at >= timestamp '2026-11-01 00:00:00Z'"
-_INSTEAD_OF_NOW = {
-    Place.WHERE: f"{_FIXED_TIME}, or use analyze --since 7d",
-    Place.PLAN_WHERE: "analyze again with --since",
-    Place.POLICY_WHEN: "use age_seconds, which says how old a group's messages are",
-    Place.SET_ATTRIBUTES: "write a fixed time",
-}
-_TIME_TYPES = ("date", "timestamp", "timestamp_ntz", "time")
-_FIXED_LITERAL = re.compile(
-    r"(?is)(date|time|timestamp(_ntz|_ltz)?)\s*(?P<quote>['\"])\s*[+-]?\d[^'\"\\]*(?P=quote)"
-)
-"""A typed literal with a fixed time. The parser makes ``timestamp 'now'`` the current time."""
-
-_SETTINGS = {
-    "spark.sql.runSQLOnFiles": "false",
-    # Otherwise ${env:NAME} in the text becomes the value of an environment variable.
-    "spark.sql.variable.substitute": "false",
-}
+"""Why well-known names, and nodes of sqlglot, are refused. Others are just not on the list."""
 
 
 def condition(rows: DataFrame, sql: str, place: Place) -> Column:
@@ -192,12 +129,10 @@ def condition(rows: DataFrame, sql: str, place: Place) -> Column:
 
     Raises:
         InputError: *sql* is not a condition over these columns, or has something that is not
-            allowed. The text names *place* and *sql*. Nothing was read, loaded or called.
+            allowed. The text names *place*, *sql* and the part. Nothing was read or called.
     """
     try:
-        with _strict(rows.sparkSession):
-            column = _parsed(rows.sparkSession, sql, place)
-            _check_analysed(_without_rows(rows).where(column), place)
+        column, _ = _analyzed(rows, sql, DataFrame.where)
     except InputError as error:
         raise InputError(f"{place} {sql!r}: {error}") from error
     return column
@@ -222,123 +157,234 @@ def attribute_value(rows: DataFrame, sql: str) -> tuple[Column, DataType]:
     Raises:
         InputError: as for ``condition``, but the text names neither the place nor *sql*.
     """
-    with _strict(rows.sparkSession):
-        column = _parsed(rows.sparkSession, sql, Place.SET_ATTRIBUTES)
-        frame = _without_rows(rows).select(column.alias("value"))
-        _check_analysed(frame, Place.SET_ATTRIBUTES)
-    return column, frame.schema["value"].dataType
+    column, frame = _analyzed(rows, sql, DataFrame.select)
+    return column, frame.schema[0].dataType
 
 
-@contextmanager
-def _strict(spark: SparkSession) -> Iterator[None]:
+def _analyzed(
+    rows: DataFrame, sql: str, use: Callable[[DataFrame, Column], DataFrame]
+) -> tuple[Column, DataFrame]:
+    """Build *sql*, and let Spark check it in a frame without rows."""
     silence_query_log()
-    before = {name: spark.conf.get(name) for name in _SETTINGS}
+    empty = rows.sparkSession.createDataFrame([], rows.schema)
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no public way
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    udfs = catalyst.trees.TreePattern.PYTHON_UDF(), catalyst.trees.TreePattern.SCALA_UDF()
+    builder = _Builder(rows.columns)
     try:
-        for name, setting in _SETTINGS.items():
-            spark.conf.set(name, setting)
-        yield
+        tree = _parsed(sql)
+        column = builder.build(tree, {})
+        frame = use(empty, column)
+        plan = _plan_of(frame)
+        if any(plan.containsPattern(kind) for kind in udfs):
+            raise InputError("calls a function that was added to this session; use Spark's own")
+        # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
+        replaced = catalyst.optimizer.ReplaceExpressions.apply(plan)
+        if not replaced.fastEquals(catalyst.optimizer.SpecialDatetimeValues.apply(replaced)):
+            raise InputError(f"'now', 'today' and the like as a time: {_NOW}")
+        # Spark would cast a constant, such as a time with a month 13, with the first row only.
+        constants = [one for one in tree.find_all(exp.Cast) if isinstance(one.this, exp.Literal)]
+        casts = _plan_of(empty.select(*(builder.build(one, {}) for one in constants))).expressions()
+        for number in range(casts.size()):
+            casts.apply(number).eval(None)
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
         raise InputError(sentence_of(error)) from error
-    finally:
-        for name, former in before.items():
-            spark.conf.set(name, str(former))
+    except RecursionError as error:
+        raise InputError("is nested too deeply") from error
+    return column, frame
 
 
-def _without_rows(rows: DataFrame) -> DataFrame:
-    """Return a frame with these columns only: no file metadata, no columns dropped before."""
-    return rows.sparkSession.createDataFrame([], rows.schema)
+def _plan_of(frame: DataFrame) -> Any:  # noqa: ANN401 - in the JVM
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
 
 
-def _parsed(spark: SparkSession, sql: str, place: Place) -> Column:
-    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public way
-    tree = parser.parseExpression(sql)
-    for node in _nodes(tree):
-        name = _class_name(node)
-        if name not in _PARSED:
-            raise InputError(_refusal(node.prettyName(), name, place))
-        if name == "analysis.UnresolvedFunction":
-            _check_function(node, place)
-        elif name == "Literal" and _is_time(node):
-            _check_literal(node, sql, place)
-    jvm: Any = spark._jvm  # noqa: SLF001 - as above
-    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(tree))
+class _Parser(SparkParser):
+    """sqlglot's parser for Spark, which leaves here each call of a function as it is written."""
+
+    ARRAY_CONSTRUCTORS: ClassVar = {}
+    FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+    }
+    NO_PAREN_FUNCTIONS: ClassVar = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    STRICT_CAST: ClassVar = True
+    SUBQUERY_PREDICATES: ClassVar = {}
+    # Without the unary plus: to Spark it is a cast, to sqlglot nothing.
+    UNARY_PARSERS: ClassVar = {
+        kind: SparkParser.UNARY_PARSERS[kind] for kind in (TokenType.NOT, TokenType.DASH)
+    }
+
+    def _build_predicate(self, klass: Any, this: Any, expression: Any, **_: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot's
+        """Add no brackets where the text has none: ``_operator`` looks for them."""
+        return self.expression(klass(this=this, expression=expression))
 
 
-def _check_function(node: _Node, place: Place) -> None:
-    parts = node.nameParts()
-    name = ".".join(str(parts.apply(number)) for number in range(parts.size()))
-    if parts.size() > 1:
-        raise InputError(
-            f"{name}(): functions with a qualified name are not allowed; write one of Spark's own "
-            f"without it: {GUIDE}"
+@cache
+def _parsed(sql: str) -> exp.Expr:
+    try:
+        sql.encode()
+        found = _Parser(dialect=Spark()).parse_into(exp.Condition, Spark().tokenize(sql), sql)
+    except UnicodeEncodeError as error:
+        raise InputError("is not valid Unicode") from error
+    except TokenError as error:
+        raise InputError("cannot be read: a quote is not closed") from error
+    except ParseError as error:
+        where = "line {line}, character {col}, at {highlight!r}".format_map(error.errors[0])
+        raise InputError(f"cannot be read: {where}") from error
+    if len(found) != 1 or found[0] is None:
+        raise InputError("is not one expression")
+    return found[0]
+
+
+_Scope = Mapping[str, Column]
+"""The variables of the lambdas around an expression, by their names in lower case."""
+
+
+class _Builder:
+    """Builds columns over *columns*. Its methods raise InputError for what they do not know."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = {name.lower(): name for name in columns}
+
+    def build(self, node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR0912 - a table
+        match node:
+            case exp.Paren():
+                return self.build(node.this, scope)
+            case exp.Null() | exp.Boolean():
+                return F.lit(node.args.get("this"))
+            case exp.RawString() | exp.Literal(is_string=True):
+                return F.lit(node.name)
+            case exp.Literal():
+                return F.lit(_number(node.name))
+            case exp.Neg(this=exp.Literal(is_string=False)):
+                # The sign belongs to the number: -2147483648 is an INT.
+                return F.lit(_number(f"-{node.this.name}"))
+            case exp.Identifier():
+                return self._named(node.name, scope)
+            case exp.Column(this=exp.Identifier()):
+                first, *fields = [part.name for part in node.parts]
+                return reduce(Column.getField, fields, self._named(first, scope))
+            case exp.Dot(expression=exp.Identifier()):
+                return self.build(node.this, scope).getField(node.expression.name)
+            case exp.Bracket():
+                value, key = self._parts(node, scope, "this", "expressions")
+                return value[key]
+            case exp.Anonymous():
+                return self._called(node, scope)
+            case exp.Cast() if not _casts_literal(node.this):
+                [value] = self._parts(node, scope, "this")
+                if not _TYPE.fullmatch(kind := node.to.sql(Spark)):
+                    raise _refused(node.to)
+                return value.try_cast(kind) if isinstance(node, exp.TryCast) else value.cast(kind)
+            case exp.Interval(this=exp.Literal(), unit=exp.Var()):
+                unit = _UNIT.fullmatch(node.args["unit"].name)
+                if not unit or not re.fullmatch(r"-?\d+", node.this.name):
+                    raise _refused(node)
+                return F.lit(int(node.this.name)).cast(f"interval {unit[1]}")
+            case exp.Case():
+                return self._case(node, scope)
+            case exp.And() | exp.Or():
+                # The left operand of a long chain is as deep as the chain: no recursion into it.
+                operands: list[exp.Expr] = [node]
+                while type(operands[0]) is type(node):
+                    operands[:1] = operands[0].this, operands[0].expression
+                columns = [self.build(one, scope) for one in operands]
+                return reduce(and_ if isinstance(node, exp.And) else or_, columns)
+            case exp.Not():
+                return ~self.build(node.this, scope)
+            case exp.Escape(this=exp.Like() | exp.ILike()):
+                return self._operator(node.this, scope, self.build(node.expression, scope))
+            case _ if type(node).__name__ in _OPERATORS:
+                return self._operator(node, scope)
+        raise _refused(node)
+
+    def _operator(self, node: exp.Expr, scope: _Scope, *more: Column) -> Column:
+        operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
+        # sqlglot and Spark give these another precedence.
+        loose = (exp.Add, exp.Sub) if isinstance(node, exp.DPipe) else _PREDICATES
+        if any(isinstance(one, loose) for one in operands) or (
+            isinstance(node, exp.Neg) and _casts_literal(node.this)
+        ):
+            raise _refused(node, _BRACKETS)
+        if isinstance(node, exp.In) and not node.expressions:
+            raise _refused(node.args.get("query") or node)
+        if isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
+            raise _refused(node)
+        parts = self._parts(node, scope, "this", "expression", "expressions", "low", "high")
+        column = F.call_function(f"`{_OPERATORS[type(node).__name__]}`", *parts, *more)
+        return ~column if node.args.get("negate") or isinstance(node, _NEGATED) else column
+
+    def _parts(self, node: exp.Expr, scope: _Scope, *names: str) -> list[Column]:
+        """Build the parts *names* of *node*; refuse it if it has others."""
+        if any(part and name not in {*names, *_NOTES} for name, part in node.args.items()):
+            raise _refused(node)
+        parts = (node.args.get(name) for name in names)
+        flat = chain.from_iterable(part if isinstance(part, list) else [part] for part in parts)
+        return [self.build(part, scope) for part in flat if part is not None]
+
+    def _case(self, node: exp.Expr, scope: _Scope) -> Column:
+        parts: list[Column] = []
+        for branch in node.args["ifs"]:
+            test, value = self._parts(branch, scope, "this", "true")
+            parts += (self.build(node.this, scope) == test if node.this else test, value)
+        if default := node.args.get("default"):
+            parts.append(self.build(default, scope))
+        return F.call_function("when", *parts)
+
+    def _named(self, name: str, scope: _Scope) -> Column:
+        if (variable := scope.get(name.lower())) is not None:
+            return variable
+        if (column := self._columns.get(name.lower())) is None:
+            near = get_close_matches(name, [*self._columns.values(), *scope], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"{name}: {_WHY.get(name.lower(), f'is no column here{hint}')}")
+        quoted = column.replace("`", "``")
+        return F.col(f"`{quoted}`")
+
+    def _called(self, node: exp.Expr, scope: _Scope) -> Column:
+        name, arguments = node.name.lower(), node.expressions
+        if name not in _FUNCTIONS:
+            raise InputError(f"{node.name}(): {_WHY.get(name, _NOT_LISTED)}")
+        if name not in _LAMBDAS:
+            return F.call_function(name, *(self.build(one, scope) for one in arguments))
+        columns = [self.build(one, scope) for one in arguments if not isinstance(one, exp.Lambda)]
+        function = arguments[-1] if len(arguments) == 2 and len(columns) == 1 else None  # noqa: PLR2004 - array, lambda
+        if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
+            raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
+        variable = function.expressions[0].name.lower()
+        if name == "transform":
+            # If each element of a new array could hold the body, one message could fill the memory.
+            return F.transform(
+                columns[0], lambda x: _Builder([]).build(function.this, {variable: x})
+            )
+        return _LAMBDAS[name](
+            columns[0], lambda x: self.build(function.this, {**scope, variable: x})
         )
-    if name.lower() not in _FUNCTIONS:
-        raise InputError(_refusal(f"{name}()", name.lower(), place))
 
 
-def _is_time(literal: _Node) -> bool:
-    return str(literal.dataType().typeName()).partition("(")[0] in _TIME_TYPES
+def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:
+    kind = type(node).__name__
+    text = node.sql(Spark, unsupported_level=ErrorLevel.IGNORE, comments=False)
+    return InputError(f"{text} ({kind}): {_WHY.get(kind, why)}")
 
 
-def _check_literal(node: _Node, sql: str, place: Place) -> None:
-    start, stop = node.origin().startIndex(), node.origin().stopIndex()
-    text = sql[start.get() : stop.get() + 1] if start.isDefined() and stop.isDefined() else ""
-    if not _FIXED_LITERAL.fullmatch(text):
-        raise InputError(
-            f"{text or 'a time'}: {_NOT_NOW}, so a time must begin with a digit; "
-            f"{_INSTEAD_OF_NOW[place]}"
-        )
+def _casts_literal(node: exp.Expr) -> bool:
+    """Return whether *node* may be that of ``-1::int``, of which sqlglot casts 1, and Spark -1.
+
+    Likewise ``date '2026-11-01'::string``, of which sqlglot casts the text first.
+    """
+    first = node
+    while isinstance(first, exp.Cast):
+        first = first.this
+    return first is not node and isinstance(first, exp.Literal)
 
 
-def _check_analysed(frame: DataFrame, place: Place) -> None:
-    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
-    for node in chain.from_iterable(map(_nodes, _expressions(plan))):
-        name = _class_name(node)
-        if name not in _ANALYSED:
-            is_added = _WHY.get(name.rpartition(".")[2]) == _ADDED
-            what = f"{node.name()}()" if is_added else str(node.prettyName())
-            raise InputError(_refusal(what, name, place))
-    # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - as above
-    rules = jvm.org.apache.spark.sql.catalyst.optimizer
-    replaced = rules.ReplaceExpressions.apply(plan)
-    if not replaced.fastEquals(rules.SpecialDatetimeValues.apply(replaced)):
-        raise InputError(
-            f"'now', 'today' and the like as a time: {_NOT_NOW}; {_INSTEAD_OF_NOW[place]}"
-        )
-
-
-def _expressions(plan: _Node) -> Iterator[_Node]:
-    """Yield the expressions of a plan without joins, except those of its source."""
-    while plan.children().size():
-        found = plan.expressions()
-        yield from (found.apply(number) for number in range(found.size()))
-        plan = plan.children().apply(0)
-
-
-def _nodes(tree: _Node) -> Iterator[_Node]:
-    left = [tree]
-    while left:
-        node = left.pop()
-        yield node
-        children = node.children()
-        left.extend(children.apply(number) for number in range(children.size()))
-
-
-def _class_name(node: _Node) -> str:
-    name = str(node.getClass().getName())
-    if name.startswith(_EXPRESSIONS):
-        return name.removeprefix(_EXPRESSIONS)
-    return name.removeprefix(_CATALYST)
-
-
-def _refusal(what: str, name: str, place: Place) -> str:
-    short = name.rpartition(".")[2]
-    why = _WHY.get(short)
-    named = what if what.endswith("()") else f"{what} ({short})"
-    if why is None:
-        return f"{named}: is not allowed here: {GUIDE}"
-    if why == _TIME:
-        why = f"{_NOT_NOW}; {_INSTEAD_OF_NOW[place]}"
-    return f"{named}: {why}"
+def _number(text: str) -> int | float | Decimal:
+    if "e" in text.lower():
+        if isinf(number := float(text)):
+            raise InputError(f"{text}: is too large for a double")
+        return number
+    exact = Decimal(text)
+    return int(exact) if "." not in text and -(2**63) <= exact < 2**63 else exact

@@ -74,7 +74,8 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
 
 def silence_query_log() -> None:
     """Stop pyspark from logging such errors itself: its log lines contain parts of messages."""
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _find(error: BaseException) -> tuple[str, str]:
