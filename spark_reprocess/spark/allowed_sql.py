@@ -216,9 +216,17 @@ class _Parser(SparkParser):
         kind: SparkParser.UNARY_PARSERS[kind] for kind in (TokenType.NOT, TokenType.DASH)
     }
 
-    def _build_predicate(self, klass: Any, this: Any, expression: Any, **_: Any) -> exp.Expr:  # noqa: ANN401 - sqlglot's
+    def _build_predicate(
+        self,
+        klass: type[exp.Binary],
+        this: exp.Expr | None,
+        expression: exp.Expr | None,
+        comments: list[str] | None = None,
+        negate: bool = False,
+    ) -> exp.Expr:
         """Add no brackets where the text has none: ``_operator`` looks for them."""
-        return self.expression(klass(this=this, expression=expression))
+        predicate = self.expression(klass(this=this, expression=expression), comments=comments)
+        return self.expression(exp.Not(this=predicate)) if negate else predicate
 
 
 @cache
