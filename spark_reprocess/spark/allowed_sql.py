@@ -299,7 +299,10 @@ class _Builder:
                 while type(operands[0]) is type(node):
                     operands[:1] = operands[0].this, operands[0].expression
                 columns = [self.build(one, scope) for one in operands]
-                return reduce(and_ if isinstance(node, exp.And) else or_, columns)
+                join = and_ if isinstance(node, exp.And) else or_
+                while len(columns) > 1:  # balanced, as Spark's own parser builds it
+                    columns = [reduce(join, columns[n : n + 2]) for n in range(0, len(columns), 2)]
+                return columns[0]
             case exp.Not():
                 return ~self.build(node.this, scope)
             case exp.Escape(this=exp.Like() | exp.ILike()):

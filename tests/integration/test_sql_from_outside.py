@@ -175,7 +175,7 @@ def test_refused_attributes_are_named_by_their_places(
     faults = str(caught.value).splitlines()[1:]
     assert len(faults) == len(wanted)
     for number, (sql, fault) in enumerate(zip(wanted, faults, strict=True)):
-        place = f"  groups[{number // 10}].set_attributes.a{number}: group g-{number // 10 * 10}: "
+        place = f"  groups[{number // 3}].set_attributes.a{number}: group g-{number // 3 * 3}: "
         assert fault.startswith(place)
         assert_told(fault, sql, "")
     assert receive_all(queue) == []
