@@ -99,7 +99,7 @@ def test_a_condition_selects_what_its_lead_says(spark: "SparkSession", tmp_path:
     assert len(wanted) > 200
 
     condition_of(rows, " OR ".join(f"({sql})" for sql in wanted), Place.WHERE)
-    columns = [F.coalesce(F.expr(sql), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
+    columns = [F.coalesce(condition_of(rows, sql, Place.WHERE), F.lit(False)) for sql in wanted]  # noqa: FBT003 - a value
     found = rows.select(*(column.alias(f"c{n}") for n, column in enumerate(columns))).toArrow()
 
     wrong = {}
