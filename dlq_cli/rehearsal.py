@@ -103,8 +103,6 @@ def failure_of(
     items = fields.get("batchItemFailures")
     if items is None or items == []:
         return None
-    if not isinstance(items, list):
-        return Failure("InvalidPartialResponse", "batchItemFailures is no list")
-    if any(not isinstance(one, dict) or one.get("itemIdentifier") != message_id for one in items):
-        return Failure("InvalidPartialResponse", "an itemIdentifier names no message of the batch")
-    return Failure("batchItemFailures", "the function reports the message as failed")
+    if items == [{"itemIdentifier": message_id}]:
+        return Failure("batchItemFailures", "the function reports the message as failed")
+    return Failure("InvalidPartialResponse", "batchItemFailures is no list of the message's id")

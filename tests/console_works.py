@@ -65,7 +65,7 @@ class World:
         """Write down a work that has ended; without an exit code, one that has died."""
         work = self.works.start(self.works.make_id(), words)
         if exit_code is not None:
-            end = {"version": 1, "exit_code": exit_code, "ended_at": NOW.timestamp() + 60}
+            end = {"exit_code": exit_code, "ended_at": NOW.timestamp() + 60}
             work.folder.joinpath("end.json").write_text(json.dumps(end))
         if answer is not None:
             work.folder.joinpath("answer").write_text(json.dumps(answer))

@@ -47,7 +47,6 @@ _LOCK_FILE = "lock"
 _ANSWER_FILE = "answer"
 _ERRORS_FILE = "errors"
 
-_VERSION = 1
 _AS_JSON = "--json"
 _ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
 _TAIL_BYTES = 64 * 1024
@@ -292,7 +291,6 @@ class Works:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             record = {
-                "version": _VERSION,
                 "words": list(words),
                 "who": actor(),
                 "started_at": self.now_seconds(),
@@ -351,7 +349,7 @@ def read_words(folder: Path) -> list[str]:
 
 def write_end(folder: Path, exit_code: int, now_seconds: float) -> None:
     """Write durably how a work ended. Raises ArchiveError."""
-    content = {"version": _VERSION, "exit_code": exit_code, "ended_at": now_seconds}
+    content = {"exit_code": exit_code, "ended_at": now_seconds}
     LocalArchive(str(folder)).write(_END_FILE, json.dumps(content).encode())
 
 
@@ -401,8 +399,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    is_ours = isinstance(value, dict) and value.get("version") == _VERSION
-    return value if is_ours else None
+    return value if isinstance(value, dict) else None
 
 
 def _time(seconds: Any) -> datetime:  # noqa: ANN401 - as read

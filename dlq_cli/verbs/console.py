@@ -5,11 +5,8 @@ import os
 import socket
 import sys
 import webbrowser
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.abc import MetaPathFinder
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dlq_cli.stack_values import read_stack
@@ -76,24 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Hides pandas from this process.
-
-    Where pandas is installed, pyarrow imports it with the first array, which takes a second. The
-    console never needs it: long work has processes of its own.
-    """
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        """Raise ModuleNotFoundError for pandas."""
-        del path, target
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname, name=fullname)
-
-
 def _run(options: argparse.Namespace) -> int:
-    sys.meta_path.insert(0, _WithoutPandas())
     import uvicorn  # noqa: PLC0415 - after that, like what imports pyarrow
 
     from dlq_cli.console.app import make_app  # noqa: PLC0415

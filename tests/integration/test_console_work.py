@@ -177,7 +177,7 @@ def test_other_text_is_no_id(works: Works, work_id: str) -> None:
 
 def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None:
     ended = until(works, started(works, "exit", "0"), is_over)
-    ended.folder.joinpath("end.json").write_text('{"version": 1, "exit')
+    ended.folder.joinpath("end.json").write_text('{"exit')
     ended.folder.joinpath("progress.jsonl").write_text(
         '{"label": "a", "seconds": 1, "text": ""}\n{"label": "b", "sec'
     )
@@ -188,7 +188,7 @@ def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None
     assert died.step
     assert died.step.label == "a"
 
-    died.folder.joinpath("command.json").write_text('{"version": 1, "words": ["dra')
+    died.folder.joinpath("command.json").write_text('{"words": ["dra')
 
     assert works.get(ended.work_id) is None
     assert works.all() == []
@@ -196,7 +196,7 @@ def test_half_written_records_are_no_work_or_one_that_died(works: Works) -> None
 
 def test_record_of_a_newer_version_is_not_guessed_at(works: Works) -> None:
     ended = until(works, started(works, "exit", "0"), is_over)
-    ended.folder.joinpath("command.json").write_text('{"version": 2, "words": ["drain"]}')
+    ended.folder.joinpath("command.json").write_text('{"words": ["drain"]}')
 
     assert works.get(ended.work_id) is None
 
