@@ -244,6 +244,8 @@ def test_in_the_table_the_function_changes_breakers_and_consumers_change_the_res
         s for s in statements_of(stack, "ReplayRole") if s["Sid"] == "ChangeCircuitBreakers"
     ]
     [record] = statements_of_policy(stack, "RecordFailuresPolicy")
+    assert record["Resource"] == FAILURE_TABLE_ARN
+    assert record["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
 
     def may(statement: Any, action: str, *keys: str) -> bool:
         call = Call(action, FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
@@ -283,13 +285,6 @@ def test_failure_reasons_expire_and_cost_nothing_at_rest() -> None:
     assert table["KeySchema"] == [{"AttributeName": "message_id", "KeyType": "HASH"}]
 
 
-def test_the_consumer_may_write_reasons_and_nothing_else() -> None:
-    [statement] = statements_of_policy(Stack.of(TEMPLATE), "RecordFailuresPolicy")
-
-    assert statement["Resource"] == FAILURE_TABLE_ARN
-    assert statement["Action"] == ["dynamodb:PutItem", "dynamodb:BatchWriteItem"]
-
-
 def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> None:
     """IAM deletes no attached policy; no function can be configured with a deleted layer."""
     stack = Stack.of(TEMPLATE, SPARK_JOB)
@@ -298,15 +293,6 @@ def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> No
         if resource["Type"] not in {"AWS::IAM::ManagedPolicy", "AWS::Serverless::LayerVersion"}:
             continue
         assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED, name
-
-
-def test_non_retryable_errors_need_the_table() -> None:
-    given = {"NonRetryableErrors": "KeyError"}
-
-    assert Stack.of(TEMPLATE, given).broken_rules == []
-    assert Stack.of(TEMPLATE, given | {"CreateFailureTable": "false"}).broken_rules == [
-        "ReasonsNeedATable"
-    ]
 
 
 def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy() -> None:
@@ -393,14 +379,6 @@ def test_glue_makes_network_interfaces_in_the_first_subnet_alone() -> None:
         return is_allowed(Call("ec2:CreateNetworkInterface", arn), statements)
 
     assert (may_use(first), may_use(second)) == (True, False)
-
-
-@pytest.mark.parametrize("missing", list(NETWORK))
-def test_a_network_is_given_whole(missing: str) -> None:
-    given = {name: value for name, value in NETWORK.items() if name != missing}
-
-    assert Stack.of(TEMPLATE, SPARK_JOB | given).broken_rules == ["NetworkIsComplete"]
-    assert Stack.of(TEMPLATE, SPARK_JOB | NETWORK).broken_rules == []
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

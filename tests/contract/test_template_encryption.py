@@ -160,10 +160,3 @@ def test_policies_for_people_and_consumers_use_the_data_key_too() -> None:
         through = {"kms:ViaService": f"{service}.us-east-1.amazonaws.com"}
         for action in ("kms:Decrypt", "kms:GenerateDataKey"):
             assert is_allowed(Call(action, KEY, through), statements), name
-
-
-def test_messages_with_a_key_of_yours_are_not_archived_without_one() -> None:
-    assert Stack.of(TEMPLATE, SPARK_JOB | KEYS).broken_rules == ["KeyedMessagesNeedAKeyedArchive"]
-    assert Stack.of(TEMPLATE, SPARK_JOB | KEYS | DATA_KEY).broken_rules == []
-    assert Stack.of(TEMPLATE, SPARK_JOB).broken_rules == []
-    assert Stack.of(TEMPLATE, KEYS).broken_rules == []

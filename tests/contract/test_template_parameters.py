@@ -11,11 +11,15 @@ from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
     APPLICATION,
+    DATA_KEY,
     FIFO,
+    KEYS,
+    NETWORK,
     OTHER_MAIN_QUEUES,
     OWN_FIFO_QUEUES,
     OWN_QUEUES,
     ROOT,
+    SPARK_JOB,
     TEMPLATE,
     environment_of,
     event_of,
@@ -127,6 +131,23 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ("ArchiveRetentionDays", "0"),
         ("ArchiveRetentionDays", "1.5"),
         ("RolePath", "/apps"),
+        *(
+            ("SparkJobSchedule", value)
+            for value in ("rate(1 day)", "0 5 * * ? *", "cron(0 5 * * ?)", "")
+        ),
+        *(("SparkJobPolicySha256", value) for value in ("0" * 63, "g" * 64, "0" * 65)),
+        # A command line would misread these, or they would grant more than one file.
+        *(
+            ("SparkJobPolicyUri", f"s3://{place}")
+            for place in (
+                *("rules/it's.yaml", 'rules/a".yaml', "rules/a b.yaml", "rules/a;b.yaml"),
+                *("rules/$(a).yaml", "b/*", "rules/*", "rules/dlq/*.yaml", "*/policy.yaml"),
+                *("rules/p?.yaml", "rules/[ab].yaml", "rules/{a,b}.yaml"),
+                *("rules/${aws:username}.yaml", "rules/dlq/", "rules/", "rules", "Rules/p.yaml"),
+            )
+        ),
+        ("SparkJobPolicyUri", "s3a://rules/p.yaml"),
+        ("SparkJobPolicyUri", "rules/p.yaml"),
         ("MaximumConcurrency", "1"),
         ("LogRetentionDays", "2"),
     ],
@@ -154,22 +175,46 @@ def test_an_empty_cap_leaves_the_backoff_bounded_by_the_retention() -> None:
     assert environment_of(Stack.of(TEMPLATE, given))["BACKOFF_CAP_SECONDS"] == "86400"
 
 
-@pytest.mark.parametrize("missing", list(OWN_QUEUES))
-def test_your_queues_are_given_together_or_not_at_all(missing: str) -> None:
-    incomplete = {name: value for name, value in OWN_QUEUES.items() if name != missing}
-
-    assert Stack.of(TEMPLATE, incomplete).broken_rules == ["YourQueuesGoTogether"]
-    assert Stack.of(TEMPLATE, OWN_QUEUES).broken_rules == []
-    assert Stack.of(TEMPLATE).broken_rules == []
+POLICY = {"SparkJobPolicyUri": "s3://rules/policy.yaml"}
+REASONS = {"NonRetryableErrors": "KeyError"}
+EMAIL = {"AlarmEmail": "team@example.com"}
+TOPIC = {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"}
 
 
-def test_the_name_of_the_main_queue_changes_nothing_and_is_refused_without_the_queue() -> None:
+@pytest.mark.parametrize(
+    ("given", "broken_rules"),
+    [
+        ({}, []),
+        (OWN_QUEUES, []),
+        *(({name: value}, ["YourQueuesGoTogether"]) for name, value in OWN_QUEUES.items()),
+        ({"MainQueueName": "orders"}, ["YourQueuesGoTogether"]),
+        (OWN_QUEUES | {"MainQueueName": "odrers"}, []),
+        (REASONS, []),
+        (REASONS | {"CreateFailureTable": "false"}, ["ReasonsNeedATable"]),
+        (SPARK_JOB | NETWORK, []),
+        *((SPARK_JOB | {name: value}, ["NetworkIsComplete"]) for name, value in NETWORK.items()),
+        (EMAIL, []),
+        (EMAIL | TOPIC, ["OneTopicForAlarms"]),
+        (SPARK_JOB | {"SparkJobPolicySha256": "0" * 64}, ["HashNeedsAPolicy"]),
+        (SPARK_JOB | POLICY | {"SparkJobPolicySha256": "0aB1" * 16}, []),
+        (SPARK_JOB | {"SparkJobExecute": "true"}, ["ExecutionNeedsAPolicy"]),
+        (SPARK_JOB | POLICY | {"SparkJobExecute": "true"}, []),
+        (SPARK_JOB, []),
+        (KEYS, []),
+        (SPARK_JOB | KEYS, ["KeyedMessagesNeedAKeyedArchive"]),
+        (SPARK_JOB | KEYS | DATA_KEY, []),
+    ],
+)
+def test_parameters_that_contradict_each_other_break_a_rule(
+    given: dict[str, str], broken_rules: list[str]
+) -> None:
+    assert Stack.of(TEMPLATE, given).broken_rules == broken_rules
+
+
+def test_the_name_of_the_main_queue_changes_nothing() -> None:
     named = Stack.of(TEMPLATE, OWN_QUEUES | {"MainQueueName": "odrers"})
-    alone = Stack.of(TEMPLATE, {"MainQueueName": "orders"})
 
-    assert named.broken_rules == []
     assert named.resources == Stack.of(TEMPLATE, OWN_QUEUES).resources
-    assert alone.broken_rules == ["YourQueuesGoTogether"]
 
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-rules.html

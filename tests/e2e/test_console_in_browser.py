@@ -138,41 +138,6 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
         assert (failed, it.foreign, it.dialogs) == ([], [], [])
 
 
-def test_two_browsers_decide_on_one_plan_and_neither_loses_the_other_s(
-    browser: Browser, tmp_path: Path
-) -> None:
-    archive = incident(tmp_path)
-    with (
-        desk(browser, console_of(archive, who="ann@desk")) as ann,
-        desk(browser, console_of(archive, who="bob@desk")) as bob,
-    ):
-        one, other, same = (f"/groups/g-{place:010x}" for place in (1, 2, 3))
-        # Both look at the same plan, then decide about different groups.
-        ann.go(one), bob.go(other)
-        ann.page.get_by_label("Why").fill("ann knows")
-        ann.page.get_by_role("button", name="Redrive").click()
-        expect(ann.page.get_by_role("status").first).to_contain_text("Decided: redrive")
-        bob.page.get_by_role("button", name="Discard").click()
-        expect(bob.page.get_by_role("status").first).to_contain_text("Decided: discard")
-        # Then both about the same one.
-        ann.go(same), bob.go(same)
-        ann.page.get_by_label("Why").fill("address service is back")
-        ann.page.get_by_role("button", name="Redrive").click()
-        expect(ann.page.get_by_role("status").first).to_contain_text("Decided")
-        bob.page.get_by_role("button", name="Discard").click()
-        expect(bob.page.get_by_role("heading", level=1)).to_contain_text("meanwhile")
-        expect(bob.page.locator("table")).to_contain_text("address service is back")
-        assert plan_of(archive).groups[3].action == "redrive"
-        bob.page.get_by_role("button", name="Decide discard all the same").click()
-        expect(bob.page.get_by_role("status").first).to_contain_text("Decided: discard")
-
-        actions = [one.action.value for one in plan_of(archive).groups[:5]]
-        assert actions == ["leave", "redrive", "discard", "discard", "leave"]
-        bob.go(same)
-        expect(bob.page.locator(".history")).to_contain_text("ann@desk")
-        expect(bob.page.locator(".history")).to_contain_text("bob@desk")
-
-
 def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
     archive = archive_from(tmp_path, many_findings(120), lambda *_: "{}", 1)
     with desk(browser, console_of(archive)) as it:

@@ -243,17 +243,12 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_each_entry_has_one_command_what_is_expected_and_what_to_do() -> None:
     assert len(COMMANDS) == len(ENTRIES) > 10
+    assert set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE)) == {*ON_PAGE, "publish"}
     assert set(COMMANDS) - {"make publish"} == {one for one in COMMANDS if OF_SCRIPT.fullmatch(one)}
     for _, body in ENTRIES:
         assert body.count("try-in-account.sh") <= 1
         assert "expected" in body.lower()
         assert "if not" in body.lower()
-
-
-def test_the_table_at_the_top_has_every_entry() -> None:
-    table = set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE))
-
-    assert table == {*ON_PAGE, "publish"}
 
 
 def test_page_help_and_script_have_the_same_checks() -> None:
@@ -266,11 +261,6 @@ def test_page_help_and_script_have_the_same_checks() -> None:
 
     assert listed == [one.replace("_", "-") for one in functions]
     assert set(listed) == ON_PAGE.keys()
-
-
-@pytest.mark.parametrize("text", [SCRIPT.read_text("utf-8"), *COMMANDS])
-def test_a_shell_can_read_it(text: str) -> None:
-    subprocess.run(["/bin/bash", "-n"], input=text, text=True, check=True)
 
 
 def test_a_check_runs_to_its_end(ran: Ran) -> None:
@@ -420,37 +410,36 @@ def test_a_test_message_that_fails_does_not_end_the_check(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "refusal"),
+    ("words", "changes", "refusal"),
     [
-        (["deploy"], "--yes"),
-        (["--yes", "unknown"], "there is no such check"),
-        (["--yes", "--force", "deploy"], "there is no such option"),
-        (["--yes", "deploy", "replay"], "one check at a time"),
-        (["--yes", "alarms"], "set EMAIL first"),
-        ([], "usage"),
+        (["deploy"], {}, "--yes"),
+        (["--yes", "unknown"], {}, "there is no such check"),
+        (["--yes", "--force", "deploy"], {}, "there is no such option"),
+        (["--yes", "deploy", "replay"], {}, "one check at a time"),
+        (["--yes", "alarms"], {}, "set EMAIL first"),
+        ([], {}, "usage"),
+        (["--yes", "deploy"], {"region": None}, "AWS_REGION"),
+        (["--yes", "deploy"], {"version": "aws-cli/1.45.11 Python/3.11.7"}, "CLI 2"),
     ],
 )
 def test_a_start_that_nobody_can_mean_is_refused(
-    world: World, words: list[str], refusal: str
+    tmp_path: Path, words: list[str], changes: dict[str, Any], refusal: str
 ) -> None:
     # What comes through a pipe is not typed by a person.
-    assert refusal in refused(world.run(*words, typed="dlq-try\n"))
-
-
-def test_a_start_without_a_region_is_refused(world: World) -> None:
-    world.region = None
-
-    assert "AWS_REGION" in refused(world.run("--yes", "deploy"))
-
-
-def test_a_start_with_another_aws_cli_is_refused(world: World) -> None:
-    world.version = "aws-cli/1.45.11 Python/3.11.7"
-
-    assert "CLI 2" in refused(world.run("--yes", "deploy"))
+    assert_refused(World(tmp_path, **changes).run(*words, typed="dlq-try\n"), refusal)
 
 
 def test_a_person_who_types_something_else_is_refused(world: World) -> None:
-    assert "nothing was done" in refused(world.run("queues", typed="yes\n", on_terminal=True))
+    ran = world.run("queues", typed="yes\n", on_terminal=True)
+
+    assert_refused(ran, "nothing was done")
+
+
+def assert_refused(ran: Ran, refusal: str) -> None:
+    assert ran.code == 2
+    assert {words[0] for words in ran.of("aws")} <= {"sts"}
+    assert {one[0] for one in ran.commands} <= {"aws"}
+    assert refusal in ran.errors
 
 
 def test_a_person_who_types_the_word_starts_the_check(world: World) -> None:
@@ -458,14 +447,6 @@ def test_a_person_who_types_the_word_starts_the_check(world: World) -> None:
 
     assert ran.code == 0
     assert ran.of("sam")
-
-
-def refused(ran: Ran) -> str:
-    """Return what was said; nothing was done."""
-    assert ran.code == 2
-    assert {words[0] for words in ran.of("aws")} <= {"sts"}
-    assert {one[0] for one in ran.commands} <= {"aws"}
-    return ran.errors
 
 
 def problem_of(words: list[str]) -> str | None:

@@ -17,7 +17,6 @@ from tests.findings_builder import (
     ANALYZED_AT,
     a_group,
     hostile_findings,
-    many_findings,
     some_findings,
 )
 from tests.incident import incident_findings
@@ -176,19 +175,3 @@ def test_motion_is_left_out_where_it_is_not_wanted(browser: Browser, write: Writ
         with opened(browser, write(incident_findings()), reduced_motion=preference) as watched:
             style = "getComputedStyle(document.documentElement).scrollBehavior"
             assert watched.page.evaluate(style) == behavior
-
-
-def test_a_thousand_groups_can_be_searched_and_opened(browser: Browser, write: Write) -> None:
-    with opened(browser, write(many_findings(1_000))) as watched:
-        page = watched.page
-        page.locator("#search").fill("ValidationError 777:")
-        expect(page.locator("details.group:visible")).to_have_count(1)
-        page.locator("details.group:visible > summary").click()
-        expect(page.locator("details.group[open] .copy").first).to_be_visible()
-        watched.assert_quiet()
-
-
-def test_nothing_to_decide_is_a_quiet_page(browser: Browser, write: Write) -> None:
-    with opened(browser, write(some_findings(messages=9, decided=9))) as watched:
-        expect(watched.page.locator("h1")).to_have_text("Nothing is left to decide.")
-        watched.assert_quiet()

@@ -114,17 +114,6 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
 
 
-def test_a_second_run_does_nothing_twice(installation: Installation) -> None:
-    installation.park(1, 2)
-    installation.run()
-    receive_all(installation.main)
-
-    summary = installation.run()
-
-    assert receive_all(installation.main) == []
-    assert summary.undecided.messages == 1
-
-
 def test_without_execute_nothing_is_sent(installation: Installation) -> None:
     installation.park(1, 2)
 
@@ -175,28 +164,22 @@ def test_an_empty_queue_and_archive_are_fine(installation: Installation) -> None
     assert installation.published == [Undecided(0, 0)]
 
 
-def test_what_came_back_from_a_redrive_waits_for_a_human(installation: Installation) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_otherwise(
+    installation: Installation, *, again: bool
+) -> None:
     error = FailureError("TimeoutError", "order 5 after 3 s")
     ours = context(first_id="first-5", reason="attempts_exhausted", error=error, plan_id="p-1")
+    installation.policy.write_text(POLICY + "redrive_again: true\n" * again)
     installation.park(1)
     installation.parked.send([entry_of(message("m-5", "came back", ours))])
 
     summary = installation.run()
 
     assert summary.redriven is not None
-    assert (summary.redriven.count("sent"), summary.redriven.count("not_selected")) == (1, 1)
-    assert summary.undecided.messages == 1
-
-
-def test_unless_the_policy_says_so(installation: Installation) -> None:
-    error = FailureError("TimeoutError", "order 5 after 3 s")
-    ours = context(first_id="first-5", reason="attempts_exhausted", error=error, plan_id="p-1")
-    installation.policy.write_text(POLICY + "redrive_again: true\n")
-    installation.parked.send([entry_of(message("m-5", "came back", ours))])
-
-    installation.run()
-
-    assert bodies(receive_all(installation.main)) == ["came back"]
+    counts = [summary.redriven.count(word) for word in ("sent", "not_selected")]
+    assert [*counts, summary.undecided.messages] == ([2, 0, 0] if again else [1, 1, 1])
+    assert ("came back" in bodies(receive_all(installation.main))) is again
 
 
 def test_two_runs_at_the_same_time_send_each_message_once(installation: Installation) -> None:

@@ -19,7 +19,7 @@ from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
-from tests.builders import FakeQueue, context_of, counter, message, queue_url
+from tests.builders import FakeQueue, counter, message, queue_url
 from tests.fake_limits import FakeSignals
 from tests.ledgers import attempts_of
 
@@ -97,24 +97,6 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
     assert attempt.claim.ttl_seconds == REQUEST.claim_ttl_seconds
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
-
-
-def test_sent_copy_starts_afresh_and_names_the_plan(bench: Bench) -> None:
-    queue = FakeQueue()
-
-    bench.settle(queue, [item("m-1")])
-
-    assert list(queue.sent[0].attributes) == ["sqs-dlq-context"]
-    assert context_of(queue.sent[0]).plan_id == "p-1"
-    assert context_of(queue.sent[0]).first_id == "m-1"
-
-
-def test_second_run_sends_nothing(bench: Bench) -> None:
-    bench.settle(FakeQueue(), [item("m-1")])
-    queue = FakeQueue()
-
-    assert bench.settle(queue, [item("m-1")], replace(CONTEXT, run_id="run-2")) == ["sent_before"]
-    assert queue.calls == []
 
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
@@ -243,18 +225,6 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
     assert sender.signals.stopped_by == "no room"
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
-
-
-def test_fifo_groups_keep_their_order(bench: Bench) -> None:
-    queue = FakeQueue()
-    items = [item("a-1", "a"), item("b-1", "b"), item("a-2", "a"), item("b-2", "b")]
-
-    bench.settle(queue, items, FIFO)
-
-    bodies = [entry.body for entry in queue.sent]
-    assert bodies.index("body of a-1") < bodies.index("body of a-2")
-    assert bodies.index("body of b-1") < bodies.index("body of b-2")
-    assert all(len({e.message_group_id for e in call}) == len(call) for call in queue.calls)
 
 
 def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
