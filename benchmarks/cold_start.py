@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 
 from benchmarks import ROOT
 from benchmarks.findings import Finding, Side, at_most
@@ -27,19 +26,6 @@ _BYTES_PER_MB = 1e6
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """The start of one process.
-
-    Attributes:
-        ready_ms: from its start until it was ready.
-        peak_mb: its peak memory.
-    """
-
-    ready_ms: float
-    peak_mb: float
-
-
 def measure(rig: Rig) -> list[Finding]:
     """Start both alternately; compare time and memory."""
     rig.notify("cold start, against import boto3 and a client")
@@ -53,16 +39,16 @@ def measure(rig: Rig) -> list[Finding]:
             rig.turns(TURNS),
         )
         ready = [_start(_READY_TO_REPLAY, variables) for _ in range(rig.turns(TURNS))]
-    more_mb = [p.peak_mb - b.peak_mb for p, b in zip(product, baseline, strict=True)]
+    more_mb = [p[1] - b[1] for p, b in zip(product, baseline, strict=True)]
     return [
         Finding.of_ratio(
             "cold start, to the first client",
-            Side("ms", [one.ready_ms for one in product]),
-            Side("ms, boto3 and a client", [one.ready_ms for one in baseline]),
+            Side("ms", [ms for ms, _ in product]),
+            Side("ms, boto3 and a client", [ms for ms, _ in baseline]),
             TIME_TARGET,
         ),
         Finding("cold start, peak memory beyond boto3's", more_mb, "MB", MEMORY_TARGET),
-        Finding("cold start, until three queues are known", [one.ready_ms for one in ready], "ms"),
+        Finding("cold start, until three queues are known", [ms for ms, _ in ready], "ms"),
     ]
 
 
@@ -84,7 +70,8 @@ def _environment(endpoint: str, bytecode: str) -> dict[str, str]:
     }
 
 
-def _start(program: str, variables: dict[str, str]) -> _Start:
+def _start(program: str, variables: dict[str, str]) -> tuple[float, float]:
+    """Return the milliseconds until the program was ready, and its peak memory in MB."""
     command = (sys.executable, "-c", program + _SAY_READY)
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables) as process:  # noqa: S603
@@ -94,4 +81,4 @@ def _start(program: str, variables: dict[str, str]) -> _Start:
         process.returncode = os.waitstatus_to_exitcode(status)
     if not is_ready or process.returncode:
         raise RuntimeError(f"this program did not start: {program}")
-    return _Start(ready_ms, usage.ru_maxrss * _MAXRSS_BYTES / _BYTES_PER_MB)
+    return ready_ms, usage.ru_maxrss * _MAXRSS_BYTES / _BYTES_PER_MB
