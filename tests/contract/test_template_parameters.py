@@ -9,7 +9,6 @@ from dlq_replay import __version__
 from dlq_replay.settings import OPTIONAL_VARIABLES, REQUIRED_VARIABLES, ReplaySettings
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
-    ACCEPTED_BY_SERVERLESS_REPO,
     APPLICATION,
     DATA_KEY,
     FIFO,
@@ -25,12 +24,6 @@ from tests.contract.template import (
     event_of,
     message_queues_of,
 )
-
-
-def test_the_serverless_application_repository_accepts_every_resource_type() -> None:
-    types = {resource["Type"] for resource in TEMPLATE["Resources"].values()}
-
-    assert types <= ACCEPTED_BY_SERVERLESS_REPO
 
 
 def test_the_application_has_the_version_of_the_project() -> None:

@@ -138,6 +138,9 @@ def test_a_first_deployment_that_fails_leaves_nothing() -> None:
     }
     versions = {n for n, one in kept.items() if one["Type"] == "AWS::Lambda::Version"}
 
+    # A rollback calls the version before.
+    assert len(versions) == 1
+    assert {kept[name]["DeletionPolicy"] for name in versions} == {"Retain"}
     assert {one["Type"] for one in kept.values()} >= {
         "AWS::IAM::ManagedPolicy",
         "AWS::Lambda::LayerVersion",
@@ -201,29 +204,16 @@ def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> Non
     assert same["JobCode"] == first["JobCode"]
     assert before["Bundle"] != after["Bundle"]
     assert before["ServiceToken"] == after["ServiceToken"]
+    custom = {
+        name for name, one in first.items() if one["Type"] == "AWS::CloudFormation::CustomResource"
+    }
+    assert custom == {"JobCode"}
     for resources in (first, other):
         alias = resources[before["ServiceToken"]["Ref"]]
         bundle = resources["JobCode"]["Properties"]["Bundle"]["Ref"]
         assert alias["Type"] == "AWS::Lambda::Alias"
         assert alias["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [bundle, "Version"]}
         assert resources[bundle]["Type"] == "AWS::Lambda::Version"
-
-
-def test_no_custom_resource_changes_its_address_with_the_code_behind_it() -> None:
-    """A version's ARN would; a function's and an alias's stay."""
-    resources = translate(TEMPLATE, SPARK_JOB)["Resources"]
-    for name, resource in resources.items():
-        if resource["Type"] == "AWS::CloudFormation::CustomResource":
-            token = resource["Properties"]["ServiceToken"]
-            referred = token.get("Ref") or token["Fn::GetAtt"][0]
-            assert resources[referred]["Type"] != "AWS::Lambda::Version", name
-
-
-def test_the_versions_that_a_rollback_calls_stay() -> None:
-    translated = translate(TEMPLATE, SPARK_JOB)["Resources"]
-    [version] = [one for one in translated.values() if one["Type"] == "AWS::Lambda::Version"]
-
-    assert version["DeletionPolicy"] == "Retain"
 
 
 def roles_of(translated: dict[str, Any]) -> dict[str, Any]:

@@ -27,14 +27,3 @@ def test_holding_for_a_day_costs_at_most_thirty_requests_a_message() -> None:
     assert stack.main.describe()["ApproximateNumberOfMessages"] == "10"
     assert stack.now_seconds() * 1000 == stack.clock.now_ms()
     assert (busy + receives) / 10 <= 30
-
-
-def test_replays_within_the_timer_share_their_requests() -> None:
-    stack = Stack(rate_seconds=10, cap_seconds=900)
-    for start in range(0, 100, 10):
-        stack.dlq.send([SendEntry(str(n)) for n in range(start, start + 10)])
-    stack.front.log.clear()
-    stack.replay_source(batch_size=100).poll()
-
-    assert sum(len(outcome.outcomes) for outcome in stack.outcomes) == 100
-    assert requests(stack, "SendMessageBatch") / 100 <= 0.11

@@ -41,15 +41,6 @@ def test_repeated_send_of_a_copy_is_removed_though_the_first_is_deleted() -> Non
     assert not stack.dlq.queue.messages()
 
 
-def test_different_messages_of_equal_body_both_arrive() -> None:
-    stack, taken, sources = stack_of(
-        entry("same", deduplication_id="1"), entry("same", deduplication_id="2")
-    )
-    run(stack.model, sources)
-
-    assert taken == ["same", "same"]
-
-
 def test_every_replay_of_a_message_arrives_within_the_window() -> None:
     """Each replay is a copy of its own, with an id of its own."""
     stack, taken, sources = stack_of(entry("a"))
