@@ -151,12 +151,12 @@ def test_expressions_are_checked_with_the_whole_plan(
     plan = with_edit(planned(archive), keys)
     faults = [
         ("a", "nothing"),
-        ("b", "one message"),
+        ("b", "other messages"),
         ("c", "gives boolean"),
         ("d", "gives map"),
         ("e", "another value"),
         ("f", "several"),
-        ("g", "syntax"),
+        ("g", "cannot be read"),
     ]
 
     with pytest.raises(InputError) as caught:
