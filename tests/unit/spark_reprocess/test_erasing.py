@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -30,6 +30,7 @@ from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import read_files
 from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
 from spark_reprocess.archive.ledgers import compact_ledger
+from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.lookup import find_rows
 from spark_reprocess.archive.message_store import (
     digest,
@@ -50,7 +51,42 @@ from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.approved_plan import planned
 from tests.builders import NOW, context, message, queue_url
-from tests.dying_archive import Dying, KilledError
+
+
+class KilledError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Dying(LocalArchive):
+    """An archive whose process dies before or after its *n*-th change."""
+
+    dies_at: int
+    is_before: bool
+    changes: list[str] = field(default_factory=list)
+
+    def create(self, path: str, content: bytes) -> bool:
+        with self._change(path):
+            return super().create(path, content)
+
+    def write(self, path: str, content: bytes) -> None:
+        with self._change(path):
+            super().write(path, content)
+
+    def remove(self, path: str) -> None:
+        with self._change(path):
+            super().remove(path)
+
+    @contextmanager
+    def _change(self, path: str) -> Iterator[None]:
+        self.changes.append(path)
+        is_last = len(self.changes) == self.dies_at
+        if is_last and self.is_before:
+            raise KilledError
+        yield
+        if is_last:
+            raise KilledError
+
 
 DAY = 86_400
 DAYS = 30
