@@ -92,7 +92,7 @@ def test_group_that_the_plan_invents_is_refused(
     plan = Path(planned(archive))
     plan.write_text(plan.read_text().replace("id: g-", "id: x-"))
 
-    with pytest.raises(InputError, match="is not in the plan's snapshot"):
+    with pytest.raises(InputError, match="its snapshot has no group"):
         executed(spark, archive, str(plan), make_queue("main").url)
 
 
