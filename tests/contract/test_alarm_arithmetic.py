@@ -123,6 +123,17 @@ def test_parked_messages_count_from_the_number_of_the_parameter() -> None:
     assert alarms["ParkedGrowingAlarm"]["Threshold"] == "3"
 
 
+@pytest.mark.parametrize("visibility_seconds", [180, 600, 1200])
+def test_refused_message_is_noticed_at_any_visibility_timeout_up_to_20_minutes(
+    visibility_seconds: int,
+) -> None:
+    alarm = ALARMS["FailedSendsAlarm"]
+    refused = {time // alarm["Period"] for time in range(0, 24 * HOUR, visibility_seconds)}
+    last = range(100, 100 + alarm["EvaluationPeriods"])
+
+    assert len(refused.intersection(last)) >= alarm.get("DatapointsToAlarm", len(last))
+
+
 def test_every_alarm_is_tried_both_ways() -> None:
     tried = {(name, expected) for name, _, expected in CASES}
 

@@ -95,21 +95,25 @@ class Replayer:
         distinct = {record.message_id: record for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
         now_seconds = self.now_seconds()
-        looked = self._look(distinct.values(), failures, now_seconds) if seconds_left() > 0 else {}
-        views = {queue: view for queue, view in looked.items() if view is not None}
-        steps = self._plan(distinct.values(), now_seconds, failures, views)
+        looked: Mapping[QueueAddress, BreakerView | None] = {}
+        faulty: Mapping[QueueAddress, BreakerReport] = {}
+        try:
+            if seconds_left() > 0:
+                looked = self._look(distinct.values(), failures, now_seconds)
+            views = {queue: view for queue, view in looked.items() if view is not None}
+            steps = self._plan(distinct.values(), now_seconds, failures, views)
+        except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
+            looked, faulty = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
+            steps = self._plan(distinct.values(), now_seconds, failures, {})
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
         if seconds_left() <= 0:
             return BatchOutcome(outcomes)
         reports = {
-            queue: self.breakers[queue].finish(
-                [step for step in steps if step.main_queue == queue], results, view
-            )
-            for queue, view in looked.items()
+            queue: self._finish(queue, steps, results, view) for queue, view in looked.items()
         }
-        return BatchOutcome(outcomes, reports)
+        return BatchOutcome(outcomes, {**faulty, **reports})
 
     def _look(
         self,
@@ -159,6 +163,20 @@ class Replayer:
         }
         return plan({**views, **claimed})
 
+    def _finish(
+        self,
+        queue: QueueAddress,
+        steps: Sequence[Step],
+        results: Mapping[str, SendResult],
+        view: BreakerView | None,
+    ) -> BreakerReport:
+        """Let the breakers count. The messages are sent: an error here would send them again."""
+        own = [step for step in steps if step.main_queue == queue]
+        try:
+            return self.breakers[queue].finish(own, results, view)
+        except Exception as error:  # noqa: BLE001 - see above
+            return _faulty_breaker(error)
+
     def _settle_groups(
         self,
         steps: Sequence[Step],
@@ -194,6 +212,10 @@ class Replayer:
                 return self.main_queue
             case Destination.MAIN:
                 return self.other_main_queues[main_queue]
+
+
+def _faulty_breaker(error: Exception) -> BreakerReport:
+    return BreakerReport(is_open=False, held=0, fault=f"{type(error).__name__}: {error}")
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:

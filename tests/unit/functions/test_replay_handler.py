@@ -15,6 +15,7 @@ from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules, BreakerState
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.errors import MalformedEventError, SettingsError
+from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import InDoubt, Refused
@@ -277,6 +278,35 @@ def test_breaker_without_its_table_is_logged_once(
     ]
     assert lines(log)[0]["reason"] == "AccessDeniedException: not authorized"
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["CircuitBreakersOpen"] == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_open"), [("read", False), ("register", False), ("update", False), ("update", True)]
+)
+def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
+    call: str,
+    is_open: bool,
+    main: FakeQueue,
+    log: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(at: str) -> None:
+        if at == call:
+            raise RuntimeError("an answer of another shape")
+
+    opened = BreakerState({"opened_at": NOW - 3600, "probe_at": NOW - 600})
+    types = frozenset({"E"} if call == "update" else ())
+    states = {"E": opened} if is_open else {}
+    with_breaker(monkeypatch, FakeBreakers(faults=fail, types=types, states=states))
+    replayer = replace(
+        handler.wired_replayer(), find_failures=lambda ids: {one: Failure(one, "E") for one in ids}
+    )
+    monkeypatch.setattr(handler, "wired_replayer", lambda: replayer)
+    answer = handler.lambda_handler(event(message("a"), message("b")), Context())
+
+    assert answer == {"batchItemFailures": []}
+    assert len(main.sent) == 2
+    assert "RuntimeError: an answer of another shape" in [line.get("reason") for line in lines(log)]
 
 
 EVENTS = Path(__file__).parents[3] / "events"
