@@ -12,7 +12,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
-from dlq_replay.policy import QueueLimits, ReplayPolicy
+from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
 from dlq_replay.sending import Confirmed, SendResult
 
 ACCOUNT = "123456789012"
@@ -48,15 +48,22 @@ def policy(
     cap_seconds: int = 900,
     max_age_seconds: int | None = None,
     others: Mapping[str, Mapping[str, int]] | None = None,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
     **limits: int,
 ) -> ReplayPolicy:
-    """The policy of a stack; *others* are further main queues, with the limits of each."""
+    """The policy of a stack; *others* are further main queues, with the limits of each.
+
+    *max_message_bytes* is that of the main queue, the DLQ and the parked queue.
+    """
+    sizes = dict.fromkeys(
+        ("main_max_bytes", "dlq_max_bytes", "parked_max_bytes"), max_message_bytes
+    )
     return ReplayPolicy(
         main_queue=QueueAddress(ACCOUNT, main),
         max_attempts=max_attempts,
         backoff=Backoff(rate_seconds, cap_seconds),
         max_age_seconds=max_age_seconds,
-        limits=QueueLimits(**limits),
+        limits=QueueLimits(**{**sizes, **limits}),
         other_main_queues={
             QueueAddress(ACCOUNT, name): QueueLimits(**own) for name, own in (others or {}).items()
         },

@@ -233,12 +233,16 @@ def _limits(
     main: Mapping[str, str], dlq: Mapping[str, str], parked: Mapping[str, str]
 ) -> QueueLimits:
     return QueueLimits(
-        max_message_bytes=min(
-            int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for queue in (main, dlq, parked)
-        ),
+        main_max_bytes=_max_bytes(main),
+        dlq_max_bytes=_max_bytes(dlq),
+        parked_max_bytes=_max_bytes(parked),
         main_retention_seconds=_retention_seconds(main),
         dlq_retention_seconds=_retention_seconds(dlq),
     )
+
+
+def _max_bytes(queue: Mapping[str, str]) -> int:
+    return int(queue.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
 
 
 def _retention_seconds(queue: Mapping[str, str]) -> int:

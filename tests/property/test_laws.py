@@ -29,7 +29,9 @@ policies = st.builds(
     max_age_seconds=st.none() | st.integers(1, 9999),
     cap_seconds=st.integers(0, 172_800),
     rate_seconds=st.floats(0.001, 43_200),
-    max_message_bytes=st.integers(60, 4096),
+    main_max_bytes=st.integers(60, 4096),
+    dlq_max_bytes=st.integers(60, 4096),
+    parked_max_bytes=st.integers(60, 4096),
     main_retention_seconds=st.integers(60, 1_209_600),
     dlq_retention_seconds=st.integers(60, 1_209_600),
 )
@@ -72,14 +74,34 @@ def test_copy_is_what_was_sent_but_for_our_two_attributes(
         assert "Lineage" not in (entry.trace_header or "")
 
 
-@given(messages(), policies)
-def test_decided_replay_fits_its_queue(message: Message, rules: ReplayPolicy) -> None:
-    decision = decide(message, rules, NOW, lambda top: top)
-    if isinstance(decision, Replay):
-        entry = replay_entry(message, decision.number, decision.delay_seconds, NOW, rules)
+@given(batches(), policies)
+def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> None:
+    """A message that does not fit the parked queue is sent there as it came."""
+    batch = [replace(m, body=f"{number} {m.body}") for number, m in enumerate(batch)]
+    main, dlq, parked = (FakeQueue(queue_url(name)) for name in ("main", "dlq", "parked"))
+    _replay(batch, rules, main, dlq, parked)
 
-        assert len(entry.attributes) <= MAX_ATTRIBUTES
-        assert entry.size_bytes <= rules.limits.max_message_bytes
+    of_body = {message.body: message.attributes for message in batch}
+    for queue, max_bytes in (
+        (main, rules.limits.main_max_bytes),
+        (dlq, rules.limits.dlq_max_bytes),
+        (parked, rules.limits.parked_max_bytes),
+    ):
+        for entry in queue.sent:
+            as_it_came = {n: a for n, a in of_body[entry.body].items() if n != CONTEXT_ATTRIBUTE}
+            fits = entry.size_bytes <= max_bytes and len(entry.attributes) <= MAX_ATTRIBUTES
+            assert fits or (queue is parked and entry.attributes == as_it_came)
+
+
+@given(messages(), policies, st.integers(60, 4096))
+def test_size_of_the_parked_queue_decides_nothing(
+    message: Message, rules: ReplayPolicy, parked_max_bytes: int
+) -> None:
+    other = rules.with_limits(replace(rules.limits, parked_max_bytes=parked_max_bytes))
+
+    assert decide(message, other, NOW, lambda top: top) == decide(
+        message, rules, NOW, lambda top: top
+    )
 
 
 @given(batches(), policies, st.lists(answers, min_size=12, max_size=12))

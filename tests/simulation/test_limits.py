@@ -23,7 +23,7 @@ def round_trip(*entries: SendEntry, main_limit: int = MAX_MESSAGE_BYTES) -> Stac
     stack = Stack(cap_seconds=0)
     client = client_for(stack.front)
     stack.main.queue.change({"MaximumMessageSize": str(main_limit)})
-    limits = QueueLimits(max_message_bytes=main_limit)
+    limits = QueueLimits(main_max_bytes=main_limit)
     stack.replayer = replace(
         stack.replayer,
         policy=stack.replayer.policy.with_limits(limits),

@@ -18,7 +18,7 @@ DEDUPLICATION_ID_MAX_CHARACTERS = 128
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry its counter once the context has given way."""
     counted = _counted(message, replay_number)
-    return _fits(message.body, counted, policy.limits.max_message_bytes)
+    return _fits(message.body, counted, policy.limits.main_max_bytes)
 
 
 def has_room_for_context(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
@@ -26,7 +26,9 @@ def has_room_for_context(message: Message, replay_number: int, policy: ReplayPol
     far = 10**11 - 1
     waiting = _context(message, far, policy, due_seconds=far)
     counted = _counted(message, replay_number)
-    return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, waiting, policy)
+    return CONTEXT_ATTRIBUTE in _marked(
+        message.body, counted, waiting, policy.limits.hold_max_bytes
+    )
 
 
 def has_room_to_hold(
@@ -36,7 +38,7 @@ def has_room_to_hold(
     far = 10**11 - 1
     held = _held_context(message, far, far, policy, error_type, by_breaker=True)
     counted = _counted(message, replay_number)
-    return CONTEXT_ATTRIBUTE in _with_context(message.body, counted, held, policy)
+    return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
 
 
 def replay_entry(
@@ -72,9 +74,10 @@ def replay_entry(
     if error_type is not None and replay_number == 1:
         wanted = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
     counted = _counted(message, replay_number)
+    max_bytes = policy.limits.main_max_bytes
     return _entry(
         message,
-        _with_context(message.body, counted, wanted, policy, context),
+        _with_context(message.body, counted, wanted, context, max_bytes),
         deduplication_id=_deduplication_id(message, policy),
         delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
     )
@@ -107,7 +110,7 @@ def held_entry(
         message, due_seconds, now_seconds, policy, error_type, by_breaker=by_breaker
     )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    attributes = _with_context(message.body, others, held, policy, bare)
+    attributes = _with_context(message.body, others, held, bare, policy.limits.dlq_max_bytes)
     return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
@@ -129,7 +132,7 @@ def parked_entry(
         replay_count=message.history.context.replay_count if is_canary else None,
     )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE)
-    attributes = _with_context(message.body, others, context, policy)
+    attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
     return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
 
 
@@ -340,14 +343,14 @@ def _with_context(
     body: str,
     attributes: Attributes,
     context: ReplayContext,
-    policy: ReplayPolicy,
-    smaller: ReplayContext | None = None,
+    smaller: ReplayContext,
+    max_message_bytes: int,
 ) -> Attributes:
     """Add *context*, or *smaller* where it does not fit, or nothing."""
-    marked = _marked(body, attributes, context, policy.limits.max_message_bytes)
-    if smaller is None or marked is not attributes:
+    marked = _marked(body, attributes, context, max_message_bytes)
+    if marked is not attributes:
         return marked
-    return _marked(body, attributes, smaller, policy.limits.max_message_bytes)
+    return _marked(body, attributes, smaller, max_message_bytes)
 
 
 def _marked(

@@ -28,14 +28,23 @@ class QueueLimits:
     """What the queues themselves impose.
 
     Attributes:
-        max_message_bytes: the smallest MaximumMessageSize of main queue, DLQ and parked queue.
+        main_max_bytes: MaximumMessageSize of the main queue.
+        dlq_max_bytes: MaximumMessageSize of the DLQ.
+        parked_max_bytes: MaximumMessageSize of the parked queue.
         main_retention_seconds: MessageRetentionPeriod of the main queue.
         dlq_retention_seconds: MessageRetentionPeriod of the DLQ.
     """
 
-    max_message_bytes: int = MAX_MESSAGE_BYTES
+    main_max_bytes: int = MAX_MESSAGE_BYTES
+    dlq_max_bytes: int = MAX_MESSAGE_BYTES
+    parked_max_bytes: int = MAX_MESSAGE_BYTES
     main_retention_seconds: int = DEFAULT_RETENTION_SECONDS
     dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
+
+    @property
+    def hold_max_bytes(self) -> int:
+        """The largest copy that can wait in the DLQ and be replayed after that."""
+        return min(self.main_max_bytes, self.dlq_max_bytes)
 
     @property
     def replay_timer_max_seconds(self) -> int:

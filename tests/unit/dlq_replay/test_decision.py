@@ -192,7 +192,7 @@ def test_fifo_letter_needs_no_room_for_the_context() -> None:
     assert isinstance(look(letter), Hold)
 
 
-SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "max_message_bytes": 200}})
+SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "main_max_bytes": 200}})
 INVOICES = SHARED.of(QueueAddress(ACCOUNT, "invoices"))
 OF_INVOICES = [
     message(DeadLetterQueueSourceArn=queue_arn("invoices")),
@@ -269,6 +269,12 @@ def test_decision_follows_from_the_attributes(
         (message(SentTimestamp="0"), policy(max_age_seconds=1), FIRST),
         (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES), FIRST),
         (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES - 1), NO_ROOM),
+        # A replay goes to the main queue, whatever the DLQ and the parked queue take.
+        (
+            message(body="x" * 100),
+            policy(max_message_bytes=1, main_max_bytes=LIMIT_BYTES),
+            FIRST,
+        ),
         # The rules apply in their order.
         (
             message(
