@@ -287,7 +287,7 @@ class BreakerWorker:
     def _is_first_look(self, message: Message) -> bool:
         """Whether the message is new in the DLQ: a held copy is not, and was counted before."""
         if self._max_receive_count is None:
-            return message.history.context.due_seconds is None
+            return message.due_seconds is None
         received = message.system.get("ApproximateReceiveCount", "")
         return received.isdigit() and int(received) <= self._max_receive_count + 1
 
@@ -428,5 +428,5 @@ def _error_type(message: Message, failures: Mapping[str, Failure]) -> str:
         return UNKNOWN_ERROR
     if failure is not None:
         return failure.to_failure_error().type
-    is_held = context.due_seconds is not None
+    is_held = message.due_seconds is not None
     return (context.error_type if is_held else None) or UNKNOWN_ERROR

@@ -179,7 +179,7 @@ def _due_seconds(
     if ceiling > timer_max and not _can_hold(message, number, policy):
         # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
         ceiling = timer_max
-    stored = message.history.context.due_seconds
+    stored = message.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
     return now_seconds + draw_delay_seconds(ceiling, draw_up_to)

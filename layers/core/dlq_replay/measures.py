@@ -124,24 +124,23 @@ def measure_dlq(
 
 
 def _arrived(outcome: BatchOutcome) -> int:
-    """Count new dead letters: moved by SQS, and never replayed, held or redriven before."""
+    """Count new dead letters: moved by SQS, and not replayed since.
+
+    Their context does not matter: any producer can write one.
+    """
     return sum(
-        one.source_arn is not None
-        and one.history.replay_count == 0
-        and one.history.context.due_seconds is None
-        and one.history.context.plan_id is None
-        for one in _leaving(outcome)
+        one.source_arn is not None and one.history.replay_count == 0 for one in _leaving(outcome)
     )
 
 
 def _arrivals(outcome: BatchOutcome) -> Iterator[int]:
     """Yield the replay count of each dead letter once for each time it died.
 
-    One that comes back from a hold (it carries ``due``) was counted before.
+    One that comes back from a hold was counted before.
     """
     for message in _leaving(outcome):
         count = message.history.true_replay_count
-        if count is not None and message.history.context.due_seconds is None:
+        if count is not None and message.due_seconds is None:
             yield count
 
 

@@ -81,6 +81,15 @@ class Message:
         return self.system.get("DeadLetterQueueSourceArn")
 
     @property
+    def due_seconds(self) -> int | None:
+        """When the wait of a held copy ends, epoch seconds; None on every other copy.
+
+        The function sends held copies to the DLQ. A copy that SQS moved there is none, whatever its
+        context says: a producer wrote that, or a message move task brought a held copy elsewhere.
+        """
+        return None if self.source_arn is not None else self.history.context.due_seconds
+
+    @property
     def sent_seconds(self) -> float | None:
         """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
         text = self.system.get("SentTimestamp", "")

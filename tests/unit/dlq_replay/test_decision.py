@@ -263,6 +263,14 @@ def test_decision_follows_from_the_attributes(
                 *("arn:aws:sns:r:1:main", "nonsense", ""),
             )
         ),
+        # Only a held copy, which SQS did not move, has a wait that began before.
+        (
+            message(
+                attributes=context(due_seconds=NOW), DeadLetterQueueSourceArn=queue_arn("main")
+            ),
+            policy(),
+            FIRST,
+        ),
         *((letter, INVOICES, FIRST) for letter in OF_INVOICES),
         *((letter, SHARED, FOREIGN) for letter in OF_INVOICES),
         # Seen for the first time, it is never too old.

@@ -71,7 +71,10 @@ def test_a_letter_that_waits_is_counted_as_arrived_once() -> None:
     letter = message("a", attributes=counter("1"))
     back_from_hold = message("b", attributes={**counter("1"), **context(due_seconds=NOW)})
 
+    moved = message("c", attributes=back_from_hold.attributes, **MOVED)
+
     assert measured((letter, Hold(2, NOW + 1000, 900)))["ReplayCount"] == (1,)
+    assert measured((moved, Replay(2, 0)))["ReplayCount"] == (1,)
     assert "ReplayCount" not in measured((back_from_hold, Replay(2, 0)))
 
 
@@ -124,8 +127,9 @@ MOVED: dict[str, Any] = {"DeadLetterQueueSourceArn": queue_arn("main")}
         # Sent to the DLQ: a hold, a person, a tool.
         (message("a"), False),
         (message("a", attributes=counter("1"), **MOVED), False),
-        (message("a", attributes=context(due_seconds=NOW), **MOVED), False),
-        (message("a", attributes=context(plan_id="p-1"), **MOVED), False),
+        # Any producer can write a context, and a move task brings held copies to the main queue.
+        (message("a", attributes=context(due_seconds=NOW), **MOVED), True),
+        (message("a", attributes=context(plan_id="p-1"), **MOVED), True),
         (message("a", attributes=counter("1000000"), **MOVED), False),
     ],
 )
