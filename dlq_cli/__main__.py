@@ -15,9 +15,14 @@ import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
-from dlq_cli.installations import list_installations
 from dlq_cli.on_glue import run_on_glue
-from dlq_cli.stack_values import STACK_VARIABLE, read_stack, required, stack_options
+from dlq_cli.stack_values import (
+    STACK_VARIABLE,
+    list_installations,
+    read_stack,
+    required,
+    stack_options,
+)
 from dlq_replay import __version__
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_EXTRA, STACK, Verb
@@ -36,20 +41,16 @@ _OWN = {
 }
 """The verbs of this package, each in a module of ``dlq_cli.verbs``."""
 
-_NAMES = {
+LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
+"""The line of each verb in the help."""
+
+GROUPS = {
     "See what is there": ("console", "status", "groups", "show", "export"),
     "Decide and put back": ("decide", "rehearse", "redrive", "restore", "erase"),
     "Collect and analyze": ("drain", "analyze", "run"),
     "Maintain an installation": ("doctor", "pause", "resume", "simulate"),
 }
-
-LINES: Mapping[str, str] = {**cli.VERBS, **_OWN}
-"""The line of each verb in the help."""
-
-GROUPS: Mapping[str, Mapping[str, str]] = {
-    title: {name: LINES[name] for name in names} for title, names in _NAMES.items()
-}
-"""The verbs and lines of each group, by its title."""
+"""The verbs of each group in the help, by its title."""
 
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
 """Packages that only the extra ``spark`` installs."""
@@ -181,8 +182,8 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         allow_abbrev=False,
         add_help=False,
     )
-    for title, lines in GROUPS.items():
-        rows = [f"{name:<10} {line}" for name, line in lines.items()]
+    for title, names in GROUPS.items():
+        rows = [f"{name:<10} {LINES[name]}" for name in names]
         parser.add_argument_group(title, "\n".join(rows))
     options = parser.add_argument_group("options", f"{PROGRAM} VERB --help lists those of a verb")
     options.add_argument("-h", "--help", action="help", help="print this help")

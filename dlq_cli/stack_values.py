@@ -1,9 +1,9 @@
-"""The values that a stack's outputs give to a command's options."""
+"""The values that a stack's outputs give to a command's options, and the list of such stacks."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.sqs import describe
 from spark_reprocess.command_line.cli import add_archive, load
+from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
+from spark_reprocess.command_line.verb import DONE
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,17 +104,42 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     return values
 
 
-def read_stacks(session: "Session") -> Iterator[StackValues]:
-    """Yield every installation in the session's account and Region.
+def list_installations(session: "Session") -> int:
+    """Print the installations of the session's account and Region, by name; return the exit code.
 
     Raises:
         InputError: the stacks could not be listed.
     """
     with aws_errors("the stacks cannot be listed"):
-        for page in session.client("cloudformation").get_paginator("describe_stacks").paginate():
-            for stack in page["Stacks"]:
-                if stack["StackStatus"] not in _GONE and (values := _values(session, stack)):
-                    yield values
+        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+        installations = [
+            values
+            for page in pages
+            for stack in page["Stacks"]
+            if stack["StackStatus"] not in _GONE and (values := _values(session, stack))
+        ]
+    installations.sort(key=lambda one: one.stack)
+
+    def show() -> None:
+        if not installations:
+            print_line("no installation in this account and Region (--region, --profile)")
+            return
+        print_table(
+            ("stack", "main queue", "archive", "status"),
+            [
+                (
+                    one.stack,
+                    one.main_queue_url.rpartition("/")[2],
+                    one.archive or "none",
+                    one.status.lower().replace("_", " "),
+                )
+                for one in installations
+            ],
+        )
+        print_line("give one of these names as --stack")
+
+    print_answer({"stacks": [asdict(one) for one in installations]}, show)
+    return DONE
 
 
 def required(stack: str | None) -> str:

@@ -1,16 +1,19 @@
 """Pages about long work: what there is to do, what runs, and one work with its answer.
 
-What sends or erases begins with a dry run.
+What sends or erases begins with a dry run. An answer may be one of another version of this program,
+or damaged. Templates show it as it is: where that fails, the page is shown without the answer.
 """
 
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from jinja2 import UndefinedError
 from starlette.responses import Response
@@ -18,18 +21,33 @@ from starlette.responses import Response
 from dlq_cli.console import work_commands as commands
 from dlq_cli.console.reading import read_plan_now
 from dlq_cli.console.site import Console, Handler, Visit, fault_page, page_route, see_other
-from dlq_cli.console.work import MOST_STOPS, State, Work, value_of
-from dlq_cli.console.work_answers import View, view_of
+from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
 from dlq_cli.console.work_commands import WHOLE_PLAN, ChangedError, Fields
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
-from spark_reprocess.command_line.verb import SPARK_EXTRA
+from spark_reprocess.command_line.outcomes import columns, problem_sentence
+from spark_reprocess.command_line.verb import (
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    PROGRAM,
+    SPARK_EXTRA,
+    STOPPED_BY_CANARY,
+)
 from spark_reprocess.errors import JobError
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import ArchiveStatus, PlanCount, StatusOptions, status
 from spark_reprocess.plan.plan import Action
+from spark_reprocess.report.texts import quoted
 
 STOP_POLLING = 286
 """The status with which htmx takes a fragment and then asks no more."""
+
+_OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
+_UNFINISHED = {NOT_ALL_SENT, STOPPED_BY_CANARY, INTERRUPTED}
+"""Exit codes after which the same command goes on with what is left."""
+
+_REPEATABLE = {"drain", "analyze", "redrive", "restore", "erase"}
+_ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED, Disposition.DISCARDED)
 
 
 def _work(visit: Visit) -> Response:
@@ -96,27 +114,77 @@ def _shown(
     visit: Visit, work: Work, template: str, code: int | HTTPStatus = HTTPStatus.OK
 ) -> Response:
     try:
-        response = _page_of(visit, view_of(work), template)
+        answer = work.answer() if work.state is State.ENDED else None
+        response = _page_of(visit, work, answer, template)
     except (UndefinedError, *RECORD_DAMAGE):
         # The answer is one of another version, or damaged.
-        response = _page_of(visit, view_of(work, has_answer=False), template)
+        response = _page_of(visit, work, None, template)
     response.status_code = int(code)
     return response
 
 
-def _page_of(visit: Visit, view: View, template: str) -> Response:
-    work = view.work
+def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, template: str) -> Response:
+    """Render a work with its *answer*. ``sentences`` are for people, ``log`` is the other output.
+
+    Raises one of ``RECORD_DAMAGE``, or an ``UndefinedError``, for an answer of another shape.
+    """
+    lines = work.errors().splitlines()
+    sending = None
+    if answer and work.verb in {"redrive", "restore"}:
+        sending = _sending(answer, restores=work.verb == "restore")
+    has_stopped = work.state is State.DIED or work.exit_code in _UNFINISHED
+    is_dry_run = work.verb in {"redrive", "restore", "erase"} and "--execute" not in work.words
     return visit.page(
         template,
-        view=view,
         work=work,
+        command=" ".join(map(quoted, [PROGRAM, *without_json(work.words)])),
+        sentences=[one.removeprefix(f"{PROGRAM}: ") for one in lines if one.startswith(_OURS)],
+        log="\n".join(one for one in lines if not one.startswith(_OURS)),
+        answer=answer,
+        sending=sending,
+        is_dry_run=is_dry_run,
+        goes_on=has_stopped and work.verb in _REPEATABLE,
         is_running=work.state is State.RUNNING,
-        titles=_titles(visit.console, value_of(work.words, "--plan")) if view.sending else {},
+        titles=_titles(visit.console, value_of(work.words, "--plan")) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
         claim_ttl=int(value_of(work.words, "--claim-ttl") or 900),
         can_send=bool(visit.console.stack or visit.console.values.get("parked-queue-url")),
     )
+
+
+def _sending(answer: Mapping[str, Any], *, restores: bool) -> dict[str, Any]:
+    """Return the answer of a redrive or a restore, with its table and its problems as sentences.
+
+    A row is an id, its action, and a number for each column.
+    """
+    groups: Sequence[Mapping[str, Any]] = answer["groups"]
+    counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
+    named = columns(counts, executed=bool(answer["run_id"]), restores=restores)
+    problems = answer["problems"]
+    return {
+        **answer,
+        "columns": list(named),
+        "rows": [
+            (
+                group["group_id"],
+                f"{group['action']}, edited" if group["is_edited"] else group["action"],
+                [sum(group["counts"].get(word, 0) for word in of) for of in named.values()],
+            )
+            for group in groups
+            # A plan of a thousand groups acts on a few.
+            if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
+        ],
+        "planned": counts[Disposition.SEND],
+        "done": counts[Disposition.RESTORED if restores else Disposition.SENT],
+        "problems": [
+            problem_sentence(
+                one["word"], one["count"], one["detail"], one["examples"], restores=restores
+            )
+            for one in problems
+        ],
+        "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
+    }
 
 
 def _titles(console: Console, plan_id: str) -> dict[str, str]:
