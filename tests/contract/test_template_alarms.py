@@ -18,16 +18,13 @@ from dlq_replay.measures import (
     parked_metric,
 )
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
-from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
-    NO_ALARMS,
     OWN_PARKED_QUEUE,
     OWN_QUEUES,
     ROOT,
     SPARK_JOB,
     TEMPLATE,
-    statements_of,
 )
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
@@ -247,21 +244,6 @@ def test_an_alarm_watches_one_result_of_its_expressions() -> None:
             assert used == {one["Id"] for one in queries} - {"watched"}
 
 
-def test_a_drain_does_not_silence_what_is_undecided() -> None:
-    alarm = ALARMS["UndecidedAlarm"]
-
-    assert (alarm["Namespace"], alarm["MetricName"]) == (NAMESPACE, Metric.UNDECIDED_MESSAGES)
-    assert alarm["EvaluationPeriods"] == 1
-
-
-def test_a_drain_on_another_spark_does_not_either() -> None:
-    """``dlq run`` publishes under the same names wherever it runs."""
-    without_glue = Stack.of(TEMPLATE).of_type("AWS::CloudWatch::Alarm")
-
-    assert without_glue.keys() == ALARMS.keys() - {"RunMissedAlarm"}
-    assert without_glue["UndecidedAlarm"]["Dimensions"] == ALARMS["UndecidedAlarm"]["Dimensions"]
-
-
 @pytest.mark.parametrize(
     ("schedule", "is_watched"),
     [
@@ -287,79 +269,6 @@ def test_on_fifo_a_long_wait_of_a_group_s_head_is_no_alarm() -> None:
     [period] = {one["MetricStat"]["Period"] for one in fifo["Metrics"] if "MetricStat" in one}
 
     assert period * fifo["EvaluationPeriods"] > longest_wait_seconds
-
-
-def test_alarms_and_dashboard_can_be_left_out_with_everything_that_serves_them() -> None:
-    stack = Stack.of(TEMPLATE, NO_ALARMS | SPARK_JOB | {"CreateDashboard": "false"})
-
-    for kind in ("CloudWatch::Alarm", "SNS::Topic", "CloudWatch::Dashboard"):
-        assert not stack.of_type(f"AWS::{kind}")
-    assert not {"AlarmTopicArn", "DashboardUrl"} & stack.outputs.keys()
-    assert not {"ReminderFunction", "ReminderRole", "SparkJobFailedRule"} & stack.resources.keys()
-
-
-def test_a_topic_of_yours_is_used_instead_of_a_new_one() -> None:
-    stack = Stack.of(TEMPLATE, {"AlarmTopicArn": TOPIC})
-    variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
-
-    assert not stack.of_type("AWS::SNS::Topic")
-    assert stack.outputs["AlarmTopicArn"]["Value"] == variables["TOPIC_ARN"] == TOPIC
-    for alarm in stack.of_type("AWS::CloudWatch::Alarm").values():
-        assert alarm["AlarmActions"] == [TOPIC]
-
-
-def test_only_alarms_of_this_account_publish_to_the_created_topic_by_its_policy() -> None:
-    """https://docs.aws.amazon.com/sns/latest/dg/sns-access-policy-use-cases.html."""
-    [policy] = WHOLE.of_type("AWS::SNS::TopicPolicy").values()
-    allowing, denying = policy["PolicyDocument"]["Statement"]
-    topic = TOPIC.replace("on-call", "AlarmTopic")
-
-    assert policy["Topics"] == [topic]
-    assert (allowing["Effect"], allowing["Action"]) == ("Allow", "sns:Publish")
-    assert allowing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert allowing["Condition"] == {
-        "StringEquals": {"aws:SourceAccount": "123456789012"},
-        "ArnLike": {"aws:SourceArn": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:*"},
-    }
-    assert (denying["Effect"], denying["Principal"]) == ("Deny", "*")
-    assert denying["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert {allowing["Resource"], denying["Resource"]} == {topic}
-    assert not Stack.of(TEMPLATE, {"AlarmTopicArn": TOPIC}).of_type("AWS::SNS::TopicPolicy")
-
-
-def test_an_address_is_subscribed_to_the_created_topic_only() -> None:
-    given = {"AlarmEmail": "team@example.com"}
-    [topic] = Stack.of(TEMPLATE, given).of_type("AWS::SNS::Topic").values()
-
-    assert topic["Subscription"] == [{"Protocol": "email", "Endpoint": "team@example.com"}]
-
-
-def test_what_waits_is_told_once_a_day_and_a_failed_run_at_once() -> None:
-    reminder = WHOLE.resources["ReminderFunction"]["Properties"]
-    [rule] = WHOLE.of_type("AWS::Events::Rule").values()
-    [permission] = WHOLE.of_type("AWS::Lambda::Permission").values()
-
-    assert reminder["Events"]["EveryDay"]["Properties"]["Schedule"] == "rate(1 day)"
-    assert rule["EventPattern"]["detail"] == {
-        "jobName": ["SparkJob"],
-        "state": ["FAILED", "TIMEOUT"],
-    }
-    assert rule["Targets"][0]["Arn"] == "ReminderFunction.Arn"
-    assert permission["SourceArn"] == "SparkJobFailedRule.Arn"
-
-
-def test_an_event_for_which_the_notice_failed_is_kept_in_a_queue_and_not_sent_to_people() -> None:
-    """The event of a failed run has the text of its error, which may quote a message."""
-    reminder = WHOLE.resources["ReminderFunction"]["Properties"]
-    on_failure = reminder["EventInvokeConfig"]["DestinationConfig"]["OnFailure"]
-    arn = "arn:aws:sqs:us-east-1:123456789012:ReminderFailures"
-
-    assert on_failure == {"Type": "SQS", "Destination": arn}
-    assert is_allowed(Call("sqs:SendMessage", arn), statements_of(WHOLE, "ReminderRole"))
-    queue = WHOLE.resources["ReminderFailures"]
-    assert queue["DeletionPolicy"] == "Delete"
-    assert queue["Properties"]["SqsManagedSseEnabled"] is True
-    assert "ReminderFailures" not in Stack.of(TEMPLATE, NO_ALARMS).resources
 
 
 HERE = {

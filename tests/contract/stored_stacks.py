@@ -1,0 +1,112 @@
+"""What the template makes of some sets of parameters, as stacks.yaml beside this file has it.
+
+``python -m tests.contract.stored_stacks`` writes the file anew: read its difference then, line by
+line. Of the first stack it has everything but texts, of each other one what differs from the first.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.contract.cloudformation import Stack
+from tests.contract.template import (
+    ALL_PARTS,
+    DATA_KEY,
+    FIFO,
+    KEYS,
+    NETWORK,
+    NO_ALARMS,
+    OTHER_MAIN_QUEUES,
+    OWN_FIFO_QUEUES,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    SPARK_JOB,
+    TEMPLATE,
+)
+
+FILE = Path(__file__).with_name("stacks.yaml")
+POLICY = "s3://rules/dlq/(orders)!policy.yaml"
+FIRST = "with the Spark job"
+STACKS: Mapping[str, Mapping[str, str]] = {
+    FIRST: SPARK_JOB,
+    "by default": {},
+    "FIFO": SPARK_JOB | FIFO,
+    "your queues": SPARK_JOB | OWN_QUEUES,
+    "your queues of this account": SPARK_JOB
+    | {name: value.replace("210987654321", "123456789012") for name, value in OWN_QUEUES.items()},
+    "your FIFO queues": SPARK_JOB | OWN_FIFO_QUEUES,
+    "your parked queue": SPARK_JOB | OWN_PARKED_QUEUE,
+    "all queues yours": SPARK_JOB | OWN_QUEUES | OWN_PARKED_QUEUE,
+    "other main queues": SPARK_JOB | OTHER_MAIN_QUEUES,
+    "no circuit breaker": SPARK_JOB | {"CircuitBreaker": "false"},
+    "no failure table": SPARK_JOB | {"CreateFailureTable": "false"},
+    "no alarms": SPARK_JOB | NO_ALARMS | {"CreateDashboard": "false"},
+    "no function": {"ReplayEnabled": "false"},
+    "your topic": {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"},
+    "an address": {"AlarmEmail": "team@example.com"},
+    "network": SPARK_JOB | NETWORK,
+    "data key": SPARK_JOB | DATA_KEY,
+    "keys of queues": SPARK_JOB | KEYS,
+    "policy": SPARK_JOB | {"SparkJobPolicyUri": POLICY},
+    "policy that is executed": SPARK_JOB | {"SparkJobPolicyUri": POLICY, "SparkJobExecute": "true"},
+    "job of another size": SPARK_JOB
+    | {"SparkJobWorkers": "7", "SparkJobTimeoutMinutes": "30", "LogRetentionDays": "7"}
+    | {"SparkJobSchedule": "cron(30 2 ? * MON-FRI *)"},
+    "days without an archive": {"ArchiveRetentionDays": "90"},
+    "samples": SPARK_JOB | {"SparkJobSamples": "true"},
+    "retention": SPARK_JOB | {"ArchiveRetentionDays": "90"},
+    "all parts": ALL_PARTS,
+}
+TEXTS = {"AlarmDescription", "DashboardBody", "Description"}
+KEYS_OF_LISTS = ("Sid", "Id", "PolicyName")
+
+
+def stacks() -> dict[str, Any]:
+    made = {name: _stack(given) for name, given in STACKS.items()}
+    first = made[FIRST]
+    return {FIRST: first} | {
+        name: _difference(first, stack) for name, stack in made.items() if name != FIRST
+    }
+
+
+def _stack(given: Mapping[str, str]) -> Any:
+    stack = Stack.of(TEMPLATE, dict(given))
+    return {"Outputs": _without_texts(stack.outputs), **_without_texts(stack.resources)}
+
+
+def _without_texts(node: Any) -> Any:
+    """Leave texts out, and let what has a name in a list have it for a key."""
+    if isinstance(node, dict):
+        return {key: _without_texts(value) for key, value in node.items() if key not in TEXTS}
+    if not isinstance(node, list):
+        return node
+    without = [_without_texts(one) for one in node]
+    for key in KEYS_OF_LISTS:
+        if node and all(isinstance(one, dict) and key in one for one in node):
+            keyed = {one.pop(key): one for one in without}
+            assert len(keyed) == len(node), keyed.keys()
+            return keyed
+    return without
+
+
+def _difference(first: Any, other: Any) -> Any:
+    """What *other* has instead: None for what it lacks."""
+    if not (isinstance(first, dict) and isinstance(other, dict)):
+        return other
+    return {
+        key: _difference(first.get(key), other.get(key))
+        for key in first | other
+        if first.get(key) != other.get(key)
+    }
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+if __name__ == "__main__":
+    text = yaml.dump(stacks(), Dumper=_Dumper, width=100, sort_keys=False, default_flow_style=None)
+    FILE.write_text(text, encoding="utf-8")
