@@ -11,8 +11,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.analysis.policy_actions import load_policy
+from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.archive.ledger import timestamp
 from spark_reprocess.archive.message_store import drain_ids

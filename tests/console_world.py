@@ -15,11 +15,12 @@ from dlq_cli.console.security import Session, Sessions
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from dlq_replay.message import Message
-from spark_reprocess.analysis.outputs import groups_parquet, summary_json
+from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.message_store import digest, write_messages
+from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from spark_reprocess.plan.plan_file import find_plan
@@ -135,7 +136,7 @@ def write_report(archive: Archive, plan_id: str, groups: Sequence[GroupFinding])
     """Write what an analysis writes beside a plan."""
     findings = some_findings(*groups, plan_id=plan_id, archive=archive.root)
     archive.write(f"reports/{plan_id}/summary.json", summary_json(findings).encode())
-    archive.write(f"reports/{plan_id}/groups.parquet", groups_parquet(findings))
+    archive.write(f"reports/{plan_id}/groups.parquet", parquet_bytes(groups_table(findings)))
     return findings
 
 

@@ -28,7 +28,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.verb import PROGRAM
 from spark_reprocess.errors import JobError
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.report.rendering import REPORT, make_environment
+from spark_reprocess.report.page import REPORT, make_environment
 from spark_reprocess.report.texts import quoted
 
 CONSOLE = files("dlq_cli.console")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -36,27 +37,29 @@ from spark_reprocess.analysis.groups import (
 from spark_reprocess.analysis.mask import Masks, compile_masks
 from spark_reprocess.analysis.message_table import TABLE_COLUMNS, write_message_table
 from spark_reprocess.analysis.outputs import (
-    groups_parquet,
+    GROUPS_SCHEMA,
     groups_table,
     plan_notes,
     summary_json,
 )
-from spark_reprocess.analysis.policy_actions import rules_by_group
 from spark_reprocess.archive.disposition import DECIDED
-from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder
+from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
 from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
 from spark_reprocess.archive.group_records import read_memory, read_notes, write_seen
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import drain_ids, message_files
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
+from spark_reprocess.archive.table_parts import parquet_bytes
+from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.findings import Findings, GroupFinding
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.policy import Policy, Rule
+from spark_reprocess.plan.policy import Policy, Rule, read_policy
+from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
-from spark_reprocess.spark.allowed_sql import matching
-from spark_reprocess.spark.failures import explained
+from spark_reprocess.spark.allowed_sql import Place, condition, matching
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, explained
 from spark_reprocess.triage import Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
@@ -167,7 +170,9 @@ class _Analysis:
             found, sampled = self._found(messages, undecided, listed, totals, buckets, lifetime)
             with self.progress("remembering the groups", str):
                 memory = read_memory(self.archive)
-                lacking = _present(memory).difference(one.group_id for one in found)
+                seen = memory.groups.values()
+                present = {one.group_id for one in seen if one.status is not Status.GONE}
+                lacking = present.difference(one.group_id for one in found)
                 unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
@@ -277,15 +282,11 @@ class _Analysis:
         return found, sampled
 
 
-def _present(memory: GroupMemory) -> set[str]:
-    return {one for one, seen in memory.groups.items() if seen.status is not Status.GONE}
-
-
 def _write(
     reports: Archive, findings: Findings, snapshot: Snapshot, rules: Mapping[str, Rule]
 ) -> None:
     """Write the plan last: if it exists, the rest exists too."""
-    reports.write("groups.parquet", groups_parquet(findings))
+    reports.write("groups.parquet", parquet_bytes(groups_table(findings)))
     reports.write("summary.json", summary_json(findings).encode())
     reports.write("report.html", render_page(findings).encode())
     notes, groups = plan_notes(findings), []
@@ -297,3 +298,70 @@ def _write(
         groups.append(PlannedGroup(group.group_id, group.title, group.count, action))
     plan = Plan(findings.plan_id, findings.archive, snapshot, tuple(groups))
     reports.write("plan.yaml", plan_text(plan, notes).encode())
+
+
+def load_policy(spark: SparkSession, location: str, sha256: str | None = None) -> Policy:
+    """Read a policy's file, on disk or on S3, and check all of it.
+
+    *sha256* is the SHA-256 that the file must have, in hex; None for any.
+
+    Raises:
+        InputError: there is no such file, it has another hash, or it has faults; all are named with
+            their places.
+        ArchiveError: S3 does not let us read it.
+    """
+    try:
+        text = read_text(location)
+    except InputError as error:
+        raise InputError(f"--policy {error}") from error
+    policy = read_policy(text, sha256, location)
+    check_conditions(spark, policy, location)
+    return policy
+
+
+def check_conditions(spark: SparkSession, policy: Policy, name: str = "the policy") -> None:
+    """Check every rule's condition against the columns of groups, before anything is done.
+
+    Raises:
+        InputError: some are no SQL or name columns that there are not; all are named with
+            their places.
+    """
+    empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
+    faults: list[Fault] = []
+    for index, rule in enumerate(policy.rules):
+        try:
+            matching(empty, rule.when, Place.POLICY_WHEN)
+        except InputError as error:
+            faults.append((("rules", index, "when"), f"rule {rule.name!r}: {error}"))
+    refuse(name, faults)
+
+
+def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
+    """Return the rule that decides about each group; groups that none matches are not in it.
+
+    *groups* are the rows of ``groups.parquet``; the conditions must have been checked.
+
+    Raises:
+        InputError: a condition fails on a group (a bad cast, say).
+    """
+    if not groups.num_rows:
+        return {}
+    frame = spark.createDataFrame(groups)
+    flags = [
+        condition(frame, rule.when, Place.POLICY_WHEN).alias(f"rule_{n}")
+        for n, rule in enumerate(policy.rules)
+    ]
+    try:
+        rows = frame.select("group_id", *flags).collect()
+    except SPARK_FAILURES as error:
+        raise InputError(
+            f"a condition of the policy fails on a group: {condition_of(error)}; "
+            "use forms that give null instead, e.g. try_cast"
+        ) from error
+    # The first rule that matches comes last, and replaces the others.
+    return {
+        row["group_id"]: rule
+        for row in rows
+        for n, rule in reversed([*enumerate(policy.rules)])
+        if row[f"rule_{n}"]
+    }

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.mask import Masks
+from spark_reprocess.analysis.outputs import lead_from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
@@ -21,10 +22,8 @@ from spark_reprocess.findings import (
     Findings,
     GoneGroup,
     GroupFinding,
-    Lead,
     Sample,
     Spread,
-    Synonym,
 )
 from spark_reprocess.triage import GroupMemory, Outcome, SeenGroup
 
@@ -179,12 +178,6 @@ def _ages(failed_at: Spread, quantiles: Sequence[float] | None, now: datetime) -
     early, median = (quantiles[0], quantiles[1]) if quantiles else (None, None)
     moments = (failed_at.greatest, median, early, failed_at.least)
     return Spread(*(None if one is None else max(0.0, now.timestamp() - one) for one in moments))
-
-
-def lead_from_row(row: Row) -> Lead:
-    """Build a lead from a row of ``feature_extraction.leads_among``."""
-    fields = {name: value for name, value in row.items() if name != "group_id"}
-    return Lead(**{**fields, "synonyms": tuple(Synonym(**one) for one in row["synonyms"])})
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:

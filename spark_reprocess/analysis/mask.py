@@ -93,19 +93,15 @@ def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
         InputError: one is no regular expression; the message names it.
     """
     fields = tuple(one.replace("[]", "") for one in masks if _is_path(one))
-    patterns = tuple(_compile(one) for one in masks if not _is_path(one))
+    try:
+        patterns = tuple(re.compile(one) for one in masks if not _is_path(one))
+    except re.error as error:
+        raise InputError(f"--mask {error.pattern!r}: is no regular expression: {error}") from error
     return Masks(patterns, fields, shows_values)
 
 
 def _is_path(mask: str) -> bool:
     return mask in _COLUMNS or _PATH.fullmatch(mask) is not None
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise InputError(f"--mask {pattern!r}: is no regular expression: {error}") from error
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,6 @@ from shlex import quote
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_reprocess.analysis.signature import SIGNATURE_VERSION
 from spark_reprocess.figures import percent
@@ -80,13 +79,6 @@ def groups_table(findings: Findings) -> pa.Table:
     return pa.Table.from_pylist([_row(group) for group in findings.groups], schema=GROUPS_SCHEMA)
 
 
-def groups_parquet(findings: Findings) -> bytes:
-    """Serialize the groups as a Parquet file."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(groups_table(findings), sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
-
-
 def summary_json(findings: Findings) -> str:
     """Serialize everything that was found as JSON; times in ISO 8601."""
     content = {
@@ -131,13 +123,14 @@ def _group_of(row: Mapping[str, Any]) -> GroupFinding:
             ),
             "body_bytes": Spread(**raw["body_bytes"]),
             "age_seconds": Spread(**raw["age_seconds"]),
-            "leads": tuple(map(_lead_of, raw["leads"])),
+            "leads": tuple(map(lead_from_row, raw["leads"])),
             "samples": tuple(map(_sample_of, raw["samples"])),
         }
     )
 
 
-def _lead_of(row: Mapping[str, Any]) -> Lead:
+def lead_from_row(row: Mapping[str, Any]) -> Lead:
+    """Build a lead from its fields; others are ignored."""
     synonyms = tuple(Synonym(one["field"], one["value"]) for one in row["synonyms"])
     return Lead(**{**_known(Lead, row), "synonyms": synonyms})
 

@@ -20,6 +20,8 @@ from spark_reprocess.archive.table_parts import parts_of, read_part
 from spark_reprocess.errors import ArchiveError
 
 REPORTS = "reports"
+"""The folder of an archive in which each report has one."""
+
 TABLE = "messages.parquet"
 
 

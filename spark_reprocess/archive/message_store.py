@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from spark_reprocess.archive.dead_letter_schema import ARROW_SCHEMA, Row, to_table
 from spark_reprocess.archive.files import MESSAGES, Archive, damage_named
-from spark_reprocess.archive.table_parts import PARQUET_DAMAGE
+from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
 from spark_reprocess.errors import ArchiveError, InputError
 
 _CONCURRENT_READS = 8
@@ -151,11 +151,9 @@ def write_messages(archive: Archive, drain_id: str, task: int, rows: list[Row]) 
     Raises:
         ArchiveError: it could not be written; nothing of it may be deleted from the queue.
     """
-    sink = pa.BufferOutputStream()
-    pq.write_table(to_table(rows), sink, compression="zstd")
     name = f"part-{task:05d}-{len(rows)}-{secrets.token_hex(8)}.parquet"
     path = f"{drain_folder(drain_id)}/{name}"
-    archive.write(path, sink.getvalue().to_pybytes())
+    archive.write(path, parquet_bytes(to_table(rows)))
     return path
 
 
@@ -206,9 +204,7 @@ def write_without(
     erased = int(table.num_rows - kept.num_rows)
     if erased:
         if kept.num_rows or keeps_file:
-            sink = pa.BufferOutputStream()
-            pq.write_table(kept, sink, compression="zstd")
-            archive.write(_name_without(path, kept), sink.getvalue().to_pybytes())
+            archive.write(_name_without(path, kept), parquet_bytes(kept))
         archive.remove(path)
     return erased
 

@@ -124,13 +124,18 @@ def _write_part(
     rows = sum(batch.num_rows for batch in batches)
     if not rows:
         return
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches(batches), sink, compression="zstd")
-    content = sink.getvalue().to_pybytes()
+    content = parquet_bytes(pa.Table.from_batches(batches))
     name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
     archive.write(f"{folder}/{name}", content)
     part = Part(name, rows, sha256(content).hexdigest())
     yield pa.RecordBatch.from_pylist([asdict(part)], schema=PARTS)
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """Serialize a table as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
 
 
 def read_parts(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spark_reprocess.analysis.mask import shorten
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.command_line.arguments import WHERE, add_masks, add_policy_sha256, since
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here, suggestion
@@ -20,7 +21,6 @@ from spark_reprocess.findings import (
     format_predicate,
     format_statuses,
 )
-from spark_reprocess.plan.plan_file import REPORTS
 from spark_reprocess.plan.policy import Policy
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(values: argparse.Namespace) -> int:
-    from spark_reprocess.analysis.analyze import analyze
-    from spark_reprocess.analysis.policy_actions import load_policy
+    from spark_reprocess.analysis.analyze import analyze, load_policy
     from spark_reprocess.command_line.spark_session import start_spark
 
     if values.policy_sha256 and not values.policy:
@@ -93,6 +92,7 @@ def options_of(values: argparse.Namespace, policy: Policy | None) -> "AnalyzeOpt
 
 
 _COLUMNS = ("group", "count", "share", "trend")
+_GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_TERMINAL = 12
 _TITLE_ON_A_TERMINAL = 100
@@ -114,16 +114,7 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
         "messages": findings.messages,
         "decided": findings.decided,
         "undecided": findings.undecided,
-        "groups": [
-            {
-                "group_id": one.group_id,
-                "count": one.count,
-                "share": one.share,
-                "trend": one.trend,
-                "status": one.status,
-            }
-            for one in findings.groups
-        ],
+        "groups": [{name: getattr(one, name) for name in _GROUP} for one in findings.groups],
         "unlisted_groups": findings.unlisted_groups,
         "unlisted_messages": findings.unlisted_messages,
         "statuses": findings.statuses,

@@ -2,7 +2,9 @@
 
 Of messages that somebody names, every archived copy with the same first id goes, in every drain,
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
-(``older_than_days``) messages go from the archive's files alone: reports and plans stay.
+(``older_than_days``) messages go from the archive's files alone: reports and plans stay. There each
+message goes by its own id's state alone, once the newest of its rows and all that the ledgers say
+of it are older than the given days. One that is undecided, in doubt or busy never goes by age.
 
 A record with the ids is durable before the first file is changed. ``_clear_messages`` and the
 functions after it can be repeated after a crash at any moment. The next erasure completes one that
@@ -12,13 +14,17 @@ while the plan lock is held, so that nobody decides anew meanwhile.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_reprocess.actor import actor, caller, require_reason
+from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import (
     Erasure,
     expired_copies,
@@ -27,19 +33,28 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
-from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledger import STRENGTH, timestamp
+from spark_reprocess.archive.ledgers import claimed_table
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS
-from spark_reprocess.archive.message_store import drain_ids, drain_of, holds_any, remove_messages
+from spark_reprocess.archive.message_store import (
+    drain_ids,
+    drain_of,
+    holds_any,
+    read_columns,
+    remove_messages,
+)
 from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
 from spark_reprocess.erase.failures import delete_recorded, recorded
 from spark_reprocess.erase.reports import Report, reports_of, strip_report
-from spark_reprocess.erase.selection import decided_long_ago, matching, named
 from spark_reprocess.errors import InputError
 from spark_reprocess.progress import Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_IDS = ("message_id", "first_id")
+_DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +238,7 @@ def _find(
 ) -> _Work:
     days = options.older_than_days
     if days is not None:
-        rows, younger, undecided = decided_long_ago(archive, now, days)
+        rows, younger, undecided = _decided_long_ago(archive, now, days)
         new = _erasure(rows, options, now)
         drains = tuple(sorted(new.drains))
         summary = EraseSummary(
@@ -233,12 +248,81 @@ def _find(
     if not drain_ids(archive):
         raise InputError(f"archive {archive.root}: holds no messages; nothing to erase")
     if options.where is None:
-        rows = named(archive, options.ids)
+        rows = _named(archive, options.ids)
     elif spark is not None:
-        rows = matching(archive, spark, options.where)
+        rows = _matching(archive, spark, options.where)
     else:
         raise InputError("--where needs a Spark session")
     return _with_traces(archive, options, _erasure(rows, options, now))
+
+
+def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
+    """Select the rows with these message ids or first ids, and those of their copies."""
+    rows = read_columns(archive, _IDS)
+    wanted = pa.array(ids, pa.string())
+    matches = [pc.is_in(rows[column], value_set=wanted) for column in _IDS]
+    first_ids = pc.unique(rows.filter(pc.or_(*matches))["first_id"])
+    return rows.filter(pc.is_in(rows["first_id"], value_set=first_ids))
+
+
+def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
+    """Select the rows that match the SQL condition *where*, and those of their copies.
+
+    Raises:
+        InputError: the condition is wrong or fails on a message.
+    """
+    # Only a condition needs Spark, which need not be installed.
+    from spark_reprocess.archive.frames import archive_rows, column_texts  # noqa: PLC0415
+    from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
+    from spark_reprocess.spark.failures import explained  # noqa: PLC0415
+
+    with explained(where):
+        rows = matching(archive_rows(spark, archive, drain_ids(archive)), where)
+        return _named(archive, column_texts(rows.select("first_id").distinct()))
+
+
+def _decided_long_ago(archive: Archive, now_seconds: float, days: int) -> tuple[pa.Table, int, int]:
+    """Select the rows of messages that were drained and decided more than *days* ago.
+
+    Returns:
+        The rows, and the numbers of messages that stay: of those that are decided and younger, and
+        of those that are undecided, in doubt or busy, whatever their age.
+    """
+    oldest_seconds = now_seconds - days * _DAY_SECONDS
+    # The rows first: what is drained or decided after that can only stay.
+    rows = read_columns(archive, (*_IDS, "drained_at"))
+    decided = _decided_at(claimed_table(archive, now_seconds, 0))
+    younger, undecided, old = 0, 0, []
+    for row in rows.group_by("message_id").aggregate([("drained_at", "max")]).to_pylist():
+        settled, drained_at = decided.get(row["message_id"]), row["drained_at_max"]
+        if settled is None:
+            undecided += 1
+        elif drained_at is None or max(settled, drained_at.timestamp()) >= oldest_seconds:
+            younger += 1
+        else:
+            old.append(row["message_id"])
+    is_old = pc.is_in(rows["message_id"], value_set=pa.array(old, pa.string()))
+    return rows.filter(is_old), younger, undecided
+
+
+def _decided_at(claimed: pa.Table) -> dict[str, float]:
+    """Return when each decided message was last acted on, in epoch seconds.
+
+    A discarded message that a later restore may have sent is in doubt: if it was not sent, the
+    archive has the only copy of what the operator wants back.
+    """
+    grouped = claimed.group_by("message_id").aggregate(
+        [("strength", "max"), ("strength", "min"), ("time", "max")]
+    )
+    found = {}
+    for row in grouped.to_pylist():
+        state, weakest = STRENGTH[row["strength_max"]], STRENGTH[row["strength_min"]]
+        is_open = state is Disposition.DISCARDED and weakest not in DECIDED
+        if state in DECIDED and not is_open:
+            # Somebody changed a time that cannot be read: the message stays.
+            with suppress(ValueError):
+                found[row["message_id"]] = datetime.fromisoformat(row["time_max"]).timestamp()
+    return found
 
 
 def _erasure(rows: pa.Table, options: EraseOptions, now: float) -> Erasure:

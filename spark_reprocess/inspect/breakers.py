@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import UNKNOWN_ERROR, BreakerRules, BreakerState, Phase
 from dlq_replay.breaker_worker import OTHER_ERRORS
-from dlq_replay.errors import BreakerTableError, QueueError
+from dlq_replay.errors import BreakerTableError
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
@@ -21,7 +21,7 @@ from dlq_replay.measures import (
     Metric,
 )
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.clients import ClientFactory, QueueCounts, breaker_tables, region_of
+from spark_reprocess.clients import ClientFactory, breaker_tables, queue_counts, region_of
 
 _LOOKED_AT_WITHIN = timedelta(minutes=30)
 """The longest hold is 15 minutes, so the function has looked at each message since."""
@@ -117,12 +117,9 @@ def _status(queue: str, name: str, state: BreakerState) -> BreakerStatus:
 
 
 def _waiting(dlq_url: str, make_client: ClientFactory) -> int | None:
-    try:
-        counts = QueueCounts.of(SqsQueue(make_client(dlq_url), dlq_url).describe())
-    except QueueError:
-        return None
+    counts = queue_counts(SqsQueue(make_client(dlq_url), dlq_url))
     # Held by a delayed re-send, or on FIFO by visibility.
-    return counts.delayed + counts.in_flight
+    return counts.delayed + counts.in_flight if counts else None
 
 
 def _first_expires_at(main_queue_url: str, now: datetime) -> datetime | None:

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from spark_reprocess.archive.files import Archive, open_folder, read_text
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import ID, SqlFaults, read_plan
-
-REPORTS = "reports"
-"""The folder of an archive in which each report has one."""
 
 PLAN = "plan.yaml"
 

@@ -1,21 +1,28 @@
-"""The report as one HTML file. No I/O: findings in, text out.
+"""The report as one HTML file; its template engine, which the console uses too. No other I/O.
 
 Two measures stop content of messages from running in the page; each suffices alone. The template
-engine escapes every value. The Content Security Policy allows only the scripts and the style sheet
-whose hashes it names, and no request. The scripts set text and never parse it as markup, which the
-policy forbids, too.
+engine escapes every value, and passes it through ``visible``. The Content Security Policy allows
+only the scripts and the style sheet whose hashes it names, and no request. The scripts set text and
+never parse it as markup, which the policy forbids, too.
 """
 
 import base64
 import hashlib
+import re
 from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
-from jinja2 import Environment
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from spark_reprocess.findings import Findings
-from spark_reprocess.report.rendering import REPORT, make_environment
+from spark_reprocess import figures
+from spark_reprocess.findings import Findings, format_statuses, state_of
+from spark_reprocess.report.texts import visible
 from spark_reprocess.report.views import page_view
+
+REPORT = files("spark_reprocess.report")
+"""The package's files: ``templates/`` and ``assets/``."""
 
 _SCRIPTS = (
     "basics.js",
@@ -55,7 +62,7 @@ def render_page(findings: Findings) -> str:
     )
     parts = {"early_script": early, "script": script(), "style": style()}
     return (
-        _environment()
+        make_environment()
         .get_template("page.html.jinja")
         .render(
             view=page_view(findings),
@@ -63,11 +70,6 @@ def render_page(findings: Findings) -> str:
             **{name: Markup(text) for name, text in parts.items()},  # noqa: S704 - the package's own
         )
     )
-
-
-@cache
-def _environment() -> Environment:
-    return make_environment()
 
 
 def script() -> str:
@@ -88,3 +90,47 @@ def _csp_hash(text: str) -> str:
 
 def _read(folder: str, name: str) -> str:
     return REPORT.joinpath(folder, *name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environment:
+    """Make an engine that looks for a template in each of these packages, in this order."""
+
+    def source(name: str) -> str | None:
+        for package in packages:
+            found = package.joinpath("templates", *name.split("/"))
+            if found.is_file():
+                return _unindented(found.read_text(encoding="utf-8"))
+        return None
+
+    environment = Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    named = (
+        *(figures.counted, figures.cut, figures.duration, figures.epoch, figures.iso),
+        *(figures.minute, figures.moment, figures.percent, figures.second, figures.size),
+        figures.spoken,
+    )
+    environment.filters.update({one.__name__: one for one in named})
+    environment.filters.update(state=state_of, statuses=format_statuses)
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
+
+
+def _shown(value: object) -> object:
+    """Pass every printed value through ``visible``; the engine escapes the result."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _unindented(template: str) -> str:
+    """Return a template without indentation and without line breaks between two tags.
+
+    With them a page of 1,000 groups would have a hundred thousand empty text nodes.
+    """
+    unindented = re.sub(r"^[ \t]+", "", template, flags=re.MULTILINE)
+    return re.sub(r">\n+<", "><", unindented)

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
+from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.findings import Findings, Lead
-from spark_reprocess.plan.plan_file import REPORTS
 
 _CONTROL_PICTURES = 0x2400
 _DELETE = 0x7F

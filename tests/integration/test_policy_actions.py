@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from spark_reprocess.analysis.analyze import check_conditions, rules_by_group
 from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.analysis.policy_actions import check_conditions, rules_by_group
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.policy import read_policy
 

@@ -428,7 +428,7 @@ def test_nobody_decides_while_messages_are_selected_and_removed(
 
         monkeypatch.setattr(erase_module, name, call)
 
-    steps = ("named", "decided_long_ago", "record_erasure", "remove_messages", "strip_report")
+    steps = ("_named", "_decided_long_ago", "record_erasure", "remove_messages", "strip_report")
     for name in (*steps, "mark_done"):
         watched(name)
 

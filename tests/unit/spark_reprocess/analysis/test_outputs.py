@@ -10,11 +10,11 @@ import pytest
 from spark_reprocess.analysis.outputs import (
     GROUPS_SCHEMA,
     findings_of,
-    groups_parquet,
     groups_table,
     plan_notes,
     summary_json,
 )
+from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
 from tests.findings_builder import (
     a_group,
@@ -55,7 +55,7 @@ def test_parquet_and_summary_hold_the_same_groups() -> None:
     findings = incident_findings()
     summary = json.loads(summary_json(findings))["groups"]
 
-    table = pq.read_table(io.BytesIO(groups_parquet(findings)))
+    table = pq.read_table(io.BytesIO(parquet_bytes(groups_table(findings))))
 
     assert table.schema.equals(GROUPS_SCHEMA)
     for row, group in zip(table.to_pylist(), summary, strict=True):
