@@ -9,7 +9,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
@@ -64,20 +63,13 @@ def _list(visit: Visit) -> Response:
     return visit.page("work_list.html.jinja", works=visit.console.works.all())
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """The archive's counts, and why the queue's are missing; empty if they are not."""
-
-    found: ArchiveStatus
-    fault: str = ""
-
-
 def _counts(visit: Visit) -> Response:
-    counts = _count(visit.console)
-    return visit.page("work_counts.html.jinja", counts=counts, UNDECIDED=UNDECIDED)
+    found, fault = _count(visit.console)
+    return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
 
 
-def _count(console: Console) -> _Counts:
+def _count(console: Console) -> tuple[ArchiveStatus, str]:
+    """Return the archive's counts, and why the queue's are missing; empty if they are not."""
     options = StatusOptions(
         console.archive.root,
         parked_queue_url=console.values.get("parked-queue-url"),
@@ -86,10 +78,10 @@ def _count(console: Console) -> _Counts:
         dlq_url=console.values.get("dlq-url"),
     )
     try:
-        return _Counts(status(options))
+        return status(options), ""
     except JobError as error:
         # A queue that cannot be asked must not hide what is in the archive.
-        return _Counts(status(StatusOptions(console.archive.root)), str(error))
+        return status(StatusOptions(console.archive.root)), str(error)
 
 
 def _one(visit: Visit) -> Response:

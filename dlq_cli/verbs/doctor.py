@@ -2,7 +2,6 @@
 
 import argparse
 import secrets
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from dlq_cli.stack.rules import Finding, Severity, examine
 from dlq_cli.stack.survey import survey
 from dlq_cli.stack.trial import Check, Trial
 from dlq_cli.stack_values import clients_of, required
+from dlq_cli.verbs import require_yes
 from spark_reprocess.command_line.terminal import AS_JSON, print_answer, print_line, print_parts
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, Verb
 from spark_reprocess.errors import InputError
@@ -66,7 +66,12 @@ def _run(options: argparse.Namespace) -> int:
             through_consumer=options.through_consumer,
         )
         if options.through_consumer and not options.yes:
-            _ask_for_the_consumer(installation)
+            main = installation.main
+            require_yes(
+                f"The consumer of {main.name} gets a message whose body it does not know, up to "
+                f"{main.max_receive_count} times. It has to fail on it.",
+                "add --yes",
+            )
         for check in trial.run():
             checks.append(check)
             if not AS_JSON.get():
@@ -80,23 +85,6 @@ def _run(options: argparse.Namespace) -> int:
     is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
     has_failed = any(check.works is False for check in checks)
     return CHECK_FAILED if is_broken or has_failed else DONE
-
-
-def _ask_for_the_consumer(installation: Installation) -> None:
-    """Ask whether the consumer may get the message.
-
-    Raises:
-        InputError: the answer is no, or nobody can be asked.
-    """
-    if not sys.stdin.isatty():
-        raise InputError("nobody can be asked here, because this is no terminal: add --yes")
-    sys.stderr.write(
-        f"The consumer of {installation.main.name} gets a message whose body it does not know, up "
-        f"to {installation.main.max_receive_count} times. It has to fail on it. Go on? [y/N] "
-    )
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise InputError("nothing was sent")
 
 
 def _print_check(check: Check) -> None:
