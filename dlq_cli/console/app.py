@@ -9,13 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from dlq_cli.console import (
-    edit_pages,
-    group_pages,
-    message_pages,
-    one_group_pages,
-    work_pages,
-)
+from dlq_cli.console import edit_pages, group_pages, one_group_pages, work_pages
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Sessions
 from dlq_cli.console.site import Console, asset_response, environment
 
@@ -23,7 +17,6 @@ PAGES = (
     *group_pages.ROUTES,
     *edit_pages.ROUTES,
     *one_group_pages.ROUTES,
-    *message_pages.ROUTES,
     *work_pages.ROUTES,
 )
 """The routes of all pages; each module of pages has its own."""

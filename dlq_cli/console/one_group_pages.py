@@ -1,20 +1,80 @@
-"""Pages about one group: what the analysis found, its messages, and what people say about it."""
+"""Pages about one group and about one message.
+
+Of a group: what the analysis found, its messages, and what people say about it. Of a message: every
+archived copy, and what runs did with each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from starlette.responses import Response
 
 from dlq_cli.console.members import SORTS, WantedMessages, group_messages
 from dlq_cli.console.reading import Group, read_plan_now, read_report
-from dlq_cli.console.shown import Shown
 from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
+from spark_reprocess.analysis.mask import Masks, excerpt
+from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
 from spark_reprocess.editing.json_text import INDENTED
 from spark_reprocess.errors import InputError
+from spark_reprocess.findings import Sample
+from spark_reprocess.inspect.show import ArchivedCopy, LedgerEntry, ShowOptions, show
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.report.views import group_view, shown_samples
+from spark_reprocess.report.views import ShownSample, group_view, shown_sample, shown_samples
 from spark_reprocess.triage import Statement, is_group_id, note_of
 
 _MOST_STATEMENTS = 50
 """Of a group's history, the newest."""
+
+BODY_CHARACTERS = 8_000
+"""Of a body at most; ``dlq show`` and ``dlq export`` have all of it."""
+
+_OUTCOMES: dict[str | None, str] = {
+    Disposition.FAILED: "not sent",
+    Disposition.IN_DOUBT: "in doubt: it may have been sent",
+    None: "claimed, no result written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What readers may see of messages: texts are masked as samples are. Pure.
+
+    Attributes:
+        masks: what they may not.
+        is_unmasked: whether the user asked for everything.
+    """
+
+    masks: Masks
+    is_unmasked: bool
+
+    def body(self, body: str) -> str:
+        """Return a body as a reader may see it, cut to what a page shows."""
+        return body if self.is_unmasked else excerpt(body, self.masks, BODY_CHARACTERS)
+
+    def error(self, text: str | None) -> str:
+        """Return a recorded error message as a reader may see it."""
+        return (text or "") if self.is_unmasked else self.masks.text(text or "")
+
+    def value(self, name: str, value: str) -> str:
+        """Return an attribute's value as a reader may see it."""
+        return value if self.is_unmasked else self.masks.value(f"attribute.{name}", value)
+
+    def sample(self, copy: ArchivedCopy) -> ShownSample:
+        """Return body and attributes of a copy that was read unmasked, as a page shows them."""
+        values = copy.values or {}
+        attributes = tuple(
+            (f"{name} ({copy.attributes[name]})", self.value(name, value))
+            for name, value in values.items()
+        )
+        body = self.body(copy.body or "")
+        return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """Return all texts of a row that a reader may see, for a search."""
+        return f"{self.body(row['body'] or '')}\n{self.error(row['error_message'])}"
 
 
 def _group(visit: Visit) -> Response:
@@ -87,8 +147,58 @@ def _say(visit: Visit) -> Response:
     return see_other(f"{GROUPS}{group_id}", plan=visit.field("shown_plan"))
 
 
+def _message(visit: Visit) -> Response:
+    console, message_id = visit.console, visit.request.path_params["message_id"]
+    shown = Shown(console.masks, console.is_unmasked)
+    # Read as it is, and masked here as samples are: fields by their names, too.
+    options = ShowOptions(console.archive.root, message_id, is_unmasked=True)
+    history = show(options, console.archive)
+    copies = [
+        {
+            "archived": one,
+            "sample": shown.sample(one),
+            "error": ": ".join(filter(None, (one.error_type, shown.error(one.error_message)))),
+            "entries": [_entry(entry) for entry in one.entries],
+        }
+        for one in history.copies
+    ]
+    words = ["--unmasked"] if console.is_unmasked else ["--body"]
+    return visit.page(
+        "message.html.jinja",
+        history=history,
+        copies=copies,
+        group_id=visit.query.get("group", ""),
+        shown_plan=visit.query.get("plan", ""),
+        command=console.command("show", message_id, *words),
+    )
+
+
+def _entry(entry: LedgerEntry) -> dict[str, object]:
+    return {
+        "it": entry,
+        "word": _OUTCOMES.get(entry.outcome, entry.outcome or ""),
+        "claimed_at": _time(entry.claimed_at),
+        "settled_at": _time(entry.settled_at),
+        "caller": str(entry.caller) if entry.caller_arn or entry.caller_fault else "",
+    }
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _find(visit: Visit) -> Response:
+    """Open the page of the message whose id is in a form of the address."""
+    message_id = visit.query.get("id", "").strip()
+    if not message_id:
+        raise InputError("give the id of a message")
+    return see_other(f"/messages/{message_id}")
+
+
 ROUTES = (
     page_route(f"{GROUPS}{{group_id}}", _group),
     page_route(f"{GROUPS}{{group_id}}/messages", _messages),
     page_route(f"{GROUPS}{{group_id}}/say", _say, "POST"),
+    page_route("/messages", _find),
+    page_route("/messages/{message_id:path}", _message),
 )
