@@ -6,7 +6,6 @@ then it does as if there were no breaker. It never raises for what the table doe
 """
 
 import math
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +45,7 @@ from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import is_counted_return
 from dlq_replay.plan import Passage, Step
+from dlq_replay.retry import awake_seconds
 from dlq_replay.sending import Confirmed, SendResult
 
 OTHER_ERRORS = "other"
@@ -124,7 +124,7 @@ class BreakerWorker:
         read_deletions: the metric of the main queue.
         max_receive_count: of the main queue on FIFO, where the receive count says which look is
             the first; None on standard queues.
-        clock_seconds: seconds since any moment, never set back.
+        clock_seconds: see ``awake_seconds``.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class BreakerWorker:
         rules: BreakerRules,
         read_deletions: ReadDeletions,
         max_receive_count: int | None = None,
-        clock_seconds: Callable[[], float] = time.monotonic,
+        clock_seconds: Callable[[], float] = awake_seconds,
     ) -> None:
         self._table, self._rules, self._read_deletions = table, rules, read_deletions
         self._max_receive_count, self._clock_seconds = max_receive_count, clock_seconds

@@ -125,6 +125,9 @@ class ReplayContext:
 
 
 def _load_object(text: str) -> dict[str, Any]:
+    if len(text) > CONTEXT_MAX_BYTES:
+        # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
+        raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -23,6 +23,15 @@ T = TypeVar("T")
 _BACKOFF = Backoff(rate_seconds=0.1, cap_seconds=5)
 
 
+def awake_seconds() -> float:
+    """Return seconds of a clock that never goes back and also runs while the machine is suspended.
+
+    SQS's timeouts do not stop then, and what was read before is old. ``time.monotonic`` stops on
+    Linux.
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def _no_deadline() -> float:
     return math.inf
 

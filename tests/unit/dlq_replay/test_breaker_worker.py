@@ -1,5 +1,6 @@
 """What a replay does with circuit breakers in a shared table, and when the table fails."""
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
@@ -314,6 +315,19 @@ def test_what_cannot_be_held_is_replayed_as_without_a_breaker(
     worker = Worker(between_probes(), policy=policy(**limits))
 
     assert fates(worker.replay(letter)) == [Replay(1, 4)]
+
+
+def test_what_was_read_before_the_environment_was_frozen_is_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started, frozen = time.monotonic(), [0.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _: started + frozen[0])
+    table = between_probes()
+    worker = BreakerWorker(table, BreakerRules(), lambda _, __: {})
+    assert worker.look([message("a")], {}, NOW) is not None
+
+    frozen[0], table.faults = 61.0, denied
+    assert worker.look([message("a")], {}, NOW + 61) is None
 
 
 def fifo(message_id: str, group: str, entered: int, **attributes: Any) -> Message:

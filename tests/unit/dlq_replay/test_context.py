@@ -36,7 +36,8 @@ def test_other_keys_are_ignored() -> None:
     [
         ("", "not JSON"),
         ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 1024, "not JSON"),
+        ('{"v":1}' + " " * 1018, "longer than 1,024 bytes"),
         ("[]", "must be a JSON object"),
         ("null", "must be a JSON object"),
         ("{}", "v must be 1"),
@@ -48,7 +49,7 @@ def test_other_keys_are_ignored() -> None:
         ('{"v":1,"t0":"1"}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":-1}', "t0 must be epoch seconds"),
         ('{"v":1,"t0":true}', "t0 must be epoch seconds"),
-        ('{"v":1,"t0":%s}' % ("9" * 2000), "t0 must be epoch seconds"),
+        ('{"v":1,"t0":%s}' % ("9" * 1000), "t0 must be epoch seconds"),
         ('{"v":1,"due":1.5}', "due must be epoch seconds"),
         ('{"v":1,"n":"1"}', "n must be a replay count"),
         ('{"v":1,"n":-1}', "n must be a replay count"),

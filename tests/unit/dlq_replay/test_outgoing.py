@@ -6,7 +6,7 @@ import pytest
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
 from dlq_replay.decision import ParkReason
-from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.history import CANARY_REPLAY_COUNT, REPLAY_COUNT_ATTRIBUTE, History
 from dlq_replay.outgoing import (
     canary_entry,
     has_room_for_context,
@@ -254,10 +254,10 @@ def test_error_type_gives_way_where_there_is_room_for_the_rest_alone() -> None:
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
     quotes, moment = '"' * 128, 2**63 - 1
-    wide = {"v": 1, "id": quotes, "plan": quotes, "reason": quotes, "src": "q" * 80, "k": quotes}
-    wide |= {"t0": moment, "due": moment, "r": moment, "held": moment, "n": 10**38 - 1}
-    wide |= {"error": {"type": quotes, "message": quotes}}
+    wide = {"v": 1, "id": quotes, "plan": quotes, "src": "q" * 80, "n": 10**38 - 1, "t0": moment}
+    wide |= {"r": moment, "held": moment, "k": "k" * 80}
     attributes = {CONTEXT_ATTRIBUTE: text(json.dumps(wide))}
+    assert History.of(attributes).fault is None
     dead, canary = (
         message("m-1", attributes={**attributes, **counter(str(count))})
         for count in (0, CANARY_REPLAY_COUNT)

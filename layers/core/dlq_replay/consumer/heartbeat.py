@@ -7,7 +7,6 @@ nothing: an extension counts only if its answer came before the end of the last 
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dlq_replay.consumer.errors import VisibilityLimitError, VisibilityLostError
 from dlq_replay.consumer.identity import Received, message_id_of, receipt_handle_of
 from dlq_replay.consumer.record_handlers import Handler, within
 from dlq_replay.errors import MalformedMessageError, SettingsError
+from dlq_replay.retry import awake_seconds
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -46,14 +46,6 @@ _LIMIT = "SQS does not hide it any longer: 12 hours since its receive have passe
 _GONE = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid", "MessageNotInflight"})
 
 _logger = logging.getLogger(__name__)
-
-
-def _seconds_with_suspensions() -> float:
-    """Return seconds of a clock that never goes back and also runs while the machine is suspended.
-
-    SQS's timeouts do not stop then. ``time.monotonic`` does on Linux.
-    """
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +153,7 @@ class Heartbeat:
         timeout_seconds: int = TIMEOUT_SECONDS,
         received_timeout_seconds: float = 30.0,
         received_seconds_ago: float = 0.0,
-        now: Callable[[], float] = _seconds_with_suspensions,
+        now: Callable[[], float] = awake_seconds,
         has_thread: bool = True,
     ) -> None:
         longest = LIMIT_SECONDS
