@@ -141,21 +141,23 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
         assert "PermissionsBoundary" not in role
 
 
-def test_functions_and_job_run_in_the_network_that_is_given() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB | NETWORK)
-    subnets = NETWORK["SubnetIds"].split(",")
-    groups = [NETWORK["SecurityGroupIds"]]
+def test_functions_run_in_the_network_that_is_given() -> None:
+    in_network = {
+        "SubnetIds": NETWORK["SubnetIds"].split(","),
+        "SecurityGroupIds": [NETWORK["SecurityGroupIds"]],
+    }
+    functions = Stack.of(TEMPLATE, SPARK_JOB | NETWORK).of_type("AWS::Serverless::Function")
 
-    for function in stack.of_type("AWS::Serverless::Function").values():
-        assert function["VpcConfig"] == {"SubnetIds": subnets, "SecurityGroupIds": groups}
-    assert stack.resources["JobCode"]["Properties"]["SubnetId"] == subnets[0]
-    job = stack.resources["SparkJob"]["Properties"]
-    assert job["Connections"] == {"Connections": ["SparkJobNetwork"]}
+    assert all(function["VpcConfig"] == in_network for function in functions.values())
 
 
-def test_without_a_network_nothing_mentions_one() -> None:
+def test_without_network_and_keys_nothing_mentions_them() -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
+    in_network_or_keys = (
+        "VpcConfig|ec2:|Connections|SubnetId|KmsKeyId|KmsMasterKeyId|SSESpecification|kms:V"
+    )
 
+    assert not re.search(in_network_or_keys, str(stack.resources))
     assert not stack.of_type("AWS::Glue::Connection")
     assert not re.search("VpcConfig|ec2:|Connections|SubnetId", json.dumps(stack.resources))
 
@@ -170,28 +172,6 @@ def test_lambda_makes_network_interfaces_and_the_code_of_a_function_cannot(role:
         made_by_code = replace(made_by_lambda, context={"lambda:SourceFunctionArn": function})
         assert is_allowed(made_by_lambda, statements)
         assert not is_allowed(made_by_code, statements)
-
-
-def test_the_code_of_the_publisher_alone_may_ask_for_the_zone_of_the_subnet() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB | NETWORK)
-    by_code = {"lambda:SourceFunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:f"}
-    asks = Call("ec2:DescribeSubnets", "*", by_code)
-    roles = ("ReplayRole", "PublishJobRole", "ReminderRole")
-
-    assert [one for one in roles if is_allowed(asks, statements_of(stack, one))] == [
-        "PublishJobRole"
-    ]
-
-
-def test_glue_makes_network_interfaces_in_the_first_subnet_alone() -> None:
-    statements = statements_of(Stack.of(TEMPLATE, SPARK_JOB | NETWORK), "SparkJobRole")
-    first, second = NETWORK["SubnetIds"].split(",")
-
-    def may_use(subnet: str) -> bool:
-        arn = f"arn:aws:ec2:us-east-1:123456789012:subnet/{subnet}"
-        return is_allowed(Call("ec2:CreateNetworkInterface", arn), statements)
-
-    assert (may_use(first), may_use(second)) == (True, False)
 
 
 def test_the_layer_fits_every_architecture_that_the_function_may_have() -> None:

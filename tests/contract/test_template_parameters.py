@@ -138,6 +138,16 @@ def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> 
         ),
         ("SparkJobPolicyUri", "s3a://rules/p.yaml"),
         ("SparkJobPolicyUri", "rules/p.yaml"),
+        # A policy and a queue need the ARN of a key itself.
+        *(
+            (name, value)
+            for name in (*KEYS, *DATA_KEY)
+            for value in (
+                "alias/aws/sqs",
+                "arn:aws:kms:us-east-1:123456789012:alias/mine",
+                "1234abcd-12ab-34cd-56ef-1234567890ab",
+            )
+        ),
         ("MaximumConcurrency", "1"),
         ("LogRetentionDays", "2"),
     ],
