@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
@@ -28,6 +28,7 @@ from spark_reprocess.command_line.canary import (
 )
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.terminal import (
+    AS_JSON,
     print_answer,
     print_diff,
     print_error,
@@ -119,7 +120,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep-counter", action="store_true", help="keep each message's true replay count")
     add_masks(
         parser,
-        "hide a field, or what a regular expression matches, in the dry run's previews of edits",
+        "hide a field, or what a regular expression matches, in the dry run's previews of edits, "
+        "which a terminal and --json show",
         "show no previews of edits",
     )
     add_execution(parser)
@@ -134,6 +136,9 @@ def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.redrive import redrive
 
+    # Whoever collects the output, a log, keeps what an erase does not reach.
+    if not (sys.stdout.isatty() or AS_JSON.get()):
+        options = replace(options, has_samples=False)
     summary = redrive(start_spark(), options, progress=progress_here())
     print_answer(
         redrive_fields(summary),

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import DRIVER_ROWS, Held, read_table, write_table
+from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.archive.ledger import (
     CHUNK_MESSAGES,
     POSITION,
@@ -33,6 +33,7 @@ from spark_reprocess.clients import ClientFactory, region_of
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
+from spark_reprocess.redrive.dispositions import ORDER_COLUMNS
 from spark_reprocess.redrive.edits import with_changes
 from spark_reprocess.redrive.rate_limiter import most_tasks, share_window, window_messages
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Sent, Tally, summarize
@@ -276,7 +277,7 @@ def carry_out(
     )
     context = replace(context, probe=record_run(archive, record))
     record_edits(archive, context, time.time())
-    sent = send(context, write_dispositions(archive, resolved.dispositions, context))
+    sent = send(context, write_dispositions(archive, resolved, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
     stopped_by = next((one.stopped_by for one in sent.values() if one.stopped_by), "")
@@ -299,16 +300,23 @@ def carry_out(
     return replace(summary, notes=notes, canary=joined(canaries))
 
 
-def write_dispositions(archive: Archive, held: Held, context: RunContext) -> DataFrame:
+def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> DataFrame:
     """Write what the run does with each message, durably; return what the driver holds, or wrote.
 
-    Spark computes a lost partition again. From the ledger alone it would then decide anew.
+    Spark computes a lost partition again. From the ledger alone it would then decide anew. Nothing
+    of a message but its id is written, because an erase does not reach the ledger.
     """
+    held, order = resolved.dispositions, ORDER_COLUMNS[1:]
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    write_table(held.frame if held.table is None else held.table, archive, folder)
     if held.table is not None:
+        write_table(held.table.drop_columns([*order]), archive, folder)
         return held.frame
-    return read_table(held.frame.sparkSession, archive, folder, held.frame.schema.toDDL())
+    kept = held.frame.drop(*order)
+    write_table(kept, archive, folder)
+    written = read_table(kept.sparkSession, archive, folder, kept.schema.toDDL())
+    if not context.to_fifo:
+        return written
+    return written.join(resolved.messages.select(*ORDER_COLUMNS), on="message_id", how="inner")
 
 
 def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> None:

@@ -18,6 +18,7 @@ from dlq_replay.context import FailureError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from local_sqs.clock import VirtualClock
+from spark_reprocess.archive import frames
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import read_archive
@@ -300,9 +301,15 @@ def test_dead_letters_without_a_replay_function_are_unknown(
     assert "is its replay function running?" in summary.canary.groups[0].why
 
 
+@pytest.mark.parametrize("driver_rows", [0, frames.DRIVER_ROWS])
 def test_fifo_canary_takes_whole_message_groups(
-    spark: "SparkSession", clock: VirtualClock, tmp_path: Path
+    spark: "SparkSession",
+    clock: VirtualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver_rows: int,
 ) -> None:
+    monkeypatch.setattr(frames, "DRIVER_ROWS", driver_rows)
     archive = archive_of(
         tmp_path,
         [
@@ -326,6 +333,10 @@ def test_fifo_canary_takes_whole_message_groups(
         for one in world.handled:
             order.setdefault(one.message_group_id, []).append(number(one))
         assert all(numbers == sorted(numbers) for numbers in order.values())
+    # No erase reaches the ledger, and message groups are customers.
+    in_ledger = b"".join(archive.read(path) or b"" for path in archive.list("ledger"))
+    assert b"disposition" in in_ledger
+    assert b"message_group_id" not in in_ledger
 
 
 def test_group_without_room_for_a_canary_is_unknown(

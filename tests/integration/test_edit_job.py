@@ -1,6 +1,7 @@
 """Edits of a plan in a real Spark session, against an SQS server over HTTP."""
 
 import json
+import sys
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -120,6 +121,7 @@ def test_dry_run_shows_some_messages_before_and_after(
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     body = '{"type":"Order","id":1,"mail":"jane@example.org","card":"4111 1111 1111 1111"}'
     archive = archive_of(tmp_path, [message(f"m-{n}", body, OWN) for n in range(5)])
@@ -127,6 +129,10 @@ def test_dry_run_shows_some_messages_before_and_after(
     destination = make_queue("main")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
+    assert main(argv) == 0
+    assert "message m-" not in capsys.readouterr().out  # A log is no place for words of messages.
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
     assert main([*argv, "--mask", "grüße"]) == 0
 
     said = capsys.readouterr().out

@@ -56,7 +56,8 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
     with pytest.raises(SystemExit, match="redrive ended with exit code 3"):
         run(["--command-line", "redrive --archive a"], main)
 
-    assert [command[0] for command in ran] == ["drain", "redrive"]
+    # A result in the archive, and Glue's log, keep no previews of edits.
+    assert ran == [["drain", "--archive", "a"], ["redrive", "--archive", "a", "--no-samples"]]
 
 
 def followed(folder: Path, main: Callable[[Sequence[str]], int]) -> RunResult | None:
