@@ -203,10 +203,8 @@ def outcome(
 
 
 def _seen(memory: GroupMemory, found: Found, report_id: str, now: datetime) -> SeenGroup:
-    before, resolved_at = (
-        memory.groups.get(found.group_id),
-        memory.state(found.group_id).resolved_at,
-    )
+    before = memory.groups.get(found.group_id)
+    resolved_at = memory.state(found.group_id).resolved_at
     # A message that was sent after the fix disproves it, also once that message is decided.
     times = [one.last_sent_at for one in (before, found) if one and one.last_sent_at]
     last_sent_at = max(times, default=None)

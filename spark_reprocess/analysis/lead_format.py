@@ -220,7 +220,13 @@ def _in_body(kind: Kind, path: str, tag: str) -> str | None:
     last, name = steps.pop()
     if last == ELEMENT:
         count = "> 0" if kind is Kind.PRESENT else "= 0"
-        return _walk(_Place(BODY), steps, lambda place: _elements(place, count))
+
+        def has_elements(place: _Place) -> str | None:
+            is_array = place.is_of(ARRAY)
+            length = f"json_array_length({place.json}) {count}"
+            return f"{is_array} AND {length}" if is_array else None
+
+        return _walk(_Place(BODY), steps, has_elements)
     return _in_object(kind, steps, name or "", in_some=tag == IN_SOME)
 
 
@@ -265,11 +271,6 @@ def _walk(place: _Place, steps: list[tuple[str, str | None]], test: _Test) -> st
                 return None
             here = there
     return test(here)
-
-
-def _elements(place: _Place, count: str) -> str | None:
-    is_array = place.is_of(ARRAY)
-    return f"{is_array} AND json_array_length({place.json}) {count}" if is_array else None
 
 
 def _tagged(place: _Place, tag: str) -> str | None:

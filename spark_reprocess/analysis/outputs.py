@@ -86,7 +86,10 @@ def summary_json(findings: Findings) -> str:
         **asdict(findings),
         "undecided": findings.undecided,
         "statuses": findings.statuses,
-        "groups": [_json_group(group) for group in findings.groups],
+        "groups": [
+            {**_row(one), "reasons": dict(one.reasons), "sources": dict(one.sources)}
+            for one in findings.groups
+        ],
     }
     return json.dumps(content, indent=1, default=datetime.isoformat)
 
@@ -171,17 +174,8 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     return notes
 
 
-def _json_group(group: GroupFinding) -> dict[str, Any]:
-    row = _row(group)
-    samples = [{**one, "attributes": dict(one["attributes"])} for one in row["samples"]]
-    return {
-        **row,
-        "reasons": dict(group.reasons),
-        "sources": dict(group.sources),
-        "samples": samples,
-    }
-
-
 def _row(group: GroupFinding) -> dict[str, Any]:
+    row = asdict(group)
     counts = [{"replay_count": count, "messages": n} for count, n in group.replay_counts]
-    return {**asdict(group), "replay_counts": counts}
+    samples = [{**one, "attributes": dict(one["attributes"])} for one in row["samples"]]
+    return {**row, "replay_counts": counts, "samples": samples}

@@ -97,7 +97,8 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "first_seen_at": _seconds(context.first_seen_seconds),
         "parked_reason": context.reason,
         "error_type": context.error and context.error.type,
-        "error_message": context.error and _storable(context.error.message),
+        "error_message": context.error
+        and context.error.message.encode("utf-8", "replace").decode(),
         "plan_id": context.plan_id,
         "source_queue": context.source_queue,
         "body_bytes": len(_utf8(message.message_id, message.body)),
@@ -128,7 +129,8 @@ def _system(row: Mapping[str, Any]) -> dict[str, str]:
     }
     for column, name in _TIMES.items():
         if (time := row.get(column)) is not None:
-            system[name] = _to_milliseconds(time)
+            seconds = int(time.replace(microsecond=0).timestamp())
+            system[name] = str(seconds * 1000 + time.microsecond // 1000)
     if (count := row.get("receive_count")) is not None:
         system[_RECEIVE_COUNT] = str(count)
     return system
@@ -170,17 +172,9 @@ def _milliseconds(text: str | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
 
 
-def _to_milliseconds(time: datetime) -> str:
-    return str(int(time.replace(microsecond=0).timestamp()) * 1000 + time.microsecond // 1000)
-
-
 def _seconds(number: int | None) -> datetime | None:
     bounded = _at_most(_LAST_MILLISECOND // 1000, number)
     return None if bounded is None else datetime.fromtimestamp(bounded, UTC)
-
-
-def _storable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _require_unicode(message: Message) -> None:

@@ -120,11 +120,13 @@ def _first(leads: Any) -> str:  # noqa: ANN401 - of a file
     return next((format_predicate(Synonym(lead["field"], lead["value"])) for lead in leads[:1]), "")
 
 
-def _said(one: ListedGroup) -> str:
-    """Format what people say about a group in one line; empty where nobody said anything."""
+def _description(one: ListedGroup) -> str:
+    """Format in lines what failed, what sets the group apart, and what people say about it."""
     resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
-    note = one.remembered if one.remembered != one.note else ""
-    return " · ".join(filter(None, (resolved, note)))
+    remembered = one.remembered if one.remembered != one.note else ""
+    said = " · ".join(filter(None, (resolved, remembered)))
+    lead, note = one.lead and f"↳ {one.lead}", one.note and f"note: {one.note}"
+    return "\n".join(filter(None, (one.title, lead, note, said)))
 
 
 def _print(
@@ -147,17 +149,7 @@ def _print(
                 one.count,
                 one.status,
                 f"{one.action}, edited" if one.is_edited else one.action,
-                "\n".join(
-                    filter(
-                        None,
-                        (
-                            one.title,
-                            one.lead and f"↳ {one.lead}",
-                            one.note and f"note: {one.note}",
-                            _said(one),
-                        ),
-                    )
-                ),
+                _description(one),
             )
             for one in groups
         ],

@@ -21,8 +21,6 @@ from spark_reprocess.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from py4j.java_gateway import JVMView  # type: ignore[import-untyped]
-
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 _EVERYWHERE = {
@@ -114,18 +112,12 @@ def _start_local() -> None:
         ) from error
     finally:
         os.close(writer)
-    _remember_classes(gateway.jvm)
-    SparkContext(conf=conf, gateway=gateway)
-
-
-def _remember_classes(jvm: "JVMView") -> None:
-    """Keep PySpark from asking the JVM for the same class hundreds of times in a verb.
-
-    For a name without its package the JVM looks into every jar, for each package that PySpark has
-    imported. py4j asks it only for what is not an attribute of *jvm*.
-    """
+    # PySpark would ask the JVM for the same class hundreds of times in a verb: for a name without
+    # its package the JVM looks into every jar, for each package that PySpark has imported. py4j
+    # asks it only for what is not an attribute.
     for name, full_name in _CLASSES.items():
-        setattr(jvm, name, getattr(jvm, full_name))
+        setattr(gateway.jvm, name, getattr(gateway.jvm, full_name))
+    SparkContext(conf=conf, gateway=gateway)
 
 
 def _forward(reader: int) -> None:
