@@ -1,5 +1,6 @@
 """The interface of the model: AWS operations, with boto3's parameters and answers."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -9,8 +10,6 @@ from local_sqs.content import (
     AttributeValue,
     Submission,
     check_for,
-    md5_of_attributes,
-    md5_of_body,
     missing_for_fifo,
     normalised,
     size_bytes,
@@ -92,23 +91,13 @@ def get_queue_url(model: SqsModel, request: Request) -> Answer:
     return {"QueueUrl": model.url_of(model.find(request["QueueName"]))}
 
 
-def list_queues(model: SqsModel, request: Request) -> Answer:
-    prefix = request.get("QueueNamePrefix", "")
-    queues = [queue for name, queue in model.queues.items() if name.startswith(prefix)]
-    return _page("QueueUrls", model, queues, request)
-
-
 def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
     sources = model.sources_of(model.find(request["QueueUrl"]).arn)
-    return {"queueUrls": [], **_page("queueUrls", model, sources, request)}
-
-
-def _page(name: str, model: SqsModel, queues: Sequence[Queue], request: Request) -> Answer:
     size, start = request.get("MaxResults", MAX_PAGE), int(request.get("NextToken", 0))
     _range_check("MaxResults", size, 1, MAX_PAGE)
-    urls = [model.url_of(queue) for queue in queues[start : start + size]]
-    answer: Answer = {name: urls} if urls else {}
-    if "MaxResults" in request and start + size < len(queues):
+    urls = [model.url_of(queue) for queue in sources[start : start + size]]
+    answer: Answer = {"queueUrls": urls}
+    if "MaxResults" in request and start + size < len(sources):
         answer["NextToken"] = str(start + size)
     return answer
 
@@ -218,20 +207,11 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
 
 def _accept(queue: Queue, submission: Submission, size: int) -> Answer:
     check_for(submission, queue.settings, size)
-    given = submission.attributes
-    kept = normalised(given)
-    if kept is not given:
-        submission = submission._replace(attributes=kept)
-    accepted = queue.send(submission)
+    accepted = queue.send(submission._replace(attributes=normalised(submission.attributes)))
     answer: Answer = {
         "MessageId": accepted.message_id,
-        "MD5OfMessageBody": md5_of_body(submission.body),
+        "MD5OfMessageBody": _md5(submission.body),
     }
-    if given:
-        answer["MD5OfMessageAttributes"] = md5_of_attributes(given)
-    if submission.trace_header:
-        header = {"AWSTraceHeader": AttributeValue("String", submission.trace_header)}
-        answer["MD5OfMessageSystemAttributes"] = md5_of_attributes(header)
     if queue.settings.is_fifo:
         answer["SequenceNumber"] = str(accepted.order)
     return answer
@@ -255,6 +235,10 @@ def _submission(entry: Request) -> Submission:
         trace_header=system.get("AWSTraceHeader", {}).get("StringValue"),
         delay_seconds=entry.get("DelaySeconds"),
     )
+
+
+def _md5(body: str) -> str:
+    return hashlib.md5(body.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 # --- Receiving
@@ -300,7 +284,7 @@ def _describe(
     answer: Answer = {
         "MessageId": message.message_id,
         "ReceiptHandle": message.handle,
-        "MD5OfBody": md5_of_body(message.body),
+        "MD5OfBody": _md5(message.body),
         "Body": message.body,
     }
     system = _system_attributes(message, names, is_fifo=queue.settings.is_fifo) if names else {}
@@ -308,7 +292,6 @@ def _describe(
         answer["Attributes"] = system
     chosen = {name: a for name, a in message.attributes.items() if wants(name)}
     if chosen:
-        answer["MD5OfMessageAttributes"] = md5_of_attributes(chosen)
         answer["MessageAttributes"] = {
             name: {
                 "DataType": data_type,
@@ -395,7 +378,6 @@ OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
     "GetQueueAttributes": get_queue_attributes,
     "GetQueueUrl": get_queue_url,
     "ListDeadLetterSourceQueues": list_dead_letter_source_queues,
-    "ListQueues": list_queues,
     "ReceiveMessage": receive_message,
     "SendMessage": send_message,
     "SendMessageBatch": send_message_batch,

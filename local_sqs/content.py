@@ -1,11 +1,10 @@
-"""What a message may contain: checks, sizes and digests.
+"""What a message may contain: checks and sizes.
 
 Limits: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 Attributes: .../SQSDeveloperGuide/sqs-message-metadata.html
 Characters, ids and delays: .../APIReference/API_SendMessage.html
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -25,7 +24,6 @@ _NAME = re.compile(r"(?!(?i:aws|amazon)\.)(?!\.)(?!.*\.\.)(?!.*\.\Z)[A-Za-z0-9_.
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
-_EMPTY_MD5 = hashlib.md5(usedforsecurity=False)
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."
 
 
@@ -202,33 +200,3 @@ def _bytes(value: str | bytes) -> int:
     if isinstance(value, bytes) or value.isascii():
         return len(value)
     return len(value.encode("utf-8", "surrogatepass"))
-
-
-def md5_of_body(body: str) -> str:
-    return _md5(body.encode("utf-8", "surrogatepass"))
-
-
-def md5_of_attributes(attributes: Attributes) -> str:
-    """Compute the digest as SQS does: sorted names; each part after its length in 4 bytes."""
-    parts: list[bytes] = []
-    for name in sorted(attributes):
-        data_type, value = attributes[name]
-        encoded = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        label = _label(name, data_type, is_text=isinstance(value, str))
-        parts += (label, len(encoded).to_bytes(4, "big"), encoded)
-    return _md5(b"".join(parts))
-
-
-@lru_cache
-def _label(name: str, data_type: str, *, is_text: bool) -> bytes:
-    """Return the bytes before a value. Cached, because most messages have the same ones."""
-    texts = (name.encode(), data_type.encode())
-    lengths = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
-    return lengths + (b"\x01" if is_text else b"\x02")
-
-
-def _md5(content: bytes) -> str:
-    # Copying an empty digest takes half the time of creating one.
-    digest = _EMPTY_MD5.copy()
-    digest.update(content)
-    return digest.hexdigest()

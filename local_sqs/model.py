@@ -8,13 +8,10 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from local_sqs.clock import Clock, VirtualClock
-from local_sqs.errors import SqsError, invalid_parameter, invalid_value, namespaced, no_such_queue
+from local_sqs.errors import SqsError, invalid_parameter, invalid_value, no_such_queue
 from local_sqs.messages import State, StoredMessage
 from local_sqs.queues import Identity, MoveToDlq, Queue
 from local_sqs.settings import Settings
-
-QUIET_MS = 60_000
-"""The pause before the name of a deleted queue can be used again: SQSAPI, DeleteQueue."""
 
 _STANDARD_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _FIFO_NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo")
@@ -52,7 +49,6 @@ class SqsModel:
         self.queues: dict[str, Queue] = {}
         self.changed = threading.Condition(threading.RLock())
         self._ids = Identity(seed)
-        self._deleted_ms: dict[str, int] = {}
         self._serial = 0
         self._lag_ms = counts_lag_seconds * 1000
         self._counted: dict[int, list[tuple[int, Mapping[State, int]]]] = {}
@@ -67,8 +63,7 @@ class SqsModel:
         """Create a queue, or return the one that has these attributes already.
 
         Raises:
-            SqsError: the name or an attribute is invalid; the queue exists with another value; or
-                a queue of that name was deleted less than 60 s ago.
+            SqsError: the name or an attribute is invalid, or the queue exists with another value.
         """
         given = dict(attributes or {})
         _check_name(name, is_fifo=given.get("FifoQueue") == "true")
@@ -81,9 +76,6 @@ class SqsModel:
                     text += f" attribute {attribute}"
                     raise SqsError("QueueAlreadyExists", text, shape="QueueNameExists")
             return existing
-        if self._deleted_ms.get(name, -QUIET_MS) + QUIET_MS > self.clock.now_ms():
-            text = "You must wait 60 seconds after deleting a queue before you can create another"
-            raise namespaced("QueueDeletedRecently", f"{text} with the same name.")
         self._check_redrive(self.arn_of(name), settings)
         self._serial += 1
         queue = Queue(self.arn_of(name), self._serial, settings, self.clock, self._ids)
@@ -121,9 +113,8 @@ class SqsModel:
             raise refused("Dead-letter queue does not allow this source queue.")
 
     def delete_queue(self, queue: Queue) -> None:
-        """Delete at once; AWS takes up to 60 s."""
+        """Delete at once, also its name; AWS takes up to 60 s, and keeps the name for as long."""
         del self.queues[queue.name]
-        self._deleted_ms[queue.name] = self.clock.now_ms()
 
     def find(self, url: str) -> Queue:
         """Return the queue of a URL with any host.

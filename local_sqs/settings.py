@@ -11,7 +11,6 @@ from local_sqs.errors import invalid_queue_attribute, invalid_value, unknown_que
 
 MIB = 1_048_576
 MAX_RECEIVE_COUNT = 1000
-MAX_ALLOWED_SOURCES = 10
 
 # Lowest, highest and default value.
 RANGES = {
@@ -111,7 +110,6 @@ class Settings:
             _check(name, value, is_fifo=is_fifo)
         merged = {**defaults, **given}
         values = {n: v for n, v in merged.items() if v or n not in _REMOVABLE}
-        _check_throughput(values)
         policy = values.get("RedrivePolicy")
         return cls(
             values=values,
@@ -157,26 +155,3 @@ def _check(name: str, value: str, *, is_fifo: bool) -> None:
             raise invalid_queue_attribute(name)
     if name in _CHOICES and value not in _CHOICES[name]:
         raise invalid_queue_attribute(name)
-    if name == "RedriveAllowPolicy" and value:
-        _check_allow_policy(value)
-
-
-def _check_allow_policy(text: str) -> None:
-    try:
-        raw = json.loads(text)
-        is_known = raw.get("redrivePermission") in {"allowAll", "denyAll", "byQueue"}
-        is_valid = is_known and len(raw.get("sourceQueueArns", [])) <= MAX_ALLOWED_SOURCES
-    except (ValueError, AttributeError):
-        is_valid = False
-    if not is_valid:
-        reason = "Amazon SQS can't create the redrive policy."
-        raise invalid_value("RedriveAllowPolicy", text, reason)
-
-
-def _check_throughput(values: Mapping[str, str]) -> None:
-    scope, limit = values.get("DeduplicationScope"), values.get("FifoThroughputLimit")
-    if limit == "perMessageGroupId" and scope != "messageGroup":
-        raise invalid_queue_attribute(
-            "FifoThroughputLimit",
-            "perMessageGroupId needs messageGroup as the DeduplicationScope.",
-        )
