@@ -26,9 +26,10 @@ failed; a failed benchmark does not stop the others. Needs nothing outside the r
 
 def main() -> int:
     """Run the selected benchmarks; return 0 if every target is met, else 1."""
-    options = _parser().parse_args()
-    if options.publish:
-        return _publish()
+    parser = _parser()
+    options = parser.parse_args()
+    if options.publish and (options.short or options.only):
+        parser.error("--publish needs a whole run, without --short and --only")
     machine = f"{os.cpu_count()} processors ({_processor()}), Python {platform.python_version()}"
     sys.stderr.write(f"{machine}; load {os.getloadavg()[0]:.1f} before\n")
     began, findings, broken = time.monotonic(), list[Finding](), []
@@ -41,15 +42,11 @@ def main() -> int:
             traceback.print_exc()
             broken.append(name)
     print_table(findings)
-    results = {
-        "when": f"{time.strftime('%Y-%m-%d')}",
-        "machine": machine,
-        "is_whole": not options.short and not options.only and not broken,
-        "table": markdown(findings),
-        "findings": [finding.to_json() for finding in findings],
-    }
+    results = [finding.to_json() for finding in findings]
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    if options.publish and not broken:
+        _publish(f"{markdown(findings)}\n\nMeasured {time.strftime('%Y-%m-%d')} on {machine}.")
     sys.stderr.write(
         f"{(time.monotonic() - began) / 60:.1f} min; every value is in {RESULTS}\n"
         + "".join(f"{name} failed: its error is printed above\n" for name in broken)
@@ -57,17 +54,11 @@ def main() -> int:
     return 1 if broken or not all(finding.is_met for finding in findings) else 0
 
 
-def _publish() -> int:
-    """Write the table of the last run into README.md; return 2 if there is no whole run."""
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    if not results.get("is_whole"):
-        sys.stderr.write(f"{RESULTS} is not of a whole run: run make bench first\n")
-        return 2
+def _publish(measured: str) -> None:
+    """Replace the measured part of README.md."""
     before, _, rest = PAGE.read_text("utf-8").partition("<!-- measured -->")
     after = rest.partition("<!-- /measured -->")[2]
-    measured = f"{results['table']}\n\nMeasured {results['when']} on {results['machine']}."
     PAGE.write_text(f"{before}<!-- measured -->\n{measured}\n<!-- /measured -->{after}", "utf-8")
-    return 0
 
 
 def _processor() -> str:
@@ -84,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "--short", action="store_true", help="fewer turns and smaller sizes, as a test"
     )
     parser.add_argument(
-        "--publish", action="store_true", help="write the last run's table into README.md"
+        "--publish", action="store_true", help="write the table into README.md; needs a whole run"
     )
     return parser
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.findings import Finding, at_least, at_most
+from benchmarks.findings import Finding
 from benchmarks.incident import KNOWN_CAUSES, Cause, beginning_of, write_archive
 from benchmarks.rig import Rig
 from benchmarks.verbs import TimedVerb, timed_verb
@@ -29,10 +29,10 @@ from benchmarks.verbs import TimedVerb, timed_verb
 MESSAGES = 1_000_000
 TIMES = 4
 PAGE_TURNS = 5
-TIME_TARGET = at_most(60)
-GROWTH_TARGET = at_most(4.4)
-CAUSES_TARGET = at_least(95)
-PAGE_TARGET = at_most(2)
+TIME_TARGET = 60
+GROWTH_TARGET = 4.4
+CAUSES_TARGET = 95
+PAGE_TARGET = 2
 DRIVER_MEMORY = "4g"
 
 
@@ -62,9 +62,9 @@ def _findings(count: int, few: TimedVerb, many: TimedVerb) -> list[Finding]:
     memory = {"driver's": many.driver_peak_mb, "a worker's": many.worker_peak_mb}
     growth = [many.seconds / few.seconds]
     return [
-        Finding(f"analysis of {count:,} messages", [many.seconds], "s", TIME_TARGET),
+        Finding(f"analysis of {count:,} messages", [many.seconds], "s", at_most=TIME_TARGET),
         Finding(f"analysis of {count // TIMES:,} messages", [few.seconds], "s"),
-        Finding(f"analysis, {TIMES} times the messages", growth, "times", GROWTH_TARGET),
+        Finding(f"analysis, {TIMES} times the messages", growth, "times", at_most=GROWTH_TARGET),
         Finding("analysis, session start", [few.session_seconds, many.session_seconds], "s"),
         *(
             Finding(f"analysis, {whose} peak memory", [peak], "MB")
@@ -78,7 +78,7 @@ def _causes_found(archive: Path) -> Finding:
     groups = _summary(archive)["groups"]
     found = sum(_is_first(cause, groups) for cause in KNOWN_CAUSES)
     percent = 100 * found / len(KNOWN_CAUSES)
-    return Finding("analysis, causes that it names first", [percent], "%", CAUSES_TARGET)
+    return Finding("analysis, causes that it names first", [percent], "%", at_least=CAUSES_TARGET)
 
 
 def _is_first(cause: Cause, groups: list[dict[str, Any]]) -> bool:
@@ -109,7 +109,7 @@ def _pages(rig: Rig, archive: Path) -> list[Finding]:
         rig.notify(f"console: {what}")
         _seconds_to_page(archive, path)  # warms the disk's cache
         values = [_seconds_to_page(archive, path) for _ in range(rig.turns(PAGE_TURNS))]
-        found.append(Finding(f"console, {what}", values, "s", PAGE_TARGET))
+        found.append(Finding(f"console, {what}", values, "s", at_most=PAGE_TARGET))
     return found
 
 

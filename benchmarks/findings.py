@@ -1,43 +1,13 @@
 """A figure, its values, and its target; how a run prints them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A bound.
-
-    Attributes:
-        is_floor: True for a lower bound, False for an upper bound. The bound itself is allowed.
-    """
-
-    bound: float
-    is_floor: bool
-
-    def is_met_by(self, figure: float) -> bool:
-        """Return whether *figure* is within the bound."""
-        return figure >= self.bound if self.is_floor else figure <= self.bound
-
-    def __str__(self) -> str:
-        """Return text such as ``≥ 25`` or ``≤ 0.11``."""
-        return f"{'≥' if self.is_floor else '≤'} {self.bound:g}"
-
-
-def at_least(bound: float) -> Target:
-    """Return a lower bound."""
-    return Target(bound, is_floor=True)
-
-
-def at_most(bound: float) -> Target:
-    """Return an upper bound."""
-    return Target(bound, is_floor=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +22,6 @@ class Side:
     what: str
     values: Sequence[float]
 
-    @property
-    def median(self) -> float:
-        """The median of the values."""
-        return median(self.values)
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -66,23 +31,23 @@ class Finding:
         what: a short name.
         values: one per turn; ratios if two programs were compared.
         unit: of the values; ``times`` for ratios.
-        target: bound for the median; None if there is none.
+        at_least: lower bound of the median, which is allowed itself; None if there is none.
+        at_most: upper bound of the median, in the same way.
         sides: product and baseline, if two programs were compared.
     """
 
     what: str
     values: Sequence[float]
     unit: str
-    target: Target | None = None
-    sides: tuple[Side, Side] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    sides: Sequence[Side] = ()
 
     @classmethod
-    def of_ratio(
-        cls, what: str, product: Side, baseline: Side, target: Target | None = None
-    ) -> "Finding":
-        """Divide product by baseline for each turn."""
+    def of_ratio(cls, what: str, product: Side, baseline: Side, **target: float) -> "Finding":
+        """Divide product by baseline for each turn; *target*: ``at_least`` or ``at_most``."""
         ratios = [p / b for p, b in zip(product.values, baseline.values, strict=True)]
-        return cls(what, ratios, "times", target, (product, baseline))
+        return cls(what, ratios, "times", sides=(product, baseline), **target)
 
     @property
     def figure(self) -> float:
@@ -92,29 +57,24 @@ class Finding:
     @property
     def is_met(self) -> bool:
         """Whether the target is met, or there is none."""
-        return self.target is None or self.target.is_met_by(self.figure)
+        is_too_low = self.at_least is not None and self.figure < self.at_least
+        return not is_too_low and (self.at_most is None or self.figure <= self.at_most)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form for the results: the values of every turn."""
-        return {
-            "what": self.what,
-            "median": self.figure,
-            "unit": self.unit,
-            "values": list(self.values),
-            "target": self.target and str(self.target),
-            "is_met": self.is_met,
-            "sides": [{"what": one.what, "values": list(one.values)} for one in self.sides or ()],
-        }
+        return {**asdict(self), "median": self.figure, "is_met": self.is_met}
 
     def cells(self) -> tuple[str, ...]:
         """Return what, median, range, target, product and baseline as text."""
         figures = [format_figure(value) for value in (min(self.values), max(self.values))]
-        sides = [f"{format_figure(side.median)} {side.what}" for side in self.sides or ()]
+        sides = [f"{format_figure(median(side.values))} {side.what}" for side in self.sides]
+        bounds = (("≥", self.at_least), ("≤", self.at_most))
+        target = "".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
         return (
             self.what,
             f"{format_figure(self.figure)} {self.unit}",
             " to ".join(figures) if len(self.values) > 1 else "",
-            "" if self.target is None else f"{self.target}{'' if self.is_met else ', missed'}",
+            target if self.is_met else f"{target}, missed",
             *(sides or ("", "")),
         )
 

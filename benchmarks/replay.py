@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import boto3
 
 from benchmarks.baselines import PublicApp
-from benchmarks.findings import Finding, Side, Target, at_least, at_most
+from benchmarks.findings import Finding, Side
 from benchmarks.invocation import MAIN_QUEUE, Handler, event, invoke, load_replay_handler, silence
 from benchmarks.rig import Rig, by_turns
 
@@ -16,9 +16,9 @@ MESSAGES = 2000
 MESSAGES_ONE_BY_ONE = 300
 TURNS = 9
 
-BATCH_TARGET = at_least(20)
-ONE_TARGET = at_least(0.9)
-SENDS_TARGET = at_most(0.11)
+BATCH_TARGET = 20
+ONE_TARGET = 0.9
+SENDS_TARGET = 0.11
 
 _QUEUES = {"main_queue": MAIN_QUEUE, "dlq": "dlq", "parked_queue": "parked"}
 _POLICY = {"MAX_ATTEMPTS": "20", "BACKOFF_RATE": "10", "BACKOFF_CAP_SECONDS": "900"}
@@ -70,13 +70,13 @@ def _batches(rig: Rig, product: _Load, baseline: _Load) -> list[Finding]:
             "replay, send requests a message",
             [sends / product.message_count],
             "requests",
-            SENDS_TARGET,
+            at_most=SENDS_TARGET,
         ),
         rig.server_finding("replay", watch, watch.seconds),
     ]
 
 
-def _ratio(rig: Rig, what: str, product: _Load, baseline: _Load, target: Target) -> Finding:
+def _ratio(rig: Rig, what: str, product: _Load, baseline: _Load, target: float) -> Finding:
     for load in (product, baseline):
         invoke(load.handler, load.events[0])
     rates, baseline_rates = by_turns(
@@ -86,5 +86,5 @@ def _ratio(rig: Rig, what: str, product: _Load, baseline: _Load, target: Target)
         what,
         Side("messages a second", rates),
         Side("messages a second, public app's way", baseline_rates),
-        target,
+        at_least=target,
     )

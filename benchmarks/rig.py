@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.request import Request, urlopen
 
-from benchmarks.findings import Finding, at_most
+from benchmarks.findings import Finding
 from local_sqs.process import ServerProcess
 
 Product = TypeVar("Product")
@@ -151,4 +151,4 @@ class Rig:
     def server_finding(self, during: str, watch: Watch, busy_seconds: float) -> Finding:
         """Return the server's share of a core during *busy_seconds*."""
         share = watch.processor_seconds / busy_seconds
-        return Finding(f"server, {during}", [share], "of a core", at_most(SERVER_SHARE))
+        return Finding(f"server, {during}", [share], "of a core", at_most=SERVER_SHARE)
