@@ -1,6 +1,5 @@
 """The Lambda invocations of the benchmarks, and their dead letters."""
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from benchmarks.rig import REGION
+from demo.functions import cold_start
+from demo.world import InvocationContext
 
 ACCOUNT = "123456789012"
 MAIN_QUEUE = "main"
@@ -68,20 +69,9 @@ def _attribute(data_type: str, value: str) -> dict[str, Any]:
     }
 
 
-HANDLER = Path(__file__).parents[1] / "functions" / "replay" / "handler.py"
-
-
-class Context:
-    """Lambda's context, with a constant time left."""
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return the timeout of the template."""
-        return 30_000
-
-
 def invoke(handler: Handler, payload: bytes) -> bytes:
     """Invoke *handler* as Lambda's runtime does."""
-    return json.dumps(handler(json.loads(payload), Context())).encode()
+    return json.dumps(handler(json.loads(payload), InvocationContext())).encode()
 
 
 @contextmanager
@@ -98,10 +88,5 @@ def load_replay_handler(variables: Mapping[str, str]) -> Handler:
     the current ``sys.stdout``.
     """
     os.environ.update(variables)
-    spec = importlib.util.spec_from_file_location("measured_replay_handler", HANDLER)
-    if spec is None or spec.loader is None:
-        raise RuntimeError(f"{HANDLER} could not be loaded")
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    handler: Handler = module.lambda_handler
+    handler: Handler = cold_start("replay").lambda_handler
     return handler
