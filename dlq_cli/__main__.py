@@ -257,12 +257,10 @@ def _words_of_stack(
     lacking = [option for option in stack_options(name) if option not in given]
     if not lacking:
         return []
-    values = asdict(read_stack(make_session(), stack))
-    if "--archive" in lacking and values["archive"] is None:
-        raise InputError(
-            f"stack {stack}: has no archive, because it was deployed without the Spark job; deploy "
-            "it with CreateSparkJob=true, or give --archive"
-        )
+    of_stack = read_stack(make_session(), stack)
+    if "--archive" in lacking:
+        of_stack.require_archive()
+    values = asdict(of_stack)
     pairs = ((option, values[option.removeprefix("--").replace("-", "_")]) for option in lacking)
     return [word for option, value in pairs if value for word in (option, value)]
 

@@ -48,6 +48,15 @@ class StackValues:
     failure_table: str | None
     spark_job: str | None
 
+    def require_archive(self) -> str:
+        """Return the archive. Raises InputError if there is none."""
+        if self.archive is None:
+            raise InputError(
+                f"stack {self.stack}: has no archive, because it was deployed without the Spark "
+                "job; deploy it with CreateSparkJob=true, or give --archive"
+            )
+        return self.archive
+
 
 @cache
 def stack_options(verb: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ import os
 import socket
 import sys
 import webbrowser
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -121,15 +120,10 @@ def console_of(options: argparse.Namespace) -> "Console":
     if archive and options.stack:
         given = {**given, "archive": open_folder(archive).root}
     if options.stack:
-        of_stack = asdict(read_stack(options.session, options.stack))
-        found = {name: of_stack[name.replace("-", "_")] for name in VALUES}
+        of_stack = read_stack(options.session, options.stack)
+        found = {name: getattr(of_stack, name.replace("-", "_")) for name in VALUES}
         values = {**{name: value for name, value in found.items() if value}, **values}
-        archive = archive or of_stack["archive"]
-        if archive is None:
-            raise InputError(
-                f"stack {options.stack}: has no archive, because it was deployed without the Spark "
-                "job; deploy it with CreateSparkJob=true, or give --archive"
-            )
+        archive = archive or of_stack.require_archive()
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
     if options.on_glue and not options.stack:

@@ -194,9 +194,12 @@ def _installation(options: argparse.Namespace) -> tuple[Archive, str | None]:
     place, main_queue_url = options.archive, options.main_queue_url
     if options.stack and not (place and main_queue_url):
         stack = read_stack(options.session, options.stack)
-        place, main_queue_url = place or stack.archive, main_queue_url or stack.main_queue_url
+        place, main_queue_url = (
+            place or stack.require_archive(),
+            main_queue_url or stack.main_queue_url,
+        )
     if not place:
-        raise InputError("--archive: is missing; give it, or --stack with the Spark job")
+        raise InputError("give --stack NAME, or --archive PLACE")
     return open_archive(place), main_queue_url
 
 

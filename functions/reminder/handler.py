@@ -19,7 +19,6 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_replay.emf import metric_lines
 from dlq_replay.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
@@ -27,6 +26,7 @@ from dlq_replay.measures import (
     SERVICE_DIMENSION,
     Measurement,
     Metric,
+    metric_lines,
 )
 
 if TYPE_CHECKING:

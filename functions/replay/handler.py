@@ -25,7 +25,6 @@ from dlq_replay.breaker_table import DynamoDbBreakers, breaker_client_config
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
-from dlq_replay.emf import metric_lines
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.events import read_event
 from dlq_replay.failure_table import FailureTable, table_client_config
@@ -36,6 +35,7 @@ from dlq_replay.measures import (
     SERVICE_DIMENSION,
     measure_batch,
     measure_dlq,
+    metric_lines,
 )
 from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits

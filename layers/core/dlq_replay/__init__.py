@@ -26,7 +26,6 @@ Read it bottom-up; each module imports only what stands above it in this list:
 ``holding``           holds in a FIFO DLQ, by changing the visibility
 ``replay``            the use case: every message of a batch ends in one outcome
 ``measures``          names and values of the metrics
-``emf``               formats metrics as log lines (CloudWatch embedded metric format)
 ``deadline``          an adapter: checks the invocation's deadline before each try of a call
 ``sqs``               an adapter: boto3's shapes and errors of SQS
 ``failure_table``     an adapter: the recorded failures in DynamoDB

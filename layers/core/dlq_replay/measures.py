@@ -1,10 +1,13 @@
-"""What is counted and measured, under which names. Pure.
+"""What is counted and measured, under which names, and the log lines with the values. Pure.
 
-The template's alarms and dashboard read these names; a test holds them together.
+The template's alarms and dashboard read these names; a test holds them together. The lines have
+CloudWatch's embedded metric format (EMF):
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,6 +23,9 @@ NAMESPACE = "DlqReplay"
 MAIN_QUEUE_DIMENSION = "MainQueue"
 SERVICE_DIMENSION = "service"
 """Every metric has both dimensions: the name of the main queue, and ``dlq-replay``."""
+
+VALUES_PER_LINE = 100
+"""EMF's limit for one metric in one line. Further values go into further lines."""
 
 
 class Unit(StrEnum):
@@ -156,3 +162,37 @@ def _leaving(outcome: BatchOutcome) -> Iterator[Message]:
 
 def _of(metric: Metric, *values: int) -> Measurement:
     return Measurement(metric.value, metric.unit, values)
+
+
+def metric_lines(
+    measurements: Iterable[Measurement], dimensions: Mapping[str, str], now_seconds: float
+) -> Iterator[str]:
+    """Yield *measurements* as lines of JSON; one line if no metric has more than 100 values.
+
+    Args:
+        measurements: their names must be distinct.
+        dimensions: name and value of each dimension, the same for all measurements.
+        now_seconds: the time of the measurements, epoch seconds.
+    """
+    left = [measurement for measurement in measurements if measurement.values]
+    start = 0
+    while left:
+        yield _line(left, start, dimensions, now_seconds)
+        start += VALUES_PER_LINE
+        left = [measurement for measurement in left if len(measurement.values) > start]
+
+
+def _line(
+    measurements: Iterable[Measurement],
+    start: int,
+    dimensions: Mapping[str, str],
+    now_seconds: float,
+) -> str:
+    values = {one.name: one.values[start : start + VALUES_PER_LINE] for one in measurements}
+    directive = {
+        "Namespace": NAMESPACE,
+        "Dimensions": [list(dimensions)],
+        "Metrics": [{"Name": one.name, "Unit": one.unit} for one in measurements],
+    }
+    metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
+    return json.dumps({"_aws": metadata, **dimensions, **values})

@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.emf import VALUES_PER_LINE, metric_lines
-from dlq_replay.measures import NAMESPACE, Measurement, Unit
+from dlq_replay.measures import NAMESPACE, VALUES_PER_LINE, Measurement, Unit, metric_lines
 from tests.builders import NOW
 
 DIMENSIONS = {"MainQueue": "orders", "service": "dlq-replay"}
