@@ -66,12 +66,27 @@ def test_masks_of_the_console_are_those_of_its_commands(world: World) -> None:
         ("/restore", {}, "give a condition or a number"),
         ("/erase", {}, "give message ids or a condition"),
         ("/erase", {"ids": "a", "where": "b"}, "not both"),
+        *(
+            ("/redrive/execute", fields, why)
+            for fields, why in (
+                ({"how": "all", "reason": " "}, "reason: say"),
+                ({"how": "canary", "reason": "x", "canary": ""}, "canary: say how many"),
+                (
+                    {"how": "canary", "reason": "x", "canary": "lots"},
+                    "canary: must be a whole number",
+                ),
+                ({"how": "", "reason": "x"}, "choose: a canary first"),
+                ({"how": "all", "reason": "x", "max_rate": "-1"}, "max rate"),
+            )
+        ),
     ],
 )
 def test_what_a_person_may_get_wrong_starts_nothing(
     world: World, path: str, fields: dict[str, str], why: str
 ) -> None:
-    assert why in world.refused(path, **fields)
+    after = {"after": world.dry_run().work_id} if path == "/redrive/execute" else {}
+
+    assert why in world.refused(path, **fields, **after)
 
 
 def test_value_that_looks_like_an_option_stays_a_value(world: World) -> None:
@@ -120,22 +135,6 @@ def test_canary_has_its_size_its_wait_and_where_failures_come_back(world: World)
         *["--execute", "--reason", "x"],
     ]
     assert words.count("--parked-queue-url") == 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({"how": "all", "reason": " "}, "reason: say"),
-        ({"how": "canary", "reason": "x", "canary": ""}, "canary: say how many"),
-        ({"how": "canary", "reason": "x", "canary": "lots"}, "canary: must be a whole number"),
-        ({"how": "", "reason": "x"}, "choose: a canary first"),
-        ({"how": "all", "reason": "x", "max_rate": "-1"}, "max rate"),
-    ],
-)
-def test_execution_needs_a_reason_and_a_choice(
-    world: World, fields: dict[str, str], why: str
-) -> None:
-    assert why in world.refused("/redrive/execute", after=world.dry_run().work_id, **fields)
 
 
 def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: World) -> None:
@@ -303,22 +302,11 @@ def test_verdict_of_the_canary_is_shown(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        {"version": 1},
-        {"version": 1, "groups": [1], "run_id": ""},
-        {"version": 1, "run_id": "", "groups": [], "problems": [{}], "destinations": {}},
-    ],
-)
-def test_answer_of_another_shape_does_not_break_the_page(world: World, answer: Any) -> None:
-    page = world.page(world.ended(world.preview_words, answer, 4, "dlq: why"))
-
-    assert "why" in page
-
-
-@pytest.mark.parametrize(
     ("words", "changes"),
     [
+        (["redrive"], None),
+        (["redrive"], {"groups": [1], "run_id": ""}),
+        (["redrive"], {"run_id": "", "groups": [], "problems": [{}], "destinations": {}}),
         (["redrive"], {"drawn": {"counts": {"g-1": 3}}}),
         (["redrive"], {"drawn": {"counts": [], "wait_seconds": 1}}),
         (["redrive"], {"samples": [{"message_id": "m-1"}]}),
@@ -333,7 +321,8 @@ def test_answer_of_another_shape_does_not_break_the_page(world: World, answer: A
 def test_answer_that_lacks_something_deeper_does_not_break_the_page(
     world: World, words: list[str], changes: Any
 ) -> None:
-    work = world.ended(words, redrive_answer(world, **changes), 0, "dlq: why")
+    answer = {"version": 1} if changes is None else redrive_answer(world, **changes)
+    work = world.ended(words, answer, 0, "dlq: why")
 
     page = world.page(work)
 

@@ -124,19 +124,11 @@ def copies() -> list[Message]:
 
 def test_message_that_comes_again_is_processed_once_whatever_its_copy(table: Table) -> None:
     handler = Handler(table)
-    for copy in copies():
+    for copy in [*copies(), message("other")]:
         handler.handle(lambda_record(copy))
         handler.handle(record=received(copy))
 
-    assert handler.seen == ["first"]
-
-
-def test_other_messages_are_processed(table: Table) -> None:
-    handler = Handler(table)
-    for number in range(3):
-        handler.handle(lambda_record(message(f"m-{number}")))
-
-    assert handler.seen == ["m-0", "m-1", "m-2"]
+    assert handler.seen == ["first", "other"]
 
 
 def test_message_that_failed_is_processed_when_it_comes_again(table: Table) -> None:
@@ -198,20 +190,16 @@ def test_table_holds_nothing_of_the_message(table: Table) -> None:
     assert "secret" not in str(item)
 
 
-def test_missing_table_fails_the_message_before_it_is_processed(table: Table) -> None:
-    handler = Handler(table)
-    table.client.delete_table(TableName=table.name)
-
-    with pytest.raises(IdempotencyPersistenceLayerError):
-        handler.handle(lambda_record(message("first")))
-    assert handler.seen == []
-
-
 @pytest.mark.parametrize(
-    "code", ["AccessDeniedException", "ProvisionedThroughputExceededException"]
+    "code", ["AccessDeniedException", "ProvisionedThroughputExceededException", None]
 )
-def test_refused_table_fails_the_message_before_it_is_processed(table: Table, code: str) -> None:
-    handler = Handler(table, client=Refusing(table.client, "put_item", code))
+def test_refused_or_missing_table_fails_the_message_before_it_is_processed(
+    table: Table, code: str | None
+) -> None:
+    client = Refusing(table.client, "put_item", code) if code else table.client
+    handler = Handler(table, client=client)
+    if code is None:
+        table.client.delete_table(TableName=table.name)
 
     with pytest.raises(IdempotencyPersistenceLayerError):
         handler.handle(lambda_record(message("first")))
@@ -234,14 +222,6 @@ def test_note_that_fails_leaves_the_message_to_be_processed_again_after_a_while(
     handler.handle(lambda_record(message("first")))
 
     assert handler.seen == ["first", "first"]
-
-
-def test_record_without_an_id_is_refused_rather_than_processed_unguarded(table: Table) -> None:
-    handler = Handler(table)
-
-    with pytest.raises(MalformedMessageError):
-        handler.handle({"body": "x"})
-    assert handler.seen == []
 
 
 def test_powertools_batch_processor_reports_what_is_in_progress_and_passes_the_rest(
@@ -275,7 +255,7 @@ def request(message_id: str, request_id: str, **fields: Any) -> Record:
     return lambda_record(message(message_id, body=json.dumps({"request_id": request_id}), **fields))
 
 
-def test_key_of_the_user_makes_several_messages_one(table: Table) -> None:
+def test_key_of_the_user_makes_several_messages_one_and_replaces_the_first_id(table: Table) -> None:
     handler = Handler(table, key=request_id)
     records = [
         request("m-1", "r-1"),
@@ -283,31 +263,15 @@ def test_key_of_the_user_makes_several_messages_one(table: Table) -> None:
         request("m-2", "r-1"),
         request("m-3", "r-2"),
         request("copy-1", "r-1", attributes=context(first_id="m-1")),
+        request("copy-2", "r-3", attributes=context(first_id="m-1")),
     ]
+    handler.failures.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        handler.handle(records[0])
     for record in records:
         handler.handle(record)
 
-    assert handler.seen == ["m-1", "m-3"]
-
-
-def test_key_of_the_user_replaces_the_first_id(table: Table) -> None:
-    handler = Handler(table, key=request_id)
-    for number in range(2):
-        handler.handle(request(f"m-{number}", f"r-{number}", attributes=context(first_id="first")))
-
-    assert handler.seen == ["m-0", "m-1"]
-
-
-def test_failed_message_with_a_key_of_the_user_is_processed_when_it_comes_again(
-    table: Table,
-) -> None:
-    handler = Handler(table, key=request_id)
-    handler.failures.append(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        handler.handle(request("m-1", "r-1"))
-    handler.handle(request("m-2", "r-1"))
-
-    assert handler.seen == ["m-1", "m-2"]
+    assert handler.seen == ["m-1", "m-1", "m-3", "copy-2"]
 
 
 def test_key_of_the_user_stands_neither_in_the_table_nor_in_an_error(table: Table) -> None:
@@ -321,23 +285,24 @@ def test_key_of_the_user_stands_neither_in_the_table_nor_in_an_error(table: Tabl
     assert "bob" not in f"{raised.value} {table.items()}"
 
 
-@pytest.mark.parametrize("key", ["", " ", None, 7, b"r-1", ["r-1"]])
-def test_key_that_is_not_text_or_blank_is_refused_before_the_handler_runs(
-    table: Table, key: object
+BAD_KEY = (MalformedMessageError, r"^idempotency key: must be text, not blank$")
+
+
+@pytest.mark.parametrize(
+    ("key", "record", "error", "said"),
+    [
+        (None, {"body": "x"}, MalformedMessageError, "id"),
+        *((lambda _, key=key: key, {}, *BAD_KEY) for key in ("", " ", None, 7, b"r-1", ["r-1"])),
+        (request_id, {"body": "no JSON"}, json.JSONDecodeError, "Expecting value"),
+    ],
+)
+def test_record_without_a_key_is_refused_before_the_handler_runs(
+    table: Table, key: Any, record: Record, error: type[Exception], said: str
 ) -> None:
-    handler = Handler(table, key=lambda _: key)
+    handler = Handler(table, key=key) if key else Handler(table)
 
-    with pytest.raises(MalformedMessageError, match=r"^idempotency key: must be text, not blank$"):
-        handler.handle(lambda_record(message("m-1")))
-    assert handler.seen == []
-    assert table.items() == []
-
-
-def test_error_of_the_key_function_goes_on_and_the_handler_does_not_run(table: Table) -> None:
-    handler = Handler(table, key=request_id)
-
-    with pytest.raises(json.JSONDecodeError):
-        handler.handle(lambda_record(message("m-1", body="no JSON")))
+    with pytest.raises(error, match=said):
+        handler.handle(record or lambda_record(message("m-1")))
     assert handler.seen == []
     assert table.items() == []
 

@@ -23,7 +23,7 @@ from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.clients import QueueCounts
-from spark_reprocess.drain.drain_task import Chunk, DrainCounts, DrainRules, DrainTask, Received
+from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from tests.inline_executor import InlineExecutor
 
@@ -265,35 +265,3 @@ def test_receive_that_is_never_answered_ends_the_task_with_what_it_has() -> None
     assert counts is not None
     assert counts.stopped_by
     assert counts.archived == counts.deleted == 10
-
-
-class DeletesFirst(DrainTask):
-    """Deletes before it writes."""
-
-    def _settle(self, chunk: Chunk) -> bool:
-        for batch in chunk.receipts(10):
-            self._delete(batch)
-        return super()._settle(chunk)
-
-
-class ForgetsAttempts(SqsQueue):
-    """Repeats a receive as if it were a new one."""
-
-    def receive(self, **more: object) -> Received:
-        return super().receive(**{**more, "attempt_id": None})  # type: ignore[arg-type]
-
-
-def test_law_catches_deletion_before_the_write() -> None:
-    scenario = Scenario([0] * 5, writes=0)
-
-    with pytest.raises(AssertionError):
-        play(scenario, DeletesFirst)
-
-
-def test_law_catches_receives_that_are_not_repeated() -> None:
-    world = World(lost_receives(1))
-
-    counts = world.drain(queue=ForgetsAttempts(world.queue.client, world.queue.url))
-
-    assert counts is not None
-    assert counts.deleted < 24
