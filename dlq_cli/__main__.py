@@ -11,7 +11,6 @@ from pathlib import Path
 from sysconfig import get_path
 from typing import TYPE_CHECKING
 
-import boto3
 import shtab
 from rich_argparse import RawDescriptionRichHelpFormatter
 
@@ -24,6 +23,7 @@ from dlq_cli.stack_values import (
     stack_options,
 )
 from dlq_replay import __version__
+from spark_reprocess.clients import aws_session
 from spark_reprocess.command_line import cli
 from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_EXTRA, STACK, Verb
 from spark_reprocess.errors import InputError
@@ -54,6 +54,14 @@ GROUPS = {
 
 _SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
 """Packages that only the extra ``spark`` installs."""
+
+_INSTEAD_OF_PROFILE = (
+    "AWS_DEFAULT_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+)
+"""Environment variables that boto3 prefers to ``AWS_PROFILE``."""
 
 ON_GLUE = "--on-glue"
 _PLACE = {"stack", "region", "profile", "on_glue"}
@@ -88,7 +96,7 @@ class _HelpFormatter(RawDescriptionRichHelpFormatter):
 
 def main(
     argv: Sequence[str] | None = None,
-    make_session: "Callable[[], Session]" = boto3.session.Session,
+    make_session: "Callable[[], Session]" = aws_session,
 ) -> int:
     """Run one verb; return its exit code.
 
@@ -114,7 +122,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     place, _ = _place_parser().parse_known_args(rest)
     token = STACK.set(place.stack)
     try:
-        with _environment(AWS_REGION=place.region, AWS_PROFILE=place.profile):
+        with _environment(place.region, place.profile):
             run = _run_of_the_job if name in cli.VERBS else _run_own
             return run(name, rest, place.stack, make_session)
     except ModuleNotFoundError as error:
@@ -243,7 +251,11 @@ def _add_place(parser: "argparse._ActionsContainer") -> None:
         default=os.environ.get(STACK_VARIABLE) or None,
         help=f"read missing options from the outputs of this stack (default: {STACK_VARIABLE})",
     )
-    parser.add_argument("--region", metavar="REGION", help="Region of the stack (default: boto3's)")
+    parser.add_argument(
+        "--region",
+        metavar="REGION",
+        help="Region of the stack (default: AWS_REGION, AWS_DEFAULT_REGION, the profile's)",
+    )
     parser.add_argument(
         "--profile", metavar="NAME", help="AWS profile with the credentials (default: boto3's)"
     )
@@ -272,17 +284,25 @@ def _without_place(words: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _environment(**values: str | None) -> Iterator[None]:
-    """Set environment variables that boto3 reads, in this process and in Spark's workers."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update({name: value for name, value in values.items() if value})
+def _environment(region: str | None, profile: str | None) -> Iterator[None]:
+    """Set what ``aws_session`` reads, in this process, Spark's workers and programs it starts.
+
+    A profile that is given also replaces credentials of the environment, as for the AWS CLI.
+    """
+    before = dict(os.environ)
+    if region:
+        os.environ["AWS_REGION"] = region
+    if profile:
+        os.environ["AWS_PROFILE"] = profile
+        for name in _INSTEAD_OF_PROFILE:
+            os.environ.pop(name, None)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name in ("AWS_REGION", "AWS_PROFILE", *_INSTEAD_OF_PROFILE):
             os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+            if name in before:
+                os.environ[name] = before[name]
 
 
 def program() -> None:

@@ -51,7 +51,7 @@ wait_minutes() {
 deploy() {
     local name=$1
     shift
-    sam deploy --stack-name "$name" --resolve-s3 --capabilities CAPABILITY_IAM \
+    sam deploy --stack-name "$name" --region "$AWS_REGION" --resolve-s3 --capabilities CAPABILITY_IAM \
         --no-confirm-changeset --no-fail-on-empty-changeset --parameter-overrides "$@"
 }
 # Several checks use it, so its parameters are always the same: an update keeps what is not given.
@@ -426,7 +426,8 @@ check_clean_up() {
     for one in $(names "$found"); do
         print_command empty "s3://$one"
         .venv/bin/python -c \
-            'import sys, boto3; boto3.resource("s3").Bucket(sys.argv[1]).object_versions.delete()' "$one"
+            'import sys, boto3; boto3.resource("s3", sys.argv[2]).Bucket(sys.argv[1]).object_versions.delete()' \
+            "$one" "$AWS_REGION"
         aws s3api delete-bucket --bucket "$one"
     done
     found=$(aws logs describe-log-groups --log-group-name-prefix /aws/lambda/dlq-try- --output text \
@@ -476,8 +477,7 @@ if [[ -z ${AWS_REGION:-} ]]; then refuse "set AWS_REGION to the Region of the te
 if [[ ! -x .venv/bin/python ]]; then refuse "run make setup-test first"; fi
 if [[ $(command aws --version) != aws-cli/2.* ]]; then refuse "the AWS CLI 2 is needed"; fi
 
-# boto3 does not read AWS_REGION.
-export AWS_DEFAULT_REGION=$AWS_REGION AWS_DEFAULT_OUTPUT=json AWS_PAGER=
+export AWS_DEFAULT_OUTPUT=json AWS_PAGER=
 PATH=$PATH:$PWD/.tools/sam/bin
 
 account=$(aws sts get-caller-identity --query Account --output text)

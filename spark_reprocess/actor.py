@@ -8,10 +8,10 @@ import os
 import socket
 from dataclasses import dataclass
 
-import boto3
 from botocore.config import Config
 
 from dlq_replay.sqs import describe
+from spark_reprocess.clients import aws_client, aws_session
 from spark_reprocess.errors import InputError
 
 JOB_RUN_ID = "JOB_RUN_ID"
@@ -70,9 +70,8 @@ def caller(application_id: str | None, region: str | None = None) -> Caller:
     is_cluster = application_id is not None and not application_id.startswith("local-")
     job_run_id = os.environ.get(JOB_RUN_ID) or (application_id if is_cluster else None) or ""
     try:
-        session = boto3.session.Session()
-        chosen = os.environ.get("AWS_REGION") or session.region_name or region
-        arn = session.client("sts", region_name=chosen, config=_STS).get_caller_identity()["Arn"]
+        chosen = aws_session().region_name or region
+        arn = aws_client("sts", _STS, chosen).get_caller_identity()["Arn"]
     except Exception as error:  # noqa: BLE001 - no error here may end the run
         return Caller(None, describe(error), job_run_id)
     return Caller(arn, "", job_run_id)

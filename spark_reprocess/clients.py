@@ -1,6 +1,7 @@
 """Clients, and what the driver asks SQS about queues.
 
-A client is made where it is used: on the driver, and in each task.
+A client is made where it is used: on the driver, and in each task. One session makes all clients of
+a process.
 """
 
 import os
@@ -8,12 +9,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 
-import botocore.session
+import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker_table import DynamoDbBreakers
@@ -23,6 +26,7 @@ from dlq_replay.sqs import SqsQueue, client_config
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
+    from boto3.session import Session
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import PaginatorConfigTypeDef
 
@@ -40,13 +44,49 @@ _REGION_IN_HOST = re.compile(
 )
 
 
+_making_client = Lock()
+"""A session must not make clients in two threads at once."""
+
 ClientFactory = Callable[[str], "SQSClient"]
 """Makes a client for the queue of a URL, which threads may share. Picklable: Spark sends it to
 tasks."""
 
 
+def aws_session() -> "Session":
+    """Return this process's session for AWS.
+
+    Its Region is that of ``AWS_REGION``, which boto3 does not read, else of ``AWS_DEFAULT_REGION``,
+    else of the profile. ``dlq`` sets variables for ``--region`` and ``--profile``; processes that
+    it starts, Spark's workers among them, inherit them.
+
+    Raises:
+        InputError: there is no such profile.
+    """
+    profile = os.environ.get("AWS_DEFAULT_PROFILE") or os.environ.get("AWS_PROFILE")
+    return session_of(os.environ.get("AWS_REGION"), profile)
+
+
+@cache
+def session_of(region: str | None, profile: str | None) -> "Session":
+    """Return the one session of these; see ``aws_session``."""
+    try:
+        return boto3.session.Session(region_name=region or None)
+    except ProfileNotFound as error:
+        raise InputError(
+            f"profile {profile}: the AWS configuration has no such profile; "
+            "`aws configure list-profiles` lists them"
+        ) from error
+
+
+def aws_client(service: str, config: Config | None = None, region: str | None = None) -> Any:  # noqa: ANN401 - any client
+    """Make a client with the session of ``aws_session``; *region* instead of the session's."""
+    with _making_client:
+        make: Callable[..., Any] = aws_session().client
+        return make(service, region_name=region, config=config)
+
+
 def sqs_client(queue_url: str) -> "SQSClient":
-    """Make a client for the queue's Region; credentials and endpoint are as boto3 finds them.
+    """Make a client for the queue's Region; otherwise as ``aws_client``.
 
     Raises:
         InputError: nothing names a Region.
@@ -71,9 +111,7 @@ def _client(queue_url: str, config: Config) -> "SQSClient":
 
 
 def _client_beside(queue_url: str, service: str, config: Config) -> Any:  # noqa: ANN401 - any client
-    session = botocore.session.get_session()
-    usual = os.environ.get("AWS_REGION") or session.get_config_variable("region")
-    return session.create_client(service, region_of(queue_url, usual), config=config)
+    return aws_client(service, config, region_of(queue_url, aws_session().region_name))
 
 
 def breaker_tables(failure_table: str, queue_urls: Iterable[str]) -> dict[str, DynamoDbBreakers]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spark_reprocess import clients
 from tests.aws_models import parse_once
 from tests.expected_skips import SkipCheck, parse
 
@@ -112,6 +113,14 @@ def nothing_asked_elsewhere() -> Iterator[None]:
     _asked_elsewhere.clear()
     yield
     assert _asked_elsewhere == []
+
+
+@pytest.fixture(autouse=True)
+def session_of_its_own() -> Iterator[None]:
+    """No test may get the session of AWS that another one's environment gave."""
+    clients.session_of.cache_clear()
+    yield
+    clients.session_of.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -33,6 +32,7 @@ from botocore.exceptions import (
 
 from dlq_replay.retry import Retry
 from dlq_replay.sqs import describe
+from spark_reprocess.clients import aws_client
 from spark_reprocess.errors import ArchiveError, InputError
 
 if TYPE_CHECKING:
@@ -288,8 +288,7 @@ def _make_client() -> "S3Client":
         retries={"mode": "standard", "total_max_attempts": 5},
         max_pool_connections=_CONCURRENT_CALLS,
     )
-    # A session of its own: the default one must not be used by two threads at once.
-    return boto3.session.Session().client("s3", config=config)
+    return cast("S3Client", aws_client("s3", config))
 
 
 def _is_conflict(error: Exception) -> bool:

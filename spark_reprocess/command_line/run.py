@@ -1,11 +1,9 @@
 """``run``: drain, analyze, apply a policy, redrive; for a schedule."""
 
 import argparse
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
@@ -17,7 +15,7 @@ from dlq_replay.measures import (
     Metric,
 )
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.clients import region_of
+from spark_reprocess.clients import aws_client, aws_session, region_of
 from spark_reprocess.command_line.analyze import analysis_fields, print_analysis
 from spark_reprocess.command_line.arguments import (
     add_breakers,
@@ -146,8 +144,7 @@ def _publish(options: "RunOptions", undecided: "Undecided") -> str | None:
     url = options.destination
     if not url or not options.has_metrics:
         return None
-    fallback = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
-    client = boto3.client("cloudwatch", region_name=region_of(url, fallback))
+    client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
     name = QueueAddress.from_url(url).name
     return publish_undecided(client, name, undecided.messages, undecided.oldest_seconds)
 

@@ -5,16 +5,15 @@ first one, the parked ones, and those that a redrive sent. The ids of replays in
 recorded: their items stay until the table's TTL deletes them.
 """
 
-import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.failure_table import MAX_READS, MAX_WRITES, DynamoDbClient, table_client_config
 from dlq_replay.retry import Retry
 from dlq_replay.sqs import describe
+from spark_reprocess.clients import aws_client
 from spark_reprocess.errors import ArchiveError, InputError
 
 _RETRY = Retry(max_attempts=8)
@@ -78,11 +77,7 @@ def _in_batches(
     call: Callable[[DynamoDbClient, _Keys], _Keys],
 ) -> None:
     """Repeat *call* with the keys that DynamoDB left unprocessed."""
-    session = boto3.session.Session()
-    region = os.environ.get("AWS_REGION") or session.region_name
-    client: DynamoDbClient = session.client(
-        "dynamodb", region_name=region, config=table_client_config()
-    )
+    client: DynamoDbClient = aws_client("dynamodb", table_client_config())
     keys = [{"message_id": {"S": message_id}} for message_id in sorted(message_ids)]
     for start in range(0, len(keys), size):
         left = keys[start : start + size]

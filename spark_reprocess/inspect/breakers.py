@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_replay.addresses import QueueAddress
@@ -21,7 +20,13 @@ from dlq_replay.measures import (
     Metric,
 )
 from dlq_replay.sqs import SqsQueue
-from spark_reprocess.clients import ClientFactory, breaker_tables, queue_counts, region_of
+from spark_reprocess.clients import (
+    ClientFactory,
+    aws_client,
+    breaker_tables,
+    queue_counts,
+    region_of,
+)
 
 _LOOKED_AT_WITHIN = timedelta(minutes=30)
 """The longest hold is 15 minutes, so the function has looked at each message since."""
@@ -124,7 +129,7 @@ def _waiting(dlq_url: str, make_client: ClientFactory) -> int | None:
 
 def _first_expires_at(main_queue_url: str, now: datetime) -> datetime | None:
     with suppress(ClientError, BotoCoreError):
-        client = boto3.client("cloudwatch", region_name=region_of(main_queue_url, "us-east-1"))
+        client = aws_client("cloudwatch", region=region_of(main_queue_url, "us-east-1"))
         answer = client.get_metric_statistics(
             Namespace=NAMESPACE,
             MetricName=Metric.NEAREST_EXPIRY_SECONDS.value,

@@ -352,7 +352,7 @@ def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(world: World) 
         ("delete-alias", f"alias/{MINE}"),
     ]
     assert [words[:3] for words in ran.of("sam")] == [["delete", "--stack-name", MINE]]
-    assert [words[-1] for words in ran.of("python")] == [MINE]
+    assert [words[-2:] for words in ran.of("python")] == [[MINE, "eu-central-1"]]
     listed = [
         words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}
     ]

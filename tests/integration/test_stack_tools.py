@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreakers
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.clients import aws_client, aws_session, sqs_client
 from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.glue_job import command_of
 from spark_reprocess.plan.decision import decide
@@ -571,6 +573,82 @@ def test_what_does_not_settle_in_time_is_no_success(stack: str) -> None:
 
     with pytest.raises(InputError, match="is still Disabling; run the same command again"):
         switch(session, stack, on=False, sleep=lambda _: None)
+
+
+CONFIG = """\
+[default]
+region = eu-north-1
+[profile second]
+region = eu-central-1
+aws_access_key_id = of-second
+aws_secret_access_key = of-second
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Region in the environment, and another one than the stack's in the configuration."""
+    (tmp_path / "config").write_text(CONFIG, "utf-8")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    ("words", "settings", "region", "key"),
+    [
+        ("--region eu-west-1 --profile second", {"AWS_REGION": "x"}, "eu-west-1", "of-second"),
+        ("--profile second", {}, "eu-central-1", "of-second"),
+        ("--profile second", {"AWS_DEFAULT_PROFILE": "default"}, "eu-central-1", "of-second"),
+        ("--region eu-west-1", {"AWS_DEFAULT_REGION": "x"}, "eu-west-1", "testing"),
+        ("", {"AWS_REGION": "eu-west-2", "AWS_DEFAULT_REGION": "x"}, "eu-west-2", "testing"),
+        ("", {"AWS_DEFAULT_REGION": "eu-west-3", "AWS_PROFILE": "second"}, "eu-west-3", "testing"),
+        ("", {}, "eu-north-1", "testing"),
+    ],
+)
+def test_options_come_before_the_environment_and_that_before_the_profile(
+    monkeypatch: pytest.MonkeyPatch, words: str, settings: dict[str, str], region: str, key: str
+) -> None:
+    made = []
+
+    def make() -> boto3.session.Session:
+        session = aws_session()
+        credentials = session.get_credentials()
+        made.append((session.region_name, credentials and credentials.access_key))
+        # Clients of the Spark job, which are made where they are used.
+        for made_client in (sqs_client("http://127.0.0.1:1/123456789012/q"), aws_client("s3")):
+            assert made_client.meta.region_name == region
+        raise InputError("enough")
+
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    before = dict(os.environ)
+
+    assert main(["status", *words.split()], make) == 2
+    assert made == [(region, key)]
+    assert dict(os.environ) == before
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("words", [("--region", REGION), ()])
+def test_a_stack_is_asked_for_in_the_region_that_is_given(
+    stack: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    assert main(["pause", "--stack", stack]) == 2
+    if not words:
+        monkeypatch.setenv("AWS_REGION", REGION)
+    assert main(["pause", "--stack", stack, *words]) == 0
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--profile", "nosuch"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(
+        "dlq: profile nosuch: the AWS configuration has no such profile; "
+    )
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.parametrize("verb", ["doctor", "pause", "resume"])
