@@ -6,11 +6,13 @@ No line it logs holds a body, at any level.
 import gc
 import json
 import logging
+import math
 import os
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,6 +43,7 @@ from dlq_replay.plan import Failed
 from dlq_replay.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.queue_metric import metric_client_config, read_deletions
 from dlq_replay.replay import BatchOutcome, Replayer
+from dlq_replay.retry import awake_seconds
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.sqs import SqsQueue, client_config, without_recursion_header
 
@@ -57,6 +60,10 @@ DEFAULT_MAX_RECEIVE_COUNT = 5
 
 RETURN_MARGIN_SECONDS = 60
 """For the receives between the failures of a message and its move to the DLQ."""
+
+ASK_SECONDS = 10.0
+ASK_AGAIN_AFTER_SECONDS = 60.0
+"""Queues have so long to say their limits. SQS's defaults are assumed of one that does not."""
 
 IDS_PER_LOG_LINE = 100
 
@@ -106,9 +113,22 @@ def lambda_handler(event: object, context: LambdaContext) -> dict[str, list[dict
     return outcome.to_partial_batch_response()
 
 
-@cache
 def wired_replayer() -> Replayer:
-    """Wire everything once per execution environment."""
+    """Return the replayer of this execution environment.
+
+    It is made anew a minute after a queue could not be asked for its limits.
+    """
+    replayer, good_until = wiring()
+    if awake_seconds() >= good_until:
+        replayer.executor.shutdown(wait=False)
+        wiring.cache_clear()
+        replayer, _ = wiring()
+    return replayer
+
+
+@cache
+def wiring() -> tuple[Replayer, float]:
+    """Wire everything, and say until when it is good: for ever if every queue said its limits."""
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
     # One session for all clients: it keeps what it has read of botocore's data.
@@ -125,11 +145,13 @@ def wired_replayer() -> Replayer:
     # The system's own randomness: execution environments restored from one snapshot would
     # otherwise draw the same delays.
     randomness = random.SystemRandom()
-    of_dlq, of_parked, of_main, *of_others = executor.map(
-        _attributes, (dlq, parked_queue, main_queue, *others.values())
-    )
+    queues = (dlq, parked_queue, main_queue, *others.values())
+    asked = [executor.submit(_attributes, queue) for queue in queues]
+    wait(asked, ASK_SECONDS)
+    answers = [one.result() if one.done() else {} for one in asked]
+    of_dlq, of_parked, of_main, *of_others = answers
     limits, *limits_of_others = (_limits(one, of_dlq, of_parked) for one in (of_main, *of_others))
-    return Replayer(
+    replayer = Replayer(
         policy=settings.policy.with_limits(
             limits, dict(zip(others, limits_of_others, strict=True))
         ),
@@ -147,6 +169,7 @@ def wired_replayer() -> Replayer:
         ),
         other_main_queues=others,
     )
+    return replayer, math.inf if all(answers) else awake_seconds() + ASK_AGAIN_AFTER_SECONDS
 
 
 def sqs_client(session: Session | None = None) -> "SQSClient":

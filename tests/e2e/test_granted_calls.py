@@ -101,7 +101,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
         # This server is slower than AWS's.
         monkeypatch.setattr(replay, "breaker_client_config", lambda: Config(read_timeout=20))
         yield recorded
-    replay.wired_replayer.cache_clear()
+    replay.wiring.cache_clear()
     reminder._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
 
 
@@ -144,7 +144,7 @@ def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str
 def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: object) -> None:
     for name, value in environment_of(stack).items():
         monkeypatch.setenv(name, value)
-    replay.wired_replayer.cache_clear()
+    replay.wiring.cache_clear()
     records = [lambda_record(letter) for letter in letters]  # type: ignore[arg-type]
     replay.lambda_handler({"Records": records}, Lambda())
 

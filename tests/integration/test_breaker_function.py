@@ -65,11 +65,11 @@ def world(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World
             monkeypatch.setenv(name, value)
         # The servers of the tests are slower than AWS's.
         monkeypatch.setattr(handler, "breaker_client_config", lambda: Config(read_timeout=20))
-        handler.wired_replayer.cache_clear()
+        handler.wiring.cache_clear()
         failures = FailureTable(dynamodb, f"failures-{unique}")
         main, dlq = (SqsQueue(client, urls[role]) for role in ("main", "dlq"))
         yield World(main, dlq, failures, dynamodb)
-        handler.wired_replayer.cache_clear()
+        handler.wiring.cache_clear()
 
 
 def invoke(letters: list[Message]) -> None:

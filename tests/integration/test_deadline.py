@@ -61,7 +61,7 @@ class Function:
         )
         for name, value in {**known, "BACKOFF_CAP_SECONDS": "0", **variables}.items():
             monkeypatch.setenv(name, value)
-        handler.wired_replayer.cache_clear()
+        handler.wiring.cache_clear()
         self.clock = VirtualClock()
         self.world = world
         self.suffix = suffix
@@ -106,7 +106,7 @@ class Function:
 def world() -> Iterator[RunningServer]:
     with serve_in_thread() as running:
         yield running
-    handler.wired_replayer.cache_clear()
+    handler.wiring.cache_clear()
 
 
 @pytest.fixture(params=["", ".fifo"], ids=["standard", "fifo"])
@@ -184,6 +184,31 @@ def test_questions_at_the_start_are_not_repeated_after_the_deadline(function: Fu
     assert function.invoke(*letters) == {letters[0].message_id}
     assert function.count(question) <= 3
     assert function.count(SEND) == 0
+
+
+def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
+    world: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = Function(world, "", monkeypatch, MAX_ATTEMPTS="0")
+    monkeypatch.setattr(handler, "awake_seconds", function.clock.time)
+    function.dlq.client.set_queue_attributes(
+        QueueUrl=function.dlq.url.replace("dlq", "main"), Attributes={"MaximumMessageSize": "1024"}
+    )
+    question = "GetQueueAttributes"
+    denied = Fault(Effect.REFUSE, question, queue="main", times=1, code="AccessDenied")
+    letters = function.letters(3)
+    function.world.front.faults.add(denied)
+
+    sizes = []
+    for letter, seconds in zip(letters, (0, 59, 1), strict=True):
+        function.clock.advance(seconds)
+        function.invoke(letter)
+        sizes.append(handler.wired_replayer().policy.limits.main_max_bytes)
+    function.clock.advance(3600)
+    function.invoke()
+
+    assert sizes == [1024 * 1024, 1024 * 1024, 1024]
+    assert function.count(question) == 6
 
 
 def test_question_to_the_failure_table_is_not_repeated_after_the_deadline(

@@ -87,9 +87,9 @@ def wire(
     )
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    handler.wired_replayer.cache_clear()
+    handler.wiring.cache_clear()
     yield World(**{role: SqsQueue(client, url) for role, url in urls.items()})
-    handler.wired_replayer.cache_clear()
+    handler.wiring.cache_clear()
 
 
 def receive_all(queue: SqsQueue) -> list[Message]:
@@ -191,7 +191,7 @@ def test_each_message_goes_back_to_its_own_main_queue(
     assert [one.body for one in receive_all(invoices)] == ["theirs"]
     parked = {one.body[:9]: one.history.context for one in receive_all(world.parked)}
     assert {body: (known.reason, known.source_queue) for body, known in parked.items()} == {
-        "x" * 9: (None, None),
+        "x" * 9: ("no_room", name),
         "unknown": ("foreign_source", name.replace("invoices", "payments")),
         "of nobody": ("foreign_source", None),
     }
