@@ -80,8 +80,8 @@ def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
 
 def test_the_law_catches_an_engine_that_does_not_escape(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_only_our_elements(hostile_findings())
-    careless = vars(page_module)["_environment"]().overlay(autoescape=False)
-    monkeypatch.setattr(page_module, "_environment", lambda: careless)
+    careless = page_module.make_environment().overlay(autoescape=False)
+    monkeypatch.setattr(page_module, "make_environment", lambda: careless)
 
     with pytest.raises(AssertionError):
         assert_only_our_elements(hostile_findings())
