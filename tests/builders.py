@@ -3,13 +3,13 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import MAX_MESSAGE_BYTES, QueueLimits, ReplayPolicy
@@ -18,6 +18,7 @@ from dlq_replay.sending import Confirmed, SendResult
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 NOW = 1_700_000_000
+BODY = '{"order": 1}'
 
 
 def queue_url(name: str) -> str:
@@ -78,14 +79,18 @@ def counter(value: str) -> dict[str, MessageAttribute]:
     return {REPLAY_COUNT_ATTRIBUTE: text(value, "Number")}
 
 
-def context(**fields: Any) -> dict[str, MessageAttribute]:
-    return {CONTEXT_ATTRIBUTE: text(ReplayContext(**fields).to_json())}
+def context(of_body: str = BODY, **fields: Any) -> dict[str, MessageAttribute]:
+    """The context of a copy with the body *of_body*."""
+    digest = body_digest(of_body)
+    return {CONTEXT_ATTRIBUTE: text(ReplayContext(**{"body_digest": digest, **fields}).to_json())}
 
 
 def context_of(entry: SendEntry) -> ReplayContext:
+    """The context of a copy, which must be one for its body; without the digest that says so."""
     value = entry.attributes[CONTEXT_ATTRIBUTE].value
     assert isinstance(value, str)
-    return ReplayContext.from_json(value)
+    read = ReplayContext.from_json(value, lambda: body_digest(entry.body))
+    return replace(read, body_digest=None)
 
 
 def filler(count: int) -> dict[str, MessageAttribute]:
@@ -95,11 +100,22 @@ def filler(count: int) -> dict[str, MessageAttribute]:
 
 def message(
     message_id: str = "m-1",
-    body: str = '{"order": 1}',
+    body: str = BODY,
     attributes: Mapping[str, MessageAttribute] | None = None,
     **system: str,
 ) -> Message:
-    return Message(message_id, body, attributes or {}, system, receipt_handle=f"r-{message_id}")
+    """A received copy. The context that ``context`` made for the default body becomes its own."""
+    attributes = dict(attributes or {})
+    ours = attributes.get(CONTEXT_ATTRIBUTE)
+    if ours is not None and isinstance(ours.value, str):
+        fitting = ours.value.replace(body_digest(BODY), body_digest(body))
+        attributes[CONTEXT_ATTRIBUTE] = MessageAttribute(ours.data_type, fitting)
+    return Message(message_id, body, attributes, system, receipt_handle=f"r-{message_id}")
+
+
+def entry(body: str, group: str = "") -> SendEntry:
+    """What a producer sends; with a group to a FIFO queue, where the body is its id."""
+    return SendEntry(body, message_group_id=group or None, deduplication_id=body if group else None)
 
 
 def lambda_record(source: Message, queue: str = "dlq") -> dict[str, Any]:
@@ -110,13 +126,15 @@ def lambda_record(source: Message, queue: str = "dlq") -> dict[str, Any]:
         "body": source.body,
         "attributes": dict(source.system),
         "messageAttributes": {n: _lambda_attribute(a) for n, a in source.attributes.items()},
-        "md5OfBody": hashlib.md5(
-            source.body.encode("utf-8", "surrogatepass"), usedforsecurity=False
-        ).hexdigest(),
+        "md5OfBody": _md5(source.body),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue_arn(queue),
         "awsRegion": REGION,
     }
+
+
+def _md5(body: str) -> str:
+    return hashlib.md5(body.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
@@ -138,6 +156,7 @@ def received(source: Message) -> dict[str, Any]:
     """What ReceiveMessage answers for a message."""
     return {
         "MessageId": source.message_id,
+        "MD5OfBody": _md5(source.body),
         "ReceiptHandle": source.receipt_handle,
         "Body": source.body,
         "Attributes": dict(source.system),

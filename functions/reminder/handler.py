@@ -1,4 +1,4 @@
-"""Publishes a daily notice on the alarm topic while messages wait for a decision.
+"""Publishes a daily notice while messages are parked, or a group is new or regressed.
 
 A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
 It also notifies of failed runs of the scheduled Spark job, which no metric shows. It
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
@@ -366,41 +365,15 @@ def place_of_folder(topic_arn: str, bucket: str, folder: str) -> str:
         bucket: the name of the bucket.
         folder: the prefix, with the slash at its end.
     """
-    region, console = _console(topic_arn)
-    if console is None:
-        return f"s3://{bucket}/{folder}"
-    return f"{console}/s3/buckets/{bucket}?region={region}&prefix={folder}"
-
-
-def place_of_log(topic_arn: str, group: str, run_id: str) -> str:
-    """Return the URL of a run's log in the CloudWatch console, or the names of group and stream.
-
-    Args:
-        topic_arn: an ARN of the same Region.
-        group: the log group.
-        run_id: the log stream.
-    """
-    region, console = _console(topic_arn)
-    if console is None:
-        return f"{run_id} in {group}"
-    place = f"log-groups/log-group/{_twice_quoted(group)}/log-events/{_twice_quoted(run_id)}"
-    return f"{console}/cloudwatch/home?region={region}#logsV2:{place}"
-
-
-def _console(arn: str) -> tuple[str, str | None]:
-    """Return the Region of an ARN, and the URL of its console; None if its partition has none."""
-    _, partition, _, region, *_ = arn.split(":")
+    _, partition, _, region, *_ = topic_arn.split(":")
     domain = _CONSOLES.get(partition)
-    return region, f"https://{region}.{domain}" if domain else None
-
-
-def _twice_quoted(text: str) -> str:
-    """Quote in the form that the CloudWatch console uses after ``#``."""
-    return quote(quote(text, safe=""), safe="").replace("%", "$")
+    if domain is None:
+        return f"s3://{bucket}/{folder}"
+    return f"https://{region}.{domain}/s3/buckets/{bucket}?region={region}&prefix={folder}"
 
 
 def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return subject and text of the notice: which run failed, and where its log is.
+    """Return subject and text of the notice: which run failed, and the stream of its log.
 
     The event's own message is not forwarded: the text of an exception may quote a message.
     """
@@ -409,7 +382,7 @@ def _failed_run(detail: Mapping[str, Any], environment: Mapping[str, str]) -> tu
     if (code := _EXIT_CODE.search(detail.get("message", ""))) and code[1] in _MEANINGS:
         lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
     if group := environment.get("SPARK_JOB_LOG_GROUP"):
-        lines.append(f"Log: {place_of_log(environment['TOPIC_ARN'], group, run)}")
+        lines.append(f"Log: {run} in {group}")
     text = "\n".join([*lines, "", "No message is lost: the next run continues."])
     return f"The scheduled run over the parked queue ended as {state}", text
 

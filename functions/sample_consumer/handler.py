@@ -42,6 +42,7 @@ from dlq_replay.consumer.heartbeat import Heartbeat
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id
 from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.sqs import client_config
 
@@ -117,9 +118,13 @@ def hand_over(record: SQSRecord) -> None:
         CannotHandOverError: an attribute is binary, or the input would exceed 256 KiB.
     """
     message = Message.from_lambda_record(record.raw_event)
-    source = ReplayContext(source_queue=QueueAddress.from_url(QUEUE_URL).name)
+    queue_name = QueueAddress.from_url(QUEUE_URL).name
+    source = ReplayContext(source_queue=queue_name, body_digest=message.body_digest)
     context = {CONTEXT_ATTRIBUTE: MessageAttribute("String", source.to_json())}
     attributes = {**message.attributes, **context}
+    if message.history.is_inherited:
+        # A counter that came from another message must not count from now on.
+        attributes.pop(REPLAY_COUNT_ATTRIBUTE, None)
     if any(isinstance(one.value, bytes) for one in attributes.values()):
         raise CannotHandOverError("a binary attribute has no place in JSON")
     execution_input = json.dumps(

@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 from hypothesis import strategies as st
 
-from dlq_replay.attributes import Attributes
+from dlq_replay.attributes import Attributes, MessageAttribute
 from dlq_replay.backoff import Backoff
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.deadline import require_time_left
@@ -21,7 +21,7 @@ from dlq_replay.replay import Replayer
 from dlq_replay.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
-from tests.builders import counter
+from tests.builders import context, counter
 from tests.property.strategies import binary_attributes, names, sqs_text
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
@@ -34,16 +34,22 @@ READ_TIMEOUT_SECONDS = 10
 
 OURS = {REPLAY_COUNT_ATTRIBUTE, CONTEXT_ATTRIBUTE}
 MAX_ATTEMPTS = 2
+PARENTS = {**context(first_id="parent"), **counter(str(MAX_ATTEMPTS))}
 
 
 @dataclass(frozen=True)
 class Letter:
-    """One dead letter. The body begins with its place, so that all are distinct."""
+    """One dead letter. The body begins with its place, so that all are distinct.
+
+    Attributes:
+        is_child: whether a consumer passed the attributes of a replayed message on to it.
+    """
 
     text: str
     attributes: Attributes
     group: str
     replay_count: int
+    is_child: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,14 @@ class Scenario:
 letters = st.builds(
     Letter,
     text=sqs_text,
-    attributes=st.dictionaries(names, binary_attributes, max_size=2),
+    attributes=st.dictionaries(
+        names,
+        binary_attributes | st.builds(MessageAttribute, st.just("String"), sqs_text),
+        max_size=2,
+    ),
     group=st.sampled_from("abc"),
     replay_count=st.integers(0, MAX_ATTEMPTS),
+    is_child=st.booleans(),
 )
 faults = st.builds(
     Fault,
@@ -192,7 +203,7 @@ def _entry(place: int, letter: Letter, *, is_fifo: bool) -> SendEntry:
     counted = counter(str(letter.replay_count)) if letter.replay_count else {}
     return SendEntry(
         body=f"{place:02d} {letter.text}",
-        attributes={**letter.attributes, **counted},
+        attributes={**letter.attributes, **counted, **(PARENTS if letter.is_child else {})},
         message_group_id=letter.group if is_fifo else None,
         deduplication_id=str(place) if is_fifo else None,
     )
@@ -231,6 +242,13 @@ def groups_keep_their_order(ending: Ending) -> None:
                 assert bodies == sorted(bodies)
 
 
+def children_are_messages_of_their_own(ending: Ending) -> None:
+    first_ids = {m.body: m.first_id for m in [*ending.handled, *ending.parked]}
+    assert len({*first_ids.values()}) == len(first_ids)
+    children = {n for n, one in enumerate(ending.scenario.letters) if one.is_child}
+    assert not children & {int(m.body[:2]) for m in ending.parked}
+
+
 def only_lost_answers_duplicate(ending: Ending) -> None:
     copies = len(ending.handled) + len(ending.parked)
     extra = copies - len(ending.scenario.letters)
@@ -253,5 +271,6 @@ LAWS = (
     nothing_is_lost,
     what_arrives_is_what_was_sent,
     groups_keep_their_order,
+    children_are_messages_of_their_own,
     only_lost_answers_duplicate,
 )

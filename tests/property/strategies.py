@@ -5,14 +5,10 @@ import string
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import (
-    CONTEXT_ATTRIBUTE,
-    FailureError,
-    ReplayContext,
-)
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
-from tests.builders import NOW, queue_arn
+from tests.builders import BODY, NOW, message, queue_arn
 
 # Alphabets rather than patterns or filters: Hypothesis draws such a text at once, not by character.
 _NOT_IN_SQS = "".join({chr(code) for code in range(0x20)} - set("\t\n\r")) + "\ufffe\uffff"
@@ -55,18 +51,14 @@ contexts = st.builds(
     first_seen_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     due_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     reason=st.none() | ascii_words,
-    error=st.none()
-    | st.builds(
-        FailureError,
-        ascii_words,
-        st.text(max_size=300),
-    ),
+    error=st.none() | st.builds(FailureError, ascii_words, st.text(max_size=300)),
     plan_id=st.none() | ascii_words,
     source_queue=st.none() | queue_names,
     replay_count=st.none() | st.integers(0, 10**38 - 1),
     first_replay_seconds=st.none() | moments | st.integers(NOW - 9999, NOW + 9999),
     error_type=st.none() | ascii_words,
     held_seconds=st.none() | moments | st.integers(NOW - 99_999, NOW + 9999),
+    body_digest=st.none() | st.just(body_digest(BODY)) | ascii_words,
 )
 our_attributes = st.fixed_dictionaries(
     {},
@@ -96,11 +88,14 @@ system_attributes = st.fixed_dictionaries(
 
 @st.composite
 def messages(draw: st.DrawFn, message_id: str = "m-1") -> Message:
+    """Copies, some with the context of another body."""
     ours = draw(our_attributes)
     own = dict(list(draw(own_attributes).items())[: 10 - len(ours)])
-    return Message(message_id, draw(sqs_text), {**own, **ours}, draw(system_attributes))
+    body = f"{message_id} {draw(sqs_text)}"
+    return message(message_id, body, {**own, **ours}, **draw(system_attributes))
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> list[Message]:
+    """Copies with distinct bodies."""
     return [draw(messages(f"m-{index}")) for index in range(draw(st.integers(0, 12)))]

@@ -9,14 +9,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import body_digest
+from dlq_replay.history import History
 from dlq_replay.message import SendEntry
 from dlq_replay.replay import Replayer
 from dlq_replay.sending import Confirmed, SendResult, Shipment
 from dlq_replay.sqs import SqsQueue
+from tests.builders import BODY
 from tests.property.fault_world import (
     LAWS,
     Ending,
     Scenario,
+    children_are_messages_of_their_own,
     groups_keep_their_order,
     no_try_begins_after_its_invocation,
     nothing_is_lost,
@@ -90,6 +94,15 @@ class ForgetsLanes(Replayer):
         return [[shipment] for group in super()._groups(steps) for shipment in group]
 
 
+class TakesAnyContext(Replayer):
+    """Believes the context of any body."""
+
+    def replay(self, records: Any, seconds_left: Any) -> Any:
+        parents = body_digest(BODY)
+        believed = [m.with_history(History.of(m.attributes, lambda: parents)) for m in records]
+        return super().replay(believed, seconds_left)
+
+
 def forgets_deadlines(**_: object) -> None:
     """Lets botocore repeat a call whenever it likes."""
 
@@ -100,10 +113,11 @@ def forgets_deadlines(**_: object) -> None:
         (nothing_is_lost, {"make_queue": IgnoresRefusals}, partial_failures),
         (what_arrives_is_what_was_sent, {"make_queue": EncodesBinaryTwice}, scenarios),
         (groups_keep_their_order, {"make_replayer": ForgetsLanes}, partial_failures),
+        (children_are_messages_of_their_own, {"make_replayer": TakesAnyContext}, scenarios),
         (only_lost_answers_duplicate, {"make_queue": RepeatsWholeBatches}, partial_failures),
         (no_try_begins_after_its_invocation, {"check_deadline": forgets_deadlines}, repeated_calls),
     ],
-    ids=["law 1", "law 2", "law 4", "law 5", "no late try"],
+    ids=["law 1", "law 2", "law 4", "children", "law 5", "no late try"],
 )
 def test_law_catches_a_broken_variant(
     law: Callable[[Ending], None], broken: dict[str, Any], among: SearchStrategy[Scenario]

@@ -1,12 +1,11 @@
 import json
-import random
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MAX_ATTRIBUTES
-from dlq_replay.backoff import Backoff, draw_delay_seconds
+from dlq_replay.backoff import Backoff, reproducible_draw
 from dlq_replay.context import CONTEXT_MAX_BYTES, ReplayContext
 from dlq_replay.message import Message
 from tests.builders import lambda_record, received
@@ -16,12 +15,12 @@ rates = st.floats(0.001, 43_200)
 caps = st.integers(0, 1_209_600)
 
 
-@given(rates, caps, st.integers(1, 10**6), st.integers(0, 2**32))
+@given(rates, caps, st.integers(1, 10**6), st.uuids().map(str))
 def test_delay_is_within_its_window_at_any_count(
-    rate: float, cap: int, number: int, seed: int
+    rate: float, cap: int, number: int, message_id: str
 ) -> None:
     ceiling = Backoff(rate, cap).ceiling_seconds(number)
-    delay = draw_delay_seconds(ceiling, lambda top: random.Random(seed).randint(0, top))
+    delay = reproducible_draw(message_id, number)(ceiling)
 
     assert 0 <= delay <= ceiling <= cap
 

@@ -1,8 +1,7 @@
 """What waiting costs in SQS requests, each shared by the messages in it."""
 
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
 from dlq_replay.message import SendEntry
-from tests.builders import counter, text
+from tests.builders import BODY, context, counter
 from tests.simulation.event_source import run
 from tests.simulation.stack import Stack
 
@@ -15,9 +14,8 @@ def requests(stack: Stack, *operations: str) -> int:
 
 def test_holding_for_a_day_costs_at_most_thirty_requests_a_message() -> None:
     stack = Stack(rate_seconds=7200, cap_seconds=2 * DAY, max_attempts=99)
-    due = ReplayContext(first_id="a", due_seconds=stack.now_seconds() + DAY).to_json()
-    attributes = {**counter("8"), CONTEXT_ATTRIBUTE: text(due)}
-    stack.dlq.send([SendEntry(str(n), attributes) for n in range(10)])
+    due = context(first_id="a", due_seconds=stack.now_seconds() + DAY)
+    stack.dlq.send([SendEntry(BODY, {**counter("8"), **due}) for _ in range(10)])
     stack.front.log.clear()
     run(stack.model, [stack.replay_source()])
 

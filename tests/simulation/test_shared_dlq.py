@@ -98,9 +98,10 @@ class World:
         return self
 
     def _entry(self, number: int, letter: Letter) -> SendEntry:
+        body = f"{number} {letter.source}"
         return SendEntry(
-            f"{number} {letter.source}",
-            context(source_queue=letter.carried) if letter.carried else {},
+            body,
+            context(body, source_queue=letter.carried) if letter.carried else {},
             message_group_id=letter.group if self.is_fifo else None,
             deduplication_id=str(number) if self.is_fifo else None,
         )
@@ -193,10 +194,7 @@ faults = st.builds(
     st.lists(faults, max_size=2),
 )
 def test_what_sqs_says_counts_and_not_what_a_producer_wrote(
-    letters: list[Letter],
-    versions: list[str],
-    is_fifo: bool,
-    faults: list[Fault],
+    letters: list[Letter], versions: list[str], is_fifo: bool, faults: list[Fault]
 ) -> None:
     world = World(letters, versions, is_fifo, faults).play()
 
@@ -207,8 +205,7 @@ def test_what_sqs_says_counts_and_not_what_a_producer_wrote(
 @settings(max_examples=settings().max_examples * 2)
 @given(st.lists(letters | confused, min_size=1, max_size=9), st.booleans())
 def test_only_messages_of_queues_that_are_not_configured_are_foreign(
-    letters: list[Letter],
-    is_fifo: bool,
+    letters: list[Letter], is_fifo: bool
 ) -> None:
     world = World(letters, is_fifo=is_fifo).play()
 

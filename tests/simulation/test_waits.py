@@ -1,13 +1,13 @@
 """The waits that messages really have, from arrival in the DLQ to availability in main."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from dlq_replay.attributes import Attributes
 from dlq_replay.backoff import Backoff
-from dlq_replay.message import Message, SendEntry
-from tests.builders import counter
+from dlq_replay.message import Message
+from tests.builders import counter, entry
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 
@@ -40,18 +40,10 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
     for index in range(MESSAGES):
         run(stack.model, sources, until_ms=stack.clock.now_ms() + index % 3 * 1000)
         arrived[str(index)] = stack.now_seconds()
-        stack.dlq.send([_dead_letter(index, counter(str(number - 1)), is_fifo=is_fifo)])
+        letter = entry(str(index), f"group-{index}" if is_fifo else "")
+        stack.dlq.send([replace(letter, attributes=counter(str(number - 1)))])
     run(stack.model, sources)
     return taken
-
-
-def _dead_letter(index: int, attributes: Attributes, *, is_fifo: bool) -> SendEntry:
-    return SendEntry(
-        str(index),
-        attributes,
-        message_group_id=f"group-{index}" if is_fifo else None,
-        deduplication_id=str(index) if is_fifo else None,
-    )
 
 
 def chi_square(values: Sequence[int], ceiling: int) -> float:

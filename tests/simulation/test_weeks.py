@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from dlq_replay.decision import Hold, Replay
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.message import Message
+from tests.builders import entry
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 
@@ -64,17 +65,9 @@ def simulate(*, is_fifo: bool, seed: int) -> tuple[Stack, Consumer]:
     moments = sorted(randomness.randrange(WEEKS * 7 * DAY) for _ in range(MESSAGES))
     for index, moment in enumerate(moments):
         run(stack.model, sources, until_ms=(began + moment) * 1000)
-        stack.main.send([_entry(index, is_fifo=is_fifo)])
+        stack.main.send([entry(str(index), f"group-{index % GROUPS}" if is_fifo else "")])
     run(stack.model, sources)
     return stack, consumer
-
-
-def _entry(index: int, *, is_fifo: bool) -> SendEntry:
-    return SendEntry(
-        str(index),
-        message_group_id=f"group-{index % GROUPS}" if is_fifo else None,
-        deduplication_id=str(index) if is_fifo else None,
-    )
 
 
 @pytest.mark.parametrize("is_fifo", [False, True], ids=["standard", "fifo"])

@@ -1,4 +1,9 @@
-"""Full-jitter exponential backoff. Pure."""
+"""Full-jitter exponential backoff. Pure.
+
+"Full Jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/: the
+delay is a draw up to a ceiling. Limit the ceiling before the draw, never the drawn delay. Otherwise
+many delays would be equal to the limit, without any jitter.
+"""
 
 import hashlib
 import math
@@ -55,13 +60,3 @@ def reproducible_draw(message_id: str, replay_number: int) -> DrawUpTo:
     digest = hashlib.sha256(f"{message_id}:{replay_number}".encode()).digest()
     number = int.from_bytes(digest)
     return lambda ceiling: number % (ceiling + 1)
-
-
-def draw_delay_seconds(ceiling_seconds: int, draw_up_to: DrawUpTo) -> int:
-    """Draw a delay in whole seconds, uniform over ``0..ceiling_seconds``, both included.
-
-    "Full Jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-    Limit the ceiling before the draw, never the drawn delay. Otherwise many delays would be equal
-    to the limit, without any jitter.
-    """
-    return draw_up_to(ceiling_seconds)

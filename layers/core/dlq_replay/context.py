@@ -1,9 +1,14 @@
 """The ``sqs-dlq-context`` attribute: what we must remember of a dead letter between its copies.
 
 Pure. SQS does not encrypt attributes, so no body and no secret belongs here.
+
+A context belongs to one body. A consumer that passes attributes on gives it to other bodies, where
+it must not count: else all that a replayed message leads to would have that message's first id.
 """
 
+import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +24,22 @@ _REPLAY_COUNT_MAX = 10**38 - 1
 
 # Made once: json.dumps would make one for each call that wants no blanks.
 _compact_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def body_digest(body: str, md5_of_body: str = "") -> str:
+    """Return ``h`` of a body: the first eight hex digits of the MD5 that SQS gives for it.
+
+    Without *md5_of_body*, SQS's own, it is computed. The two differ where a client library put
+    another body in place of the one that SQS transported.
+    """
+    if not md5_of_body:
+        raw = body.encode("utf-8", "surrogatepass")
+        md5_of_body = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    return md5_of_body[:8].lower()
+
+
+class InheritedContextError(ValueError):
+    """The context is of another body, or says of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +76,7 @@ class ReplayContext:
         error_type: the type of error that it failed with; on the copy of the first replay, and on
             held copies, whose new ids no consumer recorded a failure for.
         held_seconds: when the circuit breaker first held it, epoch seconds.
+        body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
     """
 
     first_id: str | None = None
@@ -68,16 +90,24 @@ class ReplayContext:
     first_replay_seconds: int | None = None
     error_type: str | None = None
     held_seconds: int | None = None
+    body_digest: str | None = None
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str, of_body: Callable[[], str] | None = None) -> Self:
         """Read the attribute's text. Other keys are ignored, and are not in a rewritten context.
 
+        Args:
+            text: of the attribute.
+            of_body: returns the digest of the body beside it; None to accept the context of any.
+
         Raises:
+            InheritedContextError: it belongs to another body.
             ValueError: this is no context of version 1; the caller goes on as if there were none
                 and says so in the log.
         """
         raw = _load_object(text)
+        if of_body is not None and raw.get("h") != of_body():
+            raise InheritedContextError("it belongs to another body")
         if raw.get("v") != CONTEXT_VERSION:
             raise ValueError(f"v must be {CONTEXT_VERSION}")
         return cls(
@@ -92,6 +122,7 @@ class ReplayContext:
             first_replay_seconds=_seconds(raw, "r"),
             error_type=_text(raw, "k"),
             held_seconds=_seconds(raw, "held"),
+            body_digest=_text(raw, "h"),
         )
 
     def to_json(self) -> str:
@@ -110,6 +141,7 @@ class ReplayContext:
         fields: dict[str, Any] = {
             "v": CONTEXT_VERSION,
             "id": self.first_id,
+            "h": self.body_digest,
             "t0": self.first_seen_seconds,
             "due": self.due_seconds,
             "reason": self.reason,

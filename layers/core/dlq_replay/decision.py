@@ -6,7 +6,7 @@ Pure, and the only place that decides. The rules stand in their order; the first
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dlq_replay.backoff import DrawUpTo, draw_delay_seconds, reproducible_draw
+from dlq_replay.backoff import DrawUpTo, reproducible_draw
 from dlq_replay.breaker import BreakerView, hold_seconds
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
@@ -182,7 +182,7 @@ def _due_seconds(
     stored = message.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
-    return now_seconds + draw_delay_seconds(ceiling, draw_up_to)
+    return now_seconds + draw_up_to(ceiling)
 
 
 def _can_hold(message: Message, number: int, policy: ReplayPolicy) -> bool:
@@ -211,7 +211,7 @@ def _replay_or_hold_fifo(
         return Replay(number, delay_seconds=0)
     entered = int(message.sent_seconds)
     draw = reproducible_draw(message.message_id, number)
-    due = entered + draw_delay_seconds(policy.backoff.ceiling_seconds(number), draw)
+    due = entered + draw(policy.backoff.ceiling_seconds(number))
     if due <= now_seconds or not _outlives(message, due, policy):
         return Replay(number, delay_seconds=0)
     return Hold(number, due, min(VISIBILITY_HOLD_MAX_SECONDS, due - now_seconds))

@@ -1,11 +1,12 @@
 """Reads our two attributes of a copy: replay counter and context. Pure."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 from dlq_replay.attributes import Attributes, MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, InheritedContextError, ReplayContext
 
 REPLAY_COUNT_ATTRIBUTE = "sqs-dlq-replay-nb"
 """The same name and meaning as in the public app ``amazon-sqs-dlq-replay-backoff``."""
@@ -24,25 +25,38 @@ class History:
     Attributes:
         replay_count: the value of the counter, which the rules use; 0 if the attribute is absent,
             None if it is not a whole number of at least 0.
-        context: empty if it is absent or cannot be read.
-        fault: why the context could not be read, for the log; else None.
+        context: empty if it is absent, cannot be read or is inherited.
+        fault: why the context does not count, for the log; else None.
+        is_inherited: whether a consumer passed both attributes on to this message from another.
+            Neither counts then: the replay count is 0.
     """
 
     replay_count: int | None
     context: ReplayContext
     fault: str | None = None
+    is_inherited: bool = False
 
     @classmethod
-    def of(cls, attributes: Attributes) -> Self:
-        """Read both attributes. Never raises: a malformed context counts as absent."""
+    def of(cls, attributes: Attributes, digest: Callable[[], str]) -> Self:
+        """Read both attributes. Never raises: a malformed context counts as absent.
+
+        *digest* returns the ``body_digest`` of the copy.
+        """
         count = _replay_count(attributes.get(REPLAY_COUNT_ATTRIBUTE))
         attribute = attributes.get(CONTEXT_ATTRIBUTE)
         if attribute is None:
             return cls(count, ReplayContext())
         try:
-            return cls(count, ReplayContext.from_json(_require_text(attribute)))
+            return cls(count, ReplayContext.from_json(_require_text(attribute), digest))
+        except InheritedContextError as error:
+            return cls.inherited(str(error))
         except ValueError as error:
             return cls(count, ReplayContext(), fault=f"{CONTEXT_ATTRIBUTE}: {error}")
+
+    @classmethod
+    def inherited(cls, why: str) -> Self:
+        """Return that of a message whose attributes came from another message."""
+        return cls(0, ReplayContext(), f"{CONTEXT_ATTRIBUTE}: {why}", is_inherited=True)
 
     @property
     def true_replay_count(self) -> int | None:

@@ -1,10 +1,11 @@
 """A received copy and an entry to send; both convert without loss. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from dlq_replay.attributes import Attributes, MessageAttribute, size_bytes
+from dlq_replay.context import body_digest
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import History
 
@@ -19,6 +20,7 @@ class Message:
         attributes: the message attributes by name, ours included.
         system: SQS's own attributes by name (``SentTimestamp``, ``MessageGroupId``, ...).
         receipt_handle: needed to delete this receive; empty where it is not needed.
+        md5_of_body: as SQS gave it, in hex; empty where it is not known.
         history: the content of our own attributes.
     """
 
@@ -27,11 +29,12 @@ class Message:
     attributes: Attributes = field(default_factory=dict)
     system: Mapping[str, str] = field(default_factory=dict)
     receipt_handle: str = ""
+    md5_of_body: str = field(default="", compare=False, repr=False)
     history: History = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Read our own attributes once."""
-        object.__setattr__(self, "history", History.of(self.attributes))
+        object.__setattr__(self, "history", History.of(self.attributes, lambda: self.body_digest))
 
     @classmethod
     def from_lambda_record(cls, record: Mapping[str, Any]) -> Self:
@@ -47,6 +50,7 @@ class Message:
             attributes={n: MessageAttribute.from_lambda(n, _object(n, a)) for n, a in raw.items()},
             system=_texts(_mapping(record, "attributes")),
             receipt_handle=str(record.get("receiptHandle", "")),
+            md5_of_body=str(record.get("md5OfBody", "")),
         )
 
     @classmethod
@@ -63,7 +67,19 @@ class Message:
             attributes={n: MessageAttribute.from_api(n, _object(n, a)) for n, a in raw.items()},
             system=_texts(_mapping(received, "Attributes")),
             receipt_handle=str(received.get("ReceiptHandle", "")),
+            md5_of_body=str(received.get("MD5OfBody", "")),
         )
+
+    def with_history(self, history: History) -> Self:
+        """Return the message with *history* in place of what its attributes say."""
+        message = replace(self)
+        object.__setattr__(message, "history", history)
+        return message
+
+    @property
+    def body_digest(self) -> str:
+        """The digest that ties the context to this body."""
+        return body_digest(self.body, self.md5_of_body)
 
     @property
     def first_id(self) -> str:

@@ -109,7 +109,7 @@ def held_entry(
     held = _held_context(
         message, due_seconds, now_seconds, policy, error_type, by_breaker=by_breaker
     )
-    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
+    others = _without_context(message)
     attributes = _with_context(message.body, others, held, bare, policy.limits.dlq_max_bytes)
     return _entry(message, attributes, delay_seconds=delay_seconds)
 
@@ -131,7 +131,7 @@ def parked_entry(
         _context(message, now_seconds, policy, reason=reason, error=error),
         replay_count=message.history.context.replay_count if is_canary else None,
     )
-    others = _without(message.attributes, CONTEXT_ATTRIBUTE)
+    others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
     return _entry(message, attributes, deduplication_id=_deduplication_id(message, policy))
 
@@ -262,6 +262,7 @@ def _context(
         plan_id=known.plan_id,
         source_queue=_source_queue_name(message, policy),
         held_seconds=held_seconds,
+        body_digest=message.body_digest,
     )
 
 
@@ -284,11 +285,11 @@ def _held_context(
 
 
 def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
-    known = message.history.context
     return ReplayContext(
         first_id=message.first_id,
         plan_id=plan_id,
-        source_queue=known.source_queue,
+        source_queue=message.history.context.source_queue,
+        body_digest=message.body_digest,
     )
 
 
@@ -298,7 +299,7 @@ def _true_counter(message: Message) -> dict[str, MessageAttribute]:
     count = history.true_replay_count
     if count != history.replay_count:
         return {REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", str(count))} if count else {}
-    counter = message.attributes.get(REPLAY_COUNT_ATTRIBUTE)
+    counter = _without_context(message).get(REPLAY_COUNT_ATTRIBUTE)
     return {} if counter is None else {REPLAY_COUNT_ATTRIBUTE: counter}
 
 
@@ -358,6 +359,12 @@ def _marked(
 ) -> Attributes:
     marked = {**attributes, CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json())}
     return marked if _fits(body, marked, max_message_bytes) else attributes
+
+
+def _without_context(message: Message) -> dict[str, MessageAttribute]:
+    """The attributes without our context, and without a counter that is not the message's own."""
+    ours = {CONTEXT_ATTRIBUTE, *([REPLAY_COUNT_ATTRIBUTE] if message.history.is_inherited else [])}
+    return _without(message.attributes, *ours)
 
 
 def _without(attributes: Attributes, *names: str) -> dict[str, MessageAttribute]:

@@ -18,6 +18,7 @@ from dlq_replay.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.decision import Hold
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
+from dlq_replay.history import History
 from dlq_replay.holding import DeadLetterQueue, settle_groups
 from dlq_replay.message import Message
 from dlq_replay.outgoing import source_queue
@@ -92,7 +93,7 @@ class Replayer:
         A message that stands twice in the batch is sent once. *seconds_left* says how long the
         answers may still be waited for; what is not confirmed by then is Failed.
         """
-        distinct = {record.message_id: record for record in records}
+        distinct = {record.message_id: _without_foreign_context(record) for record in records}
         failures = self.find_failures(list(distinct)) if seconds_left() > 0 else {}
         now_seconds = self.now_seconds()
         looked: Mapping[QueueAddress, BreakerView | None] = {}
@@ -212,6 +213,19 @@ class Replayer:
                 return self.main_queue
             case Destination.MAIN:
                 return self.other_main_queues[main_queue]
+
+
+def _without_foreign_context(record: Message | UnreadableRecord) -> Message | UnreadableRecord:
+    """Let no context count that is of another queue than the one SQS moved the message from.
+
+    A consumer passed body and attributes on, to a queue of its own.
+    """
+    if isinstance(record, UnreadableRecord):
+        return record
+    moved_from, source = record.source_arn, record.history.context.source_queue
+    if not (moved_from and source) or moved_from.split(":")[-1] == source:
+        return record
+    return record.with_history(History.inherited("it belongs to a message of another queue"))
 
 
 def _faulty_breaker(error: Exception) -> BreakerReport:

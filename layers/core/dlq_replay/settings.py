@@ -17,24 +17,7 @@ BACKOFF_CAP_RANGE = (0, 1_209_600)
 MAX_AGE_RANGE = (1, 31_536_000)
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-REQUIRED_VARIABLES = (
-    "MAIN_QUEUE_URL",
-    "DLQ_URL",
-    "PARKED_QUEUE_URL",
-    "MAX_ATTEMPTS",
-    "BACKOFF_RATE",
-    "BACKOFF_CAP_SECONDS",
-)
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
-# Like those above, as the template sets them: Lambda's own variables are in neither list.
-OPTIONAL_VARIABLES = (
-    OTHER_MAIN_QUEUES,
-    "MAX_AGE_SECONDS",
-    "NON_RETRYABLE_ERRORS",
-    "FAILURE_TABLE",
-    "BREAKER",
-    "LOG_LEVEL",
-)
 
 _ERROR_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
 _REGION_IN_URL = re.compile(r"https://sqs\.([a-z0-9-]+)\.")
@@ -63,10 +46,11 @@ class ReplaySettings:
             SettingsError: lists every fault at once, each with name, value and rule.
         """
         reader = _Reader(environment)
-        main, dlq, parked = (
-            reader.required(name, _queue)
-            for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
-        )
+        names = ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
+        main, dlq, parked = (reader.required(name, QueueAddress.from_url) for name in names)
+        queues = {
+            name: queue for name, queue in zip(names, (main, dlq, parked), strict=True) if queue
+        }
         others = reader.optional(OTHER_MAIN_QUEUES, _queues) or {}
         max_attempts = reader.required("MAX_ATTEMPTS", _whole(*MAX_ATTEMPTS_RANGE))
         rate = reader.required("BACKOFF_RATE", _fraction(*BACKOFF_RATE_RANGE))
@@ -78,8 +62,8 @@ class ReplaySettings:
         log_level = reader.optional("LOG_LEVEL", _log_level)
         faults = [
             *reader.faults,
-            *_contradictions(main, dlq, parked),
-            *_contradictions_of_others(others, environment.get("DLQ_URL", ""), main, dlq, parked),
+            *_contradictions(queues),
+            *_contradictions_of_others(others, environment.get("DLQ_URL", ""), queues),
         ]
         if non_retryable and not environment.get("FAILURE_TABLE"):
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
@@ -136,11 +120,7 @@ class _Reader:
             return None
 
 
-def _contradictions(
-    main: QueueAddress | None, dlq: QueueAddress | None, parked: QueueAddress | None
-) -> list[str]:
-    known = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
-    queues = {name: queue for name, queue in known.items() if queue}
+def _contradictions(queues: Mapping[str, QueueAddress]) -> list[str]:
     faults = []
     if len(set(queues.values())) < len(queues):
         faults.append(f"{', '.join(queues)}: must be different queues, or messages would circle")
@@ -150,14 +130,10 @@ def _contradictions(
 
 
 def _contradictions_of_others(
-    others: Mapping[QueueAddress, str],
-    dlq_url: str,
-    main: QueueAddress | None,
-    dlq: QueueAddress | None,
-    parked: QueueAddress | None,
+    others: Mapping[QueueAddress, str], dlq_url: str, queues: Mapping[str, QueueAddress]
 ) -> list[str]:
-    known = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
-    name_of = {queue: name for name, queue in known.items()}
+    name_of = {queue: name for name, queue in queues.items()}
+    dlq = queues.get("DLQ_URL")
     region = match[1] if (match := _REGION_IN_URL.match(dlq_url)) else None
     faults = []
     for queue, arn in others.items():
@@ -170,10 +146,6 @@ def _contradictions_of_others(
         if dlq and queue.is_fifo != dlq.is_fifo:
             faults.append(f"{arn}: must be {'FIFO (.fifo)' if dlq.is_fifo else 'standard'}")
     return [f"{OTHER_MAIN_QUEUES}, {fault}" for fault in faults]
-
-
-def _queue(text: str) -> QueueAddress:
-    return QueueAddress.from_url(text)
 
 
 def _queues(text: str) -> dict[QueueAddress, str]:

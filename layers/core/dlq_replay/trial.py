@@ -9,7 +9,7 @@ import json
 import re
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.policy import ReplayPolicy
@@ -31,10 +31,11 @@ def trial_entry(trial_id: str, policy: ReplayPolicy) -> SendEntry:
     its source, because SQS names none on a copy that is sent to the DLQ. On FIFO it has a message
     group of its own.
     """
-    source = ReplayContext(source_queue=policy.main_queue.name)
+    body = _body(trial_id)
+    source = ReplayContext(source_queue=policy.main_queue.name, body_digest=body_digest(body))
     is_fifo = policy.main_queue.is_fifo
     return SendEntry(
-        body=_body(trial_id),
+        body=body,
         attributes={
             TRIAL_ATTRIBUTE: MessageAttribute("String", trial_id),
             REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", str(max(1, policy.max_attempts))),

@@ -1,6 +1,6 @@
 import pytest
 
-from dlq_replay.backoff import Backoff, draw_delay_seconds
+from dlq_replay.backoff import Backoff
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,3 @@ def test_rate_that_describes_no_backoff_is_refused(rate: float) -> None:
 def test_negative_cap_is_refused() -> None:
     with pytest.raises(ValueError, match="cap_seconds"):
         Backoff(1, -1)
-
-
-def test_draw_gets_the_ceiling_and_is_not_changed() -> None:
-    asked: list[int] = []
-
-    def draw(ceiling: int) -> int:
-        asked.append(ceiling)
-        return 7
-
-    assert draw_delay_seconds(900, draw) == 7
-    assert asked == [900]

@@ -8,17 +8,7 @@ from dlq_replay.decision import Decision, Hold, Park, ParkReason, Replay, decide
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.policy import QueueLimits, ReplayPolicy
-from tests.builders import (
-    ACCOUNT,
-    NOW,
-    context,
-    counter,
-    filler,
-    message,
-    policy,
-    queue_arn,
-    text,
-)
+from tests.builders import ACCOUNT, NOW, context, counter, filler, message, policy, queue_arn, text
 
 
 def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
@@ -27,11 +17,7 @@ def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
 
 @pytest.mark.parametrize(
     ("drawn", "decision"),
-    [
-        (900, Replay(1, 900)),
-        (901, Hold(1, NOW + 901, 900)),
-        (86_400, Hold(1, NOW + 86_400, 900)),
-    ],
+    [(900, Replay(1, 900)), (901, Hold(1, NOW + 901, 900)), (86_400, Hold(1, NOW + 86_400, 900))],
 )
 def test_wait_above_the_message_timer_is_held(drawn: int, decision: Decision) -> None:
     rules = policy(rate_seconds=43_200, cap_seconds=86_400)
@@ -278,11 +264,7 @@ def test_decision_follows_from_the_attributes(
         (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES), FIRST),
         (message(body="x" * 100), policy(max_message_bytes=LIMIT_BYTES - 1), NO_ROOM),
         # A replay goes to the main queue, whatever the DLQ and the parked queue take.
-        (
-            message(body="x" * 100),
-            policy(max_message_bytes=1, main_max_bytes=LIMIT_BYTES),
-            FIRST,
-        ),
+        (message(body="x" * 100), policy(max_message_bytes=1, main_max_bytes=LIMIT_BYTES), FIRST),
         # The rules apply in their order.
         (
             message(

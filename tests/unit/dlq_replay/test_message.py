@@ -90,11 +90,7 @@ def test_fields_that_are_not_set_are_not_sent() -> None:
 
 def test_fields_that_are_set_are_sent() -> None:
     entry = SendEntry(
-        "body",
-        message_group_id="g",
-        deduplication_id="d",
-        trace_header="Root=1-5",
-        delay_seconds=0,
+        "body", message_group_id="g", deduplication_id="d", trace_header="Root=1-5", delay_seconds=0
     )
 
     assert entry.to_api("7") == {

@@ -5,16 +5,29 @@ from dataclasses import replace
 
 import pytest
 
-from dlq_replay.context import FailureError
+from dlq_replay.attributes import MessageAttribute
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError
 from dlq_replay.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.events import UnreadableRecord
 from dlq_replay.failures import Failure
+from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from dlq_replay.plan import Failed, Fate, Wait
 from dlq_replay.policy import ReplayPolicy
 from dlq_replay.replay import BatchOutcome, Replayer
 from dlq_replay.sending import InDoubt, Refused, SendResult, forever
-from tests.builders import NOW, FakeQueue, context_of, counter, message, policy, queue_url, text
+from tests.builders import (
+    NOW,
+    FakeQueue,
+    context,
+    context_of,
+    counter,
+    message,
+    policy,
+    queue_arn,
+    queue_url,
+    text,
+)
 
 Build = Callable[..., Replayer]
 
@@ -101,6 +114,56 @@ def test_letter_that_stands_twice_in_a_batch_is_sent_once(build: Build, main: Fa
 
     assert len(main.sent) == 1
     assert len(outcome.outcomes) == 1
+
+
+FITS = context(first_id="first", source_queue="main")
+OF_MAIN = {"DeadLetterQueueSourceArn": queue_arn("main")}
+
+
+@pytest.mark.parametrize(
+    ("count", "ours", "system", "number", "first_id"),
+    [
+        ("2", FITS, OF_MAIN, 3, "first"),
+        ("2", FITS, {}, 3, "first"),
+        ("2", context("another body", first_id="first"), OF_MAIN, 1, "a"),
+        ("2", context(first_id="first", body_digest=None), OF_MAIN, 1, "a"),
+        ("2", context(first_id="first", source_queue="other"), OF_MAIN, 1, "a"),
+        ("2", {CONTEXT_ATTRIBUTE: text("{}")}, OF_MAIN, 1, "a"),
+        ("junk", context("another body"), OF_MAIN, 1, "a"),
+        ("1000000", context("another body", replay_count=2), OF_MAIN, 1, "a"),
+        ("2", {}, OF_MAIN, 3, "a"),
+        ("2", {CONTEXT_ATTRIBUTE: text("{")}, OF_MAIN, 3, "a"),
+        ("2", {CONTEXT_ATTRIBUTE: text(f'{{"h":"{"0" * 2000}"}}')}, OF_MAIN, 3, "a"),
+    ],
+)
+def test_history_counts_only_beside_its_own_body_and_in_its_own_queue(
+    build: Build,
+    main: FakeQueue,
+    count: str,
+    ours: dict[str, MessageAttribute],
+    system: dict[str, str],
+    number: int,
+    first_id: str,
+) -> None:
+    build().replay([message("a", attributes={**counter(count), **ours}, **system)], forever)
+
+    (entry,) = main.sent
+    assert entry.attributes[REPLAY_COUNT_ATTRIBUTE].value == str(number)
+    assert context_of(entry).first_id == first_id
+
+
+def test_copy_that_waits_or_is_parked_takes_no_counter_of_another_message_along(
+    build: Build, dlq: FakeQueue, parked: FakeQueue
+) -> None:
+    inherited = {**counter("2"), **context("another body", first_id="parent", plan_id="p")}
+    letter = message("a", attributes=inherited)
+    build(policy(rate_seconds=4000, cap_seconds=9000)).replay([letter], forever)
+    build(policy(max_attempts=0)).replay([letter], forever)
+
+    for entry in (*dlq.sent, *parked.sent):
+        assert REPLAY_COUNT_ATTRIBUTE not in entry.attributes
+        assert (context_of(entry).first_id, context_of(entry).plan_id) == ("a", None)
+    assert len(dlq.sent) == len(parked.sent) == 1
 
 
 def test_malformed_context_leaves_a_trace(build: Build) -> None:

@@ -284,11 +284,7 @@ def test_breaker_without_its_table_is_logged_once(
     ("call", "is_open"), [("read", False), ("register", False), ("update", False), ("update", True)]
 )
 def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
-    call: str,
-    is_open: bool,
-    main: FakeQueue,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
+    call: str, is_open: bool, main: FakeQueue, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(at: str) -> None:
         if at == call:

@@ -131,10 +131,21 @@ def test_a_copy_that_is_delivered_twice_is_handed_over_once_with_all_it_carries(
         "attributes": {
             "tenant": {"DataType": "String.label", "StringValue": "acme"},
             "sqs-dlq-replay-nb": {"DataType": "Number", "StringValue": "3"},
-            "sqs-dlq-context": {"DataType": "String", "StringValue": '{"v":1,"src":"orders"}'},
+            "sqs-dlq-context": {
+                "DataType": "String",
+                "StringValue": '{"v":1,"h":"99914b93","src":"orders"}',
+            },
         },
         "message_group_id": None,
     }
+
+
+def test_counter_of_another_message_is_not_handed_over(handler: Any) -> None:
+    inherited = {**context("another body", first_id="parent"), **counter("19")}
+
+    [execution] = started(handler, message("m-1", body="{}", attributes=inherited))
+
+    assert list(json.loads(execution["input"])["attributes"]) == ["sqs-dlq-context"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Reads a message's id, and the first id, which it keeps through replay and redrive."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dlq_replay.attributes import MessageAttribute
@@ -16,11 +16,21 @@ class ParsedRecord(Protocol):
         """Return some of its fields, as in the event."""
 
 
-Received = Message | Mapping[str, Any] | ParsedRecord
-"""A core Message, a message of a ReceiveMessage answer, or a record of a Lambda event.
+class ResourceMessage(Protocol):
+    """A message of a boto3 resource."""
+
+    message_attributes: Mapping[str, Any] | None
+
+
+_Foreign = Mapping[str, Any] | ParsedRecord | ResourceMessage
+Received = Message | _Foreign
+"""A core Message, a message of a ReceiveMessage answer or a boto3 resource, or a Lambda record.
 
 A record is a plain mapping, Powertools' SQSRecord (also a mapping), or a parsed model.
 """
+
+_Read = Callable[[str, Any], MessageAttribute]
+_OURS = "sqs-dlq-"
 
 
 def first_id(received: Received) -> str:
@@ -28,14 +38,16 @@ def first_id(received: Received) -> str:
 
     Each replay and each redrive makes a new copy with a new id, and stores the first one in
     ``sqs-dlq-context``. For a copy without a readable context (the first copy, or one with no room
-    for the context) this is its own id.
+    for the context) this is its own id; also where a consumer passed the attributes of one message
+    on to another body. A message with the same body and these attributes counts as a copy.
 
     A poller receives the context only if its ReceiveMessage requests it:
     ``MessageAttributeNames=["All"]``, or at least ``["sqs-dlq-context"]``.
 
     Args:
         received: a Lambda record (plain, Powertools' or its parser's model), a ReceiveMessage
-            dict or a core Message.
+            dict, a boto3 resource's message or a core Message. SQS's MD5 of the body counts,
+            whatever a client library put in place of the body since.
 
     Raises:
         MalformedMessageError: it has no message id, so it did not come from SQS.
@@ -45,7 +57,28 @@ def first_id(received: Received) -> str:
     message_id = message_id_of(received)
     if message_id is None:
         raise MalformedMessageError("message id: must be text, as SQS gave it")
-    return Message(message_id, "", _context_of(received)).first_id
+    body = _text_of(received, "body", "Body") or ""
+    md5_of_body = _text_of(received, "md5OfBody", "MD5OfBody", "md5_of_body") or ""
+    return Message(message_id, body, _context_of(received), md5_of_body=md5_of_body).first_id
+
+
+def own_attributes(received: Received) -> dict[str, dict[str, str | bytes]]:
+    """Return the message attributes that a consumer may pass on, as SendMessage takes them.
+
+    These are all but ours, whose names begin with ``sqs-dlq-``: they are about this message alone.
+
+    Args:
+        received: any form that ``first_id`` takes.
+
+    Raises:
+        MalformedMessageError: an attribute is unreadable.
+    """
+    if isinstance(received, Message):
+        attributes: Mapping[str, MessageAttribute] = received.attributes
+    else:
+        raw, read = _attributes_of(received)
+        attributes = {name: read(name, raw[name]) for name in raw}
+    return {n: one.to_api() for n, one in attributes.items() if not n.startswith(_OURS)}
 
 
 def message_id_of(record: object) -> str | None:
@@ -72,15 +105,23 @@ def _text_of(record: object, *names: str) -> str | None:
     return None
 
 
-def _context_of(received: Mapping[str, Any] | ParsedRecord) -> dict[str, MessageAttribute]:
+def _context_of(received: _Foreign) -> dict[str, MessageAttribute]:
     """Read the context alone, so that a fault in another attribute does not matter."""
-    if not isinstance(received, Mapping):
-        received = received.model_dump(include=frozenset({"messageAttributes"}))
-    attributes = received.get("MessageAttributes", received.get("messageAttributes"))
-    raw = attributes.get(CONTEXT_ATTRIBUTE) if isinstance(attributes, Mapping) else None
-    is_api = "MessageAttributes" in received
-    read = MessageAttribute.from_api if is_api else MessageAttribute.from_lambda
+    attributes, read = _attributes_of(received)
+    raw = attributes.get(CONTEXT_ATTRIBUTE)
     try:
         return {CONTEXT_ATTRIBUTE: read(CONTEXT_ATTRIBUTE, raw)} if raw is not None else {}
     except (MalformedMessageError, AttributeError, TypeError):
         return {}
+
+
+def _attributes_of(received: _Foreign) -> tuple[Mapping[str, Any], _Read]:
+    """Return the attributes as they came, and what reads one of them."""
+    if hasattr(received, "model_dump"):
+        received = received.model_dump(include=frozenset({"messageAttributes"}))
+    elif not isinstance(received, Mapping):
+        received = {"MessageAttributes": received.message_attributes}
+    is_api = "MessageAttributes" in received
+    attributes = received.get("MessageAttributes" if is_api else "messageAttributes")
+    read = MessageAttribute.from_api if is_api else MessageAttribute.from_lambda
+    return attributes if isinstance(attributes, Mapping) else {}, read

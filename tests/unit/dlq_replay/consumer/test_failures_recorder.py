@@ -81,20 +81,12 @@ def test_the_exception_goes_on_as_it_was(recorder: FailureRecorder) -> None:
     assert (error.__cause__, error.__context__) == (None, None)
 
 
-def test_a_stop_of_the_program_is_no_failure(
-    recorder: FailureRecorder, table: FakeFailureTable
+@pytest.mark.parametrize("error", [SystemExit(1), VisibilityLostError("m-1", "late")])
+def test_a_stop_of_the_program_is_no_failure_and_a_lost_message_is_its_new_owner_s(
+    recorder: FailureRecorder, table: FakeFailureTable, error: BaseException
 ) -> None:
-    with pytest.raises(SystemExit), recorder.recording({"messageId": "m-1"}):
-        raise SystemExit(1)
-
-    assert table.calls == []
-
-
-def test_a_lost_message_is_left_to_its_new_owner_to_tell_of(
-    recorder: FailureRecorder, table: FakeFailureTable
-) -> None:
-    with pytest.raises(VisibilityLostError), recorder.recording({"messageId": "m-1"}):
-        raise VisibilityLostError("m-1", "late")
+    with pytest.raises(type(error)), recorder.recording({"messageId": "m-1"}):
+        raise error
 
     assert table.calls == []
 
@@ -156,20 +148,18 @@ def test_personal_data_in_an_error_is_masked_by_default(table: FakeFailureTable)
         assert "bob" not in str(failure.to_item())
 
 
-def test_masking_of_errors_can_be_switched_off(table: FakeFailureTable) -> None:
-    recorder = FailureRecorder(table, redact=None)
-
-    fail(recorder, message("m-1"), CardRefusedError(PERSONAL))
-
-    ((failure,),) = table.calls
-    assert failure.error_message == PERSONAL
-
-
-def test_an_error_of_a_megabyte_is_masked_at_once(table: FakeFailureTable) -> None:
-    fail(FailureRecorder(table), message("m-1"), CardRefusedError("eyJ-" * 250_000))
+@pytest.mark.parametrize(
+    ("options", "error_message", "recorded"),
+    [({"redact": None}, PERSONAL, PERSONAL), ({}, "eyJ-" * 250_000, "***")],
+    ids=["masking is switched off", "a megabyte is masked at once"],
+)
+def test_an_error_is_recorded_as_its_masking_says(
+    table: FakeFailureTable, options: dict[str, Any], error_message: str, recorded: str
+) -> None:
+    fail(FailureRecorder(table, **options), message("m-1"), CardRefusedError(error_message))
 
     ((failure,),) = table.calls
-    assert failure.error_message == "***"
+    assert failure.error_message == recorded
 
 
 @pytest.mark.parametrize("environment", [{}, {"FAILURE_TABLE": ""}, {"FAILURE_TABLE": " "}])
@@ -188,7 +178,6 @@ def test_without_a_table_nothing_is_recorded_and_nothing_changes(
 def test_a_client_that_cannot_be_made_is_a_line_in_the_log(
     monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     recorder = FailureRecorder.from_environment({"FAILURE_TABLE": "failures"})
 

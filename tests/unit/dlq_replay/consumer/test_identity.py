@@ -1,3 +1,4 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -5,11 +6,11 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.consumer.identity import first_id
+from dlq_replay.consumer.identity import first_id, own_attributes
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.message import Message
-from tests.builders import context, lambda_record, message, received, text
+from tests.builders import context, counter, lambda_record, message, received, text
 
 
 class ParsedRecord(SqsRecordModel):
@@ -26,17 +27,49 @@ def shapes(source: Message) -> list[Any]:
         record,
         SQSRecord(record),
         ParsedRecord.model_validate(record),
+        SimpleNamespace(
+            message_id=source.message_id,
+            body=source.body,
+            md5_of_body=record["md5OfBody"],
+            message_attributes=received(source)["MessageAttributes"],
+        ),
     ]
 
 
 def test_replayed_copy_is_known_by_its_first_id_in_every_shape() -> None:
     copy = message("copy-7", attributes=context(first_id="first"))
 
-    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 5
+    assert [first_id(shape) for shape in shapes(copy)] == ["first"] * 6
+
+
+def test_child_that_got_a_replayed_messages_attributes_is_known_by_its_own_id() -> None:
+    child = message("child", attributes=context("the parent's body", first_id="parent"))
+    same_body = message("child", attributes=context(first_id="parent"))
+
+    assert [first_id(shape) for shape in shapes(child)] == ["child"] * 6
+    assert [first_id(shape) for shape in shapes(same_body)] == ["parent"] * 6
+
+
+def test_md5_of_sqs_counts_where_a_library_put_another_body_in_its_place() -> None:
+    for shape in shapes(message("copy-7", attributes=context(first_id="first")))[1:3]:
+        body = "Body" if "Body" in shape else "body"
+        assert first_id({**shape, body: "the large body"}) == "first"
+
+
+def test_only_a_producers_attributes_are_passed_on() -> None:
+    ours = {**context(first_id="first"), **counter("3"), "sqs-dlq-test-message": text("x")}
+    own = {"tenant": text("blue", "String.x"), "key": MessageAttribute("Binary", b"k")}
+
+    for shape in shapes(message(attributes={**own, **ours})):
+        assert own_attributes(shape) == {
+            "tenant": {"DataType": "String.x", "StringValue": "blue"},
+            "key": {"DataType": "Binary", "BinaryValue": b"k"},
+        }
+    assert own_attributes({"MessageId": "m"}) == {}
 
 
 def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
-    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 5
+    assert [first_id(shape) for shape in shapes(message("m-1"))] == ["m-1"] * 6
 
 
 @pytest.mark.parametrize(
@@ -46,7 +79,7 @@ def test_first_copy_is_known_by_its_own_id_in_every_shape() -> None:
 def test_context_that_says_no_id_leaves_the_copys_own(attribute: MessageAttribute) -> None:
     copy = message("copy-7", attributes={CONTEXT_ATTRIBUTE: attribute})
 
-    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 5
+    assert [first_id(shape) for shape in shapes(copy)] == ["copy-7"] * 6
 
 
 @pytest.mark.parametrize("raw", [None, 7, "x", {}, {"dataType": "String"}, []])
