@@ -36,6 +36,7 @@ class StackValues:
         archive: None if the stack has no Spark job, and so no archive.
         failure_table: None if consumers record no failures.
         spark_job: name of the AWS Glue job; None without one.
+        replay_enabled: the parameter ``ReplayEnabled``.
     """
 
     stack: str
@@ -47,6 +48,7 @@ class StackValues:
     archive: str | None
     failure_table: str | None
     spark_job: str | None
+    replay_enabled: bool
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -166,6 +168,7 @@ def required(stack: str | None) -> str:
 
 def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
     outputs = {one["OutputKey"]: one["OutputValue"] for one in stack.get("Outputs", [])}
+    parameters = {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", [])}
     if _FUNCTION not in outputs:
         return None
     return StackValues(
@@ -179,6 +182,7 @@ def _values(session: "Session", stack: "StackTypeDef") -> StackValues | None:
         archive=outputs.get("ArchiveUri"),
         failure_table=outputs.get("FailureTableName"),
         spark_job=outputs.get("SparkJobName"),
+        replay_enabled=parameters.get("ReplayEnabled") != "false",
     )
 
 

@@ -10,12 +10,13 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
 from dlq_cli.simulate.breaker import STARTED_SECONDS, SimulatedBreaker
 from dlq_replay.addresses import QueueAddress
+from dlq_replay.attributes import MessageAttribute
 from dlq_replay.backoff import Backoff
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.plan import Destination, Passage
@@ -38,6 +39,7 @@ MINUTE_SECONDS = 60
 MAIN_QUEUE = QueueAddress("000000000000", "main")
 _DLQ_RETENTION_SECONDS = 1_209_600
 _MAIN_ARN = "arn:aws:sqs:eu-west-1:000000000000:main"
+_SAMPLE = "sample"
 _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
@@ -187,7 +189,7 @@ class _World:
     """The queues, with the copies in them, as a heap of events.
 
     An event is a copy that becomes visible: when, its kind, a number that keeps the order, the
-    copy, and how often it was tried. A copy's body is the number of its sample.
+    copy, and how often it was tried. Its attribute ``sample`` is the number of its sample.
     """
 
     def __init__(self, scenario: Scenario, *, has_breaker: bool) -> None:
@@ -235,13 +237,18 @@ class _World:
         """Let the next message arrive; they go on after the outage."""
         at = self._spacing * (self._arrived + 0.5)
         self._arrived += 1
-        body = self._add(_Sample(self._weight, at >= self._scenario.outage_seconds))
-        self._push(at, _ARRIVAL, Message(f"first-{body}", body))
+        sample = _Sample(self._weight, at >= self._scenario.outage_seconds)
+        self._push(at, _ARRIVAL, self._add("first", sample, Message("", "x")))
 
-    def _add(self, sample: _Sample) -> str:
-        """Add a sample; return the body of its copies."""
+    def _add(self, kind: str, sample: _Sample, like: Message) -> Message:
+        """Add a sample; return its message, which has all of *like* but the id."""
+        number = str(len(self._samples))
         self._samples.append(sample)
-        return str(len(self._samples) - 1)
+        attributes = {**like.attributes, _SAMPLE: MessageAttribute("Number", number)}
+        return replace(like, message_id=f"{kind}-{number}", attributes=attributes)
+
+    def _sample(self, message: Message) -> _Sample:
+        return self._samples[int(message.attributes[_SAMPLE].value)]
 
     def _push(self, at: float, kind: int, message: Message, tries: int = 0) -> None:
         self._order += 1
@@ -249,7 +256,7 @@ class _World:
 
     def _try(self, visible_at: float, message: Message, tries: int) -> None:
         """Let the consumer try a copy, as soon as it has the capacity and SQS hands it out."""
-        sample, recovery = self._samples[int(message.body)], self._recovery
+        sample, recovery = self._sample(message), self._recovery
         at = self._received_at(visible_at)
         capacity = self._scenario.capacity_per_second
         self._free_at = at + (sample.weight / capacity if capacity else 0)
@@ -307,7 +314,7 @@ class _World:
         recovery, copies = self._recovery, {message.message_id: message for message in messages}
         for step in outcome.outcomes:
             message = copies[step.message_id]
-            sample = self._samples[int(message.body)]
+            sample = self._sample(message)
             if self._breaker and self._breaker.is_probe(step) and sample.weight > 1:
                 self._split(message, sample)
             recovery.receives[self._now // MINUTE_SECONDS] += sample.weight
@@ -320,11 +327,10 @@ class _World:
 
     def _split(self, message: Message, sample: _Sample) -> None:
         """Let *sample* be one message, and the others that it stood for wait in the DLQ."""
-        body = self._add(_Sample(sample.weight - 1, sample.is_late))
+        others = _Sample(sample.weight - 1, sample.is_late)
         self._left += not sample.is_late
         sample.weight = 1
-        others = Message(f"others-{body}", body, message.attributes, message.system)
-        self._push(self._now + 1, _DLQ, others)
+        self._push(self._now + 1, _DLQ, self._add("others", others, message))
 
     def _send(self, kind: int, entry: SendEntry) -> str:
         message = Message(f"copy-{self._order}", entry.body, entry.attributes)

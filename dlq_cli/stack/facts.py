@@ -3,9 +3,19 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from dlq_replay.settings import ReplaySettings
+
+_CALLS = (
+    "ReceiveMessage",
+    "DeleteMessage",
+    "ChangeMessageVisibility",
+    "SendMessage",
+    "GetQueueAttributes",
+)
+_WITHOUT_TLS = {"Bool": {"aws:SecureTransport": "false"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +91,31 @@ class QueueFacts:
             return source_arn in policy.get("sourceQueueArns", [])
         return bool(permission == "allowAll")
 
+    @property
+    def denials(self) -> tuple[str, ...]:
+        """Names of the statements of its queue policy that deny calls with messages.
+
+        Principals and conditions are not evaluated, but a denial of calls without TLS is left out.
+        """
+        return tuple(
+            str(one.get("Sid", "without a Sid"))
+            for one in as_list(self._policy("Policy").get("Statement", []))
+            if one.get("Effect") == "Deny"
+            and one.get("Condition") != _WITHOUT_TLS
+            and any(
+                fnmatchcase(f"sqs:{call}".lower(), action.lower())
+                for call in _CALLS
+                for action in as_list(one.get("Action", "*"))
+            )
+        )
+
     def _policy(self, name: str) -> dict[str, Any]:
         return dict(json.loads(self.attributes.get(name) or "{}"))
+
+
+def as_list(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    """Return the elements of what a policy writes as one value or as a list."""
+    return value if isinstance(value, list) else [value]
 
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
@@ -91,13 +124,14 @@ _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
 
 @dataclass(frozen=True, slots=True)
 class TriggerFacts:
-    """What feeds the function: an event source mapping, or an EventBridge Pipe.
+    """What brings a queue's messages to a function: an event source mapping, or a pipe.
 
     Attributes:
         name: what it is, and which.
         state: as AWS spells it.
         reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
             That of a pipe that waits for the answer always does.
+        target: the ARN of what gets the messages.
         last_result: of the last batch, as AWS words it; empty for a pipe.
     """
 
@@ -105,11 +139,12 @@ class TriggerFacts:
     state: str
     source_arn: str
     reports_batch_item_failures: bool
+    target: str = ""
     last_result: str = ""
 
     @property
     def is_live(self) -> bool:
-        """Whether it feeds the function, or is about to."""
+        """Whether it receives messages, or is about to."""
         return self.state.upper() in _LIVE
 
 
@@ -122,6 +157,7 @@ class Installation:
         recursive_loop: ``Allow`` or ``Terminate``.
         reserved_concurrency: None where none is reserved.
         triggers: the function's event source mappings and pipes.
+        other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
             the main queue, by its name.
         dlq_alarms: the account's alarms on metrics that SQS publishes of the DLQ, without the
@@ -138,6 +174,7 @@ class Installation:
         log_group: where the function writes its log.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
+        replay_enabled: the stack's parameter ``ReplayEnabled``.
     """
 
     function_name: str
@@ -148,6 +185,7 @@ class Installation:
     parked: QueueFacts
     other_main: tuple[QueueFacts, ...] = ()
     triggers: tuple[TriggerFacts, ...] = ()
+    other_readers: tuple[TriggerFacts, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
     dlq_alarms: tuple[tuple[str, str], ...] = ()
     recursive_loop: str | None = None
@@ -162,6 +200,7 @@ class Installation:
     log_group: str = ""
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
+    replay_enabled: bool = True
 
     @property
     def is_fed(self) -> bool:

@@ -112,6 +112,39 @@ def _dlq_has_a_net(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _parked_messages_stay(of: Installation) -> Iterator[Finding]:
+    if target := of.parked.redrive_target_arn:
+        yield _risk(
+            of.parked.name,
+            f"has a redrive policy: SQS moves what was received {of.parked.max_receive_count} "
+            f"times to {target}, where no drain finds it. So doctor received nothing to check it",
+            "remove the redrive policy",
+        )
+
+
+def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
+    for queue in (of.dlq, of.parked):
+        for one in of.other_readers:
+            if one.is_live and one.source_arn == queue.arn:
+                yield broken(
+                    queue.name,
+                    f"{one.name} takes messages out too, for {one.target}: these are neither "
+                    "replayed nor archived",
+                    "remove it, or turn it off",
+                )
+
+
+def _policies_do_not_deny(of: Installation) -> Iterator[Finding]:
+    for queue in of.queues:
+        if queue.denials:
+            yield _risk(
+                queue.name,
+                f"its queue policy denies, in {', '.join(queue.denials)}: whom and when is not "
+                "evaluated here, and no role's permission helps against it",
+                "see that it exempts the function's role, the Spark job's and the operators'",
+            )
+
+
 def _doors_are_open(of: Installation) -> Iterator[Finding]:
     doors = [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]
     for source, target in doors:
@@ -239,6 +272,13 @@ def _trigger_is_right(of: Installation) -> Iterator[Finding]:
             "dlq resume --stack NAME",
         )
     for trigger in of.triggers:
+        if not of.replay_enabled and trigger.is_live and not trigger.name.startswith("pipe "):
+            yield _risk(
+                of.function_name,
+                f"{trigger.name} is on, but ReplayEnabled is false: a deployment that changes it "
+                "turns it off again",
+                "update the stack with ReplayEnabled=true",
+            )
         if trigger.source_arn != of.dlq.arn:
             yield broken(
                 of.function_name,
@@ -410,6 +450,9 @@ def _days(queue: QueueFacts) -> str:
 _RULES: tuple[Rule, ...] = (
     _main_queues_fail_to_the_dlq,
     _dlq_has_a_net,
+    _parked_messages_stay,
+    _nobody_else_reads,
+    _policies_do_not_deny,
     _doors_are_open,
     _types_agree,
     _retention_is_enough,

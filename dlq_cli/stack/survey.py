@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts
+from dlq_cli.stack.facts import Installation, QueueFacts, TriggerFacts, as_list
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, stack_resources
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.errors import QueueError, SettingsError
@@ -30,13 +30,6 @@ Fact = TypeVar("Fact")
 P = ParamSpec("P")
 
 
-def pipes_to(client: Callable[[str], Any], function: str) -> Iterator[dict[str, Any]]:
-    """Yield the EventBridge Pipes whose target is *function*, as ListPipes tells of them."""
-    for page in client("pipes").get_paginator("list_pipes").paginate(TargetPrefix=function):
-        # A prefix: the function orders-replay-2 begins with orders-replay.
-        yield from (dict(one) for one in page["Pipes"] if one.get("Target") == function)
-
-
 def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
     """Gather what can be had; what cannot is in ``unknown``.
 
@@ -44,12 +37,13 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
         session: whose credentials and Region are used.
         stack: the stack's name.
         peek: whether to receive up to 10 messages of the parked queue, and give them back at once,
-            to see how many attributes they have.
+            to see how many attributes they have. A queue with a redrive policy is left alone.
 
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
     """
-    function = read_stack(session, stack).function_arn
+    values = read_stack(session, stack)
+    function = values.function_arn
     client = clients_of(session)
     with aws_errors(f"function {function}"):
         configuration = client("lambda").get_function_configuration(FunctionName=function)
@@ -59,7 +53,8 @@ def survey(session: "Session", stack: str, *, peek: bool) -> Installation:
     except SettingsError as error:
         raise InputError(f"function {function}: {error}") from error
     found = _Survey(client, stack, function, configuration["Role"], settings)
-    return found.installation(configuration, peek=peek)
+    installation = found.installation(configuration, peek=peek)
+    return replace(installation, replay_enabled=values.replay_enabled)
 
 
 @dataclass(slots=True)
@@ -90,7 +85,9 @@ class _Survey:
         ]
         other_main = tuple(one for one in others if one is not None)
         queues = (main, *other_main, dlq, parked)
-        mappings, pipes = ask("event source mappings", self._mappings), ask("pipes", self._pipes)
+        name = self.function.rpartition(":")[2]
+        mappings = ask("event source mappings", self._mappings, FunctionName=name)
+        pipes = ask("pipes", self._pipes, TargetPrefix=self.function)
         return Installation(
             function_name=configuration["FunctionName"],
             timeout_seconds=configuration["Timeout"],
@@ -99,8 +96,13 @@ class _Survey:
             dlq=dlq,
             parked=parked,
             other_main=other_main,
-            triggers=(*(mappings or ()), *(pipes or ())),
+            # A prefix: the function orders-replay-2 begins with orders-replay.
+            triggers=(
+                *(mappings or ()),
+                *(one for one in pipes or () if one.target == self.function),
+            ),
             knows_triggers=mappings is not None and pipes is not None,
+            other_readers=ask("other consumers", self._other_readers, dlq, parked) or (),
             consumers=ask("the main queue's consumers", self._consumers, main) or {},
             dlq_alarms=ask("alarms on the DLQ", self._alarms, dlq) or (),
             recursive_loop=ask("recursion", self._recursive_loop),
@@ -137,30 +139,44 @@ class _Survey:
     def _queue(self, role: str, url: str) -> QueueFacts:
         return QueueFacts(role, url, SqsQueue(self._client("sqs"), url).describe())
 
-    def _mappings(self) -> tuple[TriggerFacts, ...]:
-        name = self.function.rpartition(":")[2]
-        return tuple(
+    def _mappings(self, **selection: str) -> list[TriggerFacts]:
+        return [
             TriggerFacts(
                 name=f"event source mapping {one['UUID']}",
                 state=one["State"],
                 source_arn=one.get("EventSourceArn", ""),
                 reports_batch_item_failures="ReportBatchItemFailures"
                 in one.get("FunctionResponseTypes", []),
+                target=one.get("FunctionArn", ""),
                 last_result=one.get("LastProcessingResult", ""),
             )
-            for page in self._pages("lambda", "list_event_source_mappings", FunctionName=name)
+            for page in self._pages("lambda", "list_event_source_mappings", **selection)
             for one in page["EventSourceMappings"]
-        )
+        ]
 
-    def _pipes(self) -> tuple[TriggerFacts, ...]:
-        return tuple(
+    def _pipes(self, **selection: str) -> list[TriggerFacts]:
+        return [
             TriggerFacts(
                 name=f"pipe {one['Name']}",
                 state=one["CurrentState"],
                 source_arn=one["Source"],
                 reports_batch_item_failures=True,
+                target=one.get("Target", ""),
             )
-            for one in pipes_to(self._client, self.function)
+            for page in self._pages("pipes", "list_pipes", **selection)
+            for one in page["Pipes"]
+        ]
+
+    def _other_readers(self, *queues: QueueFacts) -> tuple[TriggerFacts, ...]:
+        return tuple(
+            one
+            for queue in queues
+            for one in (
+                *self._mappings(EventSourceArn=queue.arn),
+                *self._pipes(SourcePrefix=queue.arn),
+            )
+            # A mapping may name a version or an alias of the function.
+            if one.source_arn == queue.arn and not f"{one.target}:".startswith(f"{self.function}:")
         )
 
     def _consumers(self, main: QueueFacts) -> dict[str, int]:
@@ -286,6 +302,9 @@ class _Survey:
         return True
 
     def _peek(self, parked: QueueFacts) -> int | None:
+        if parked.redrive_target_arn:
+            # Each receive brings a message nearer to where this policy leads.
+            return None
         queue = SqsQueue(self._client("sqs"), parked.url)
         received = queue.receive(
             max_messages=_PEEK_MESSAGES, wait_seconds=1, visibility_timeout_seconds=10
@@ -302,8 +321,7 @@ def names_service(policy: str, service: str) -> bool:
     Actions and conditions are not read, and denials neither: False means that the service cannot
     use the key, True that it may.
     """
-    found = json.loads(policy).get("Statement", [])
-    statements = found if isinstance(found, list) else [found]
+    statements = as_list(json.loads(policy).get("Statement", []))
     # A statement without Principal has NotPrincipal, and allows nearly everybody.
     allowed = [one.get("Principal", "*") for one in statements if one.get("Effect") == "Allow"]
     return any(

@@ -19,7 +19,8 @@ from spark_reprocess.errors import InputError
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys and table. Prints what is broken or at
 risk, and what to change. Exit code 1 if something is broken. Changes nothing. It receives up to 10
-parked messages and makes them visible again at once, unless you give --no-peek.
+parked messages and makes them visible again at once, unless you give --no-peek or the parked queue
+has a redrive policy.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message in the parked queue, compares it and

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from botocore import UNSIGNED, exceptions
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -24,7 +22,7 @@ from spark_reprocess.analysis.mask import compile_masks
 from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledgers import claimed_table
+from spark_reprocess.archive.ledgers import claimed_table, strongest
 from spark_reprocess.archive.lookup import member_rows
 from spark_reprocess.archive.message_index import Member, read_members
 from spark_reprocess.clients import region_of, require_queue_url
@@ -43,7 +41,6 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import HowFar
 from spark_reprocess.redrive.editor import CHANGES, Editor
 
@@ -169,7 +166,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.endpoint and not options.endpoint.startswith(("http://", "https://")):
         raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
     archive, main_queue_url = _installation(options)
-    plan = read_plan(find_plan(archive, options.plan).read()).only(options.group_id)
+    plan = find_plan(archive, options.plan).plan().only(options.group_id)
     edit = plan.edits.get(options.group_id)
     if edit is not None and edit.set_attributes:
         raise InputError(
@@ -207,8 +204,8 @@ def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
     """Return the messages of a group that no redrive has sent and nobody has discarded."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
     claimed = claimed_table(archive, time.time(), _CLAIM_TTL_SECONDS)
-    is_decided = pc.is_in(claimed["state"], value_set=pa.array([str(one) for one in DECIDED]))
-    decided = set(claimed.filter(is_decided)["message_id"].to_pylist())
+    states = strongest(claimed).to_pylist()
+    decided = {one["message_id"] for one in states if one["state_first"] in DECIDED}
     pending = [one for one in members if one.message_id not in decided]
     if not pending:
         raise InputError(f"group {group_id}: no message is pending; each is redriven or discarded")

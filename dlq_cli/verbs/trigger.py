@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dlq_cli.stack.survey import pipes_to
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack, required
 from spark_reprocess.command_line.terminal import print_answer, print_line
 from spark_reprocess.command_line.verb import DONE, Verb, no_arguments
@@ -91,8 +90,12 @@ def _pipes(client: Callable[[str], Any], arn: str) -> Iterator[_Trigger]:
     def state(name: str) -> str:
         return str(pipes.describe_pipe(Name=name)["CurrentState"])
 
-    for name in (str(one["Name"]) for one in pipes_to(client, arn)):
-        yield _Trigger(f"pipe {name}", partial(turn, name), partial(state, name))
+    for page in pipes.get_paginator("list_pipes").paginate(TargetPrefix=arn):
+        for one in page["Pipes"]:
+            # A prefix: the function orders-replay-2 begins with orders-replay.
+            if one["Target"] == arn:
+                name = str(one["Name"])
+                yield _Trigger(f"pipe {name}", partial(turn, name), partial(state, name))
 
 
 def _settled(trigger: _Trigger, wanted: set[str], sleep: Callable[[float], object]) -> str:
@@ -115,16 +118,22 @@ def _print(states: Mapping[str, str], *, on: bool) -> None:
         print_line(f"{name}: {state}")
     if not on:
         print_line("Dead letters now stay in the DLQ until their retention ends: resume in time.")
+        print_line(_LASTS)
 
 
-_ABOUT_PAUSE = """\
+_LASTS = """\
+It lasts until dlq resume, or until a deployment that changes the trigger while ReplayEnabled is
+true. To keep it, update the stack with ReplayEnabled=false."""
+
+_ABOUT_PAUSE = f"""\
 Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
 is off. Dead letters then stay in the DLQ until their retention ends: resume in time. Messages that
-were received before are still handled."""
+were received before are still handled. {_LASTS}"""
 
 _ABOUT_RESUME = """\
 Turns on the trigger of the replay function, and waits until it is on. If the trigger is a pipe, the
-event source mapping stays off."""
+event source mapping stays off. In a stack with ReplayEnabled=false a deployment that changes the
+trigger turns it off again: update the stack with ReplayEnabled=true."""
 
 VERBS = {
     "pause": Verb(_ABOUT_PAUSE, no_arguments, argparse.Namespace, partial(_run, on=False)),

@@ -7,11 +7,7 @@ import pytest
 
 from tests.contract.template import ROOT
 
-PAGES = [
-    *ROOT.glob("*.md"),
-    *(ROOT / "docs").rglob("*.md"),
-    ROOT / "benchmarks" / "README.md",
-]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
 
 
 def anchors(page: Path) -> set[str]:

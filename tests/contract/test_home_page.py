@@ -1,12 +1,15 @@
 """A user sees no address that is not there, and nothing is published before there is one."""
 
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from spark_reprocess.command_line.verb import SPARK_INSTALL
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, SPARK_JOB, TEMPLATE
 
@@ -86,3 +89,15 @@ def test_the_dashboard_links_to_the_home_page_if_there_is_one(tmp_path: Path) ->
 def dashboard_text(stack: Stack) -> str:
     [dashboard] = stack.of_type("AWS::CloudWatch::Dashboard").values()
     return str(dashboard["DashboardBody"])
+
+
+def test_the_advice_for_spark_names_the_packages_of_the_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    packages = project["optional-dependencies"]["spark"]
+
+    assert shlex.split(SPARK_INSTALL) == [sys.executable, "-m", "pip", "install", *packages]
+
+
+@pytest.mark.parametrize("path", SEEN, ids=lambda path: path.name)
+def test_no_advice_installs_a_name_that_nobody_has_published(path: Path) -> None:
+    assert not re.search(r"install\b[^\n]* ['\"]?sqs[-_]dlq[-_]replay", path.read_text("utf-8"))

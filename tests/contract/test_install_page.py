@@ -9,10 +9,7 @@ import pytest
 
 from dlq_replay import __version__
 from tests.contract.cloudformation import Stack, load_template
-from tests.contract.template import (
-    ROOT,
-    TEMPLATE,
-)
+from tests.contract.template import ROOT, TEMPLATE
 
 PAGE = (ROOT / "docs" / "install.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")

@@ -46,6 +46,16 @@ def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str
             assert actions <= of_operators[resource], resource
 
 
+def test_the_page_about_failures_names_every_right_on_their_table() -> None:
+    page = (ROOT / "docs" / "failures.md").read_text("utf-8").split("\n## Least privilege\n")[1]
+    named = [set(re.findall(r"dynamodb:\w+", row)) for row in page.splitlines() if "`dyn" in row]
+
+    stack = Stack.of(TEMPLATE)
+    granted = (grants(stack, "RecordFailuresPolicy"), grants_of(stack, "ReplayRole"))
+    table = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
+    assert named[:2] == [one[table] for one in granted]
+
+
 def test_operators_pause_this_installation_and_no_other() -> None:
     statements = statements_of_policy(Stack.of(TEMPLATE), "OperatorPolicy")
 

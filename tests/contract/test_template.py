@@ -114,19 +114,6 @@ def test_what_roles_and_functions_of_yours_use_is_not_deleted_under_them() -> No
         assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == RETAINED, name
 
 
-def test_the_roles_are_the_template_s_own_so_that_sam_attaches_no_managed_policy() -> None:
-    stack = Stack.of(TEMPLATE, SPARK_JOB)
-    functions = stack.of_type("AWS::Serverless::Function")
-
-    assert {name: function["Role"] for name, function in functions.items()} == {
-        "ReplayFunction": "ReplayRole.Arn",
-        "ReminderFunction": "ReminderRole.Arn",
-        "PublishJobFunction": "PublishJobRole.Arn",
-    }
-    assert not any("Policies" in function for function in functions.values())
-    assert not any("ManagedPolicyArns" in r for r in stack.of_type("AWS::IAM::Role").values())
-
-
 def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB | PRESCRIBED)
     roles = stack.of_type("AWS::IAM::Role")
@@ -138,16 +125,6 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
     for role in Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::IAM::Role").values():
         assert role["Path"] == "/"
         assert "PermissionsBoundary" not in role
-
-
-def test_functions_run_in_the_network_that_is_given() -> None:
-    in_network = {
-        "SubnetIds": NETWORK["SubnetIds"].split(","),
-        "SecurityGroupIds": [NETWORK["SecurityGroupIds"]],
-    }
-    functions = Stack.of(TEMPLATE, SPARK_JOB | NETWORK).of_type("AWS::Serverless::Function")
-
-    assert all(function["VpcConfig"] == in_network for function in functions.values())
 
 
 def test_without_network_and_keys_nothing_mentions_them() -> None:

@@ -18,14 +18,7 @@ from dlq_replay.measures import (
     parked_metric,
 )
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
-from tests.contract.template import (
-    FIFO,
-    OWN_PARKED_QUEUE,
-    OWN_QUEUES,
-    ROOT,
-    SPARK_JOB,
-    TEMPLATE,
-)
+from tests.contract.template import FIFO, OWN_PARKED_QUEUE, OWN_QUEUES, ROOT, SPARK_JOB, TEMPLATE
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
 ALARMS = WHOLE.of_type("AWS::CloudWatch::Alarm")

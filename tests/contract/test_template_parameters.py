@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dlq_replay import __version__
-from dlq_replay.settings import OPTIONAL_VARIABLES, REQUIRED_VARIABLES, ReplaySettings
+from dlq_replay.settings import ReplaySettings
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     APPLICATION,
@@ -58,10 +58,17 @@ def test_every_parameter_is_in_exactly_one_group() -> None:
 
 
 def test_the_environment_is_what_the_settings_read() -> None:
-    read_by_powertools = {"POWERTOOLS_SERVICE_NAME"}
-    read_by_settings = {*REQUIRED_VARIABLES, *OPTIONAL_VARIABLES}
+    class Environment(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return super().get(name, default)
 
-    assert read_by_settings | read_by_powertools == environment_of(Stack.of(TEMPLATE)).keys()
+    read = {"POWERTOOLS_SERVICE_NAME"}
+    environment = Environment(environment_of(Stack.of(TEMPLATE)))
+
+    ReplaySettings.from_env(environment)
+
+    assert read == environment.keys()
 
 
 @pytest.mark.parametrize("queue_type", [{}, FIFO])
@@ -211,10 +218,13 @@ def test_parameters_that_contradict_each_other_break_a_rule(
     assert Stack.of(TEMPLATE, given).broken_rules == broken_rules
 
 
-def test_the_name_of_the_main_queue_changes_nothing() -> None:
-    named = Stack.of(TEMPLATE, OWN_QUEUES | {"MainQueueName": "odrers"})
+@pytest.mark.parametrize("given", [{"MainQueueName": "odrers"}, FIFO])
+def test_the_name_of_your_main_queue_and_the_type_of_new_queues_change_nothing_of_yours(
+    given: dict[str, str],
+) -> None:
+    stack = Stack.of(TEMPLATE, OWN_QUEUES | given)
 
-    assert named.resources == Stack.of(TEMPLATE, OWN_QUEUES).resources
+    assert stack.resources == Stack.of(TEMPLATE, OWN_QUEUES).resources
 
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-rules.html
@@ -238,9 +248,3 @@ def test_rules_have_no_function_that_cloudformation_refuses_there() -> None:
     for name, rule in TEMPLATE["Rules"].items():
         assert functions_in(rule) <= ALLOWED_IN_RULES, name
         assert all(functions_in(one["Assert"]) for one in rule["Assertions"]), name
-
-
-def test_all_queues_have_the_type_of_the_dlq() -> None:
-    given_standard = Stack.of(TEMPLATE, OWN_QUEUES | FIFO)
-
-    assert given_standard.resources == Stack.of(TEMPLATE, OWN_QUEUES).resources

@@ -10,9 +10,9 @@ from tests.contract.template import (
     ROOT,
     TEMPLATE,
     as_list,
-    event_of,
     grants_of,
     statements_of,
+    statements_of_policy,
 )
 from tests.contract.translation import faults_of
 
@@ -92,11 +92,14 @@ def test_the_pipe_may_poll_and_invoke_and_decrypt() -> None:
     }
 
 
-def test_the_application_can_leave_polling_to_the_pipe() -> None:
-    stack = Stack.of(TEMPLATE, {"ReplayEnabled": "false"})
+def test_operators_may_stop_and_start_this_pipe() -> None:
+    stack = stack_of("pipe-trigger")
+    [statement] = statements_of_policy(stack, "OperatorPolicy")
 
-    assert event_of(stack)["Enabled"] is False
-    assert {"ReplayFunctionArn", "DeadLetterQueueArn"} <= stack.outputs.keys()
+    assert statement["Resource"] == "DeadLetterPipe.Arn"
+    # What ``dlq pause`` and ``dlq resume`` call, but for ListPipes.
+    assert set(statement["Action"]) == {"pipes:DescribePipe", "pipes:StartPipe", "pipes:StopPipe"}
+    assert stack.outputs["OperatorPolicyArn"]["Value"] == "OperatorPolicy"
 
 
 def test_the_nested_application_is_given_parameters_that_it_has() -> None:

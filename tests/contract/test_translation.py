@@ -11,6 +11,7 @@ from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     ACCEPTED_BY_SERVERLESS_REPO,
     KEYS,
+    NETWORK,
     OWN_FIFO_QUEUES,
     OWN_PARKED_QUEUE,
     PRESCRIBED,
@@ -51,10 +52,7 @@ PUBLISHER = "PublishJobFunction"
 
 @pytest.mark.parametrize(
     "given",
-    [
-        pytest.param(NEW_QUEUES, id="defaults"),
-        pytest.param(EVERYTHING, id="every parameter given"),
-    ],
+    [pytest.param(NEW_QUEUES, id="defaults"), pytest.param(EVERYTHING, id="every parameter given")],
 )
 def test_cloudformation_s_rules_find_nothing_in_what_sam_makes(given: dict[str, str]) -> None:
     """cfn-lint follows both sides of each condition, so these two have every value there is."""
@@ -190,30 +188,31 @@ def test_nothing_is_polled_before_all_the_rest_is_there() -> None:
     assert resources.keys() - created_before == {"ReplayFunctionDeadLetters"}
 
 
-def test_new_code_reaches_the_custom_resource_at_the_address_of_the_old() -> None:
+def test_the_custom_resource_calls_the_function_of_today_and_again_for_new_code() -> None:
     """CloudFormation refuses an update of ServiceToken: "Modifying service token is not allowed".
 
     See AWS::CloudFormation::CustomResource in its template reference.
     """
-    first, same, other = (
-        translate(TEMPLATE, SPARK_JOB, {PUBLISHER: f"s3://artefacts/{key}"})["Resources"]
-        for key in ("aaaa", "aaaa", "bbbb")
+    first, moved, other = (
+        translate(TEMPLATE, SPARK_JOB | given, {PUBLISHER: f"s3://artefacts/{key}"})["Resources"]
+        for given, key in (({}, "aaaa"), ({"RolePath": "/apps/", **NETWORK}, "aaaa"), ({}, "bbbb"))
     )
-    before, after = (one["JobCode"]["Properties"] for one in (first, other))
+    before, same, after = (one["JobCode"]["Properties"] for one in (first, moved, other))
 
-    assert same["JobCode"] == first["JobCode"]
+    # A version keeps its role and network, so it must not be what is called.
+    assert same == before
     assert before["Bundle"] != after["Bundle"]
-    assert before["ServiceToken"] == after["ServiceToken"]
     custom = {
         name for name, one in first.items() if one["Type"] == "AWS::CloudFormation::CustomResource"
     }
     assert custom == {"JobCode"}
-    for resources in (first, other):
-        alias = resources[before["ServiceToken"]["Ref"]]
-        bundle = resources["JobCode"]["Properties"]["Bundle"]["Ref"]
-        assert alias["Type"] == "AWS::Lambda::Alias"
-        assert alias["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [bundle, "Version"]}
-        assert resources[bundle]["Type"] == "AWS::Lambda::Version"
+    for resources in (first, moved, other):
+        job_code = resources["JobCode"]["Properties"]
+        assert job_code["ServiceToken"] == {"Fn::GetAtt": [PUBLISHER, "Arn"]}
+        assert resources[PUBLISHER]["Type"] == "AWS::Lambda::Function"
+        version = resources[job_code["Bundle"]["Ref"]]
+        assert version["Type"] == "AWS::Lambda::Version"
+        assert version["Properties"]["FunctionName"] == {"Ref": PUBLISHER}
 
 
 def roles_of(translated: dict[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ Answer = Callable[[str], tuple[Any, ...]]
 
 def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.session.Session:
     """Make a session whose calls of some operations, ``service.Operation``, never leave it."""
-    session = boto3.session.Session(**options)
+    session = boto3.session.Session(**{"region_name": os.environ["AWS_REGION"], **options})
 
     def respond(answer: Answer, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         body = request.body or ""
@@ -150,6 +150,29 @@ def test_the_doctor_finds_nothing_broken_and_leaves_parked_messages_as_they_were
     assert "risk " not in out
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
     assert message["Body"] == "b"
+
+
+def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sqs = client("sqs")
+    url, elsewhere = sqs.get_queue_url(QueueName="parked")["QueueUrl"], make_queue("elsewhere")
+    redrive = {"deadLetterTargetArn": arn("elsewhere"), "maxReceiveCount": 1}
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(redrive)})
+    sqs.send_message(QueueUrl=url, MessageBody="b")
+    make_consumer("reader", 30, of="parked")
+    make_pipe("copies", "arn:aws:lambda:us-east-1:123456789012:function:copies")
+
+    for _ in range(2):
+        assert run("doctor", "--stack", stack) == 1
+
+    out = capsys.readouterr().out
+    assert "risk     parked: has a redrive policy" in out
+    assert "broken   dlq: pipe copies takes messages out too" in out
+    assert "function:reader: these are neither" in out
+    assert out.count("broken ") == 2 * 2
+    assert "Messages" not in sqs.receive_message(QueueUrl=elsewhere)
+    assert "Messages" in sqs.receive_message(QueueUrl=url)
 
 
 @pytest.mark.parametrize(
@@ -286,9 +309,9 @@ def test_the_doctor_finds_a_key_that_the_template_s_role_may_not_use(
     assert "KMS permissions" not in out
 
 
-def make_pipe(name: str, target: str) -> None:
+def make_pipe(name: str, target: str, source: str = "dlq") -> None:
     client("pipes").create_pipe(
-        Name=name, RoleArn="arn:aws:iam::123456789012:role/r", Source=arn("dlq"), Target=target
+        Name=name, RoleArn="arn:aws:iam::123456789012:role/r", Source=arn(source), Target=target
     )
 
 
@@ -544,7 +567,7 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
 ) -> None:
     function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
     make_pipe("ours", function)
-    make_pipe("another-s", f"{function}-2")
+    make_pipe("another-s", f"{function}-2", "dlq-2")
     assert run("pause", "--stack", stack) == 0
     paused = capsys.readouterr().out
     assert run("resume", "--stack", stack) == 0
@@ -560,7 +583,9 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
 def test_pause_and_resume(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("pause", "--stack", stack) == 0
     assert mapping_state() == "Disabled"
-    assert "until their retention ends" in capsys.readouterr().out
+    paused = capsys.readouterr().out
+    assert "until their retention ends" in paused
+    assert "It lasts until dlq resume, or until a deployment" in paused
     assert run("resume", "--stack", stack) == 0
     assert mapping_state() == "Enabled"
 
@@ -649,6 +674,18 @@ def test_an_unknown_profile_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
         "dlq: profile nosuch: the AWS configuration has no such profile; "
     )
     assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("words", [[], ["pause"]])
+def test_help_is_a_verb_as_well_as_an_option(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+
+    assert main(["help", *words]) == 0
+    assert capsys.readouterr().out == shown
+    assert main(["help", "paus"]) == 2
 
 
 @pytest.mark.parametrize("verb", ["doctor", "pause", "resume"])

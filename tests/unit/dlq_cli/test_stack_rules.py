@@ -16,6 +16,8 @@ TRIGGER = TriggerFacts(
     reports_batch_item_failures=True,
 )
 PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
+OTHER = replace(PIPE, target="arn:aws:lambda:eu-west-1:123456789012:function:other")
+WITHOUT_TLS = {"Sid": "Tls", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
 
 
 def queue(role: str, **attributes: Any) -> QueueFacts:
@@ -54,6 +56,10 @@ def installation(**changes: Any) -> Installation:
         most_attributes=3,
     )
     return replace(sound, **changes)
+
+
+def policy(*denials: dict[str, Any]) -> str:
+    return json.dumps({"Statement": [{"Effect": "Deny", **one} for one in denials]})
 
 
 def redrive(target: str, count: int) -> str:
@@ -99,6 +105,10 @@ def only(**changes: Any) -> Finding:
         ({"recursive_loop": "Terminate"}, "Lambda ends this loop"),
         ({"reserved_concurrency": 0}, "it never runs"),
         ({"most_attributes": 10}, "no room for the counter"),
+        *(
+            ({"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}, "p takes messages out")
+            for of in ("dlq", "parked")
+        ),
         ({"denied_sends": ("main",)}, "role may not send to it"),
     ],
 )
@@ -116,9 +126,20 @@ def test_what_is_broken(changes: dict[str, Any], fault: str) -> None:
         ({"main": queue("main", RedrivePolicy=redrive("dlq", 1))}, "maxReceiveCount is 1"),
         ({"dlq": queue("dlq", RedrivePolicy="")}, "has no redrive policy"),
         ({"parked": queue("parked", MessageRetentionPeriod="345600")}, "for 4 days; then SQS"),
+        ({"parked": queue("parked", RedrivePolicy=redrive("x", 3))}, "was received 3 times to"),
+        *(
+            ({role: queue(role, Policy=policy({"Sid": "No", **denial}))}, "denies, in No: ")
+            for role, denial in (
+                ("main", {"Action": "sqs:*"}),
+                ("dlq", {"Action": ["sqs:PurgeQueue", "SQS:Receive*"]}),
+                ("parked", {"NotAction": "sqs:PurgeQueue"}),
+                ("parked", {"Action": "sqs:SendMessage", "Condition": {"Null": {"a": "true"}}}),
+            )
+        ),
         ({"main": queue("main", MessageRetentionPeriod="1209600")}, "expires on arrival"),
         ({"dlq": queue("dlq", VisibilityTimeout="30")}, "below six times"),
         ({"triggers": ()}, "has no event source mapping and no pipe"),
+        ({"replay_enabled": False}, "mapping 1 is on, but ReplayEnabled is false"),
         (
             {"triggers": (replace(TRIGGER, state="Disabled"),)},
             "replay is paused: event source mapping 1 is Disabled",
@@ -251,6 +272,11 @@ KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
             for state in ("RUNNING", "STARTING", "UPDATING")
         ),
         installation(consumers={"orders": 30}),
+        installation(
+            dlq=queue("dlq", Policy=policy({"Action": "sqs:*", **WITHOUT_TLS})),
+            parked=queue("parked", Policy=policy({"Action": "sqs:PurgeQueue"})),
+            other_readers=(replace(OTHER, state="STOPPED"),),
+        ),
         installation(dlq_alarms=(("orders-dlq-deletes", "NumberOfMessagesDeleted"),)),
     ],
 )
