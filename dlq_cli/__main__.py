@@ -25,7 +25,7 @@ from dlq_cli.stack_values import (
 from dlq_replay import __version__
 from spark_reprocess.clients import aws_session
 from spark_reprocess.command_line import cli
-from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_EXTRA, STACK, Verb
+from spark_reprocess.command_line.verb import BAD_INPUT, PROGRAM, SPARK_INSTALL, STACK, Verb
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ GROUPS = {
 }
 """The verbs of each group in the help, by its title."""
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy"}
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "sqlglot"}
 """Packages that only the extra ``spark`` installs."""
 
 _INSTEAD_OF_PROFILE = (
@@ -114,6 +114,8 @@ def main(
 
 
 def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     name, *rest = words or ["--help"]
     if name not in LINES:
         # Help, the version, a completion script, or no verb: argparse answers and exits.
@@ -129,8 +131,8 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
             raise
         raise InputError(
-            f"{name} needs Spark: {SPARK_EXTRA}, and Java 17 or later; with --on-glue the stack's "
-            "AWS Glue job runs it"
+            f"{name} needs Spark: {SPARK_INSTALL}, and Java 17 or later; "
+            "with --on-glue the stack's AWS Glue job runs it"
         ) from error
     finally:
         STACK.reset(token)

@@ -4,23 +4,18 @@ A real console in the machine's Chromium, over the report of ``tests/incident.py
 groups are decided.
 """
 
-import socket
 import sys
 import tempfile
-import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import uvicorn
-
-from dlq_cli.console.app import make_app
-from dlq_cli.console.security import Sessions
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
 from spark_reprocess.analysis.outputs import summary_json
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from tests.console_world import running
 from tests.e2e.watched_browser import launched
 from tests.findings_builder import ANALYZED_AT
 from tests.incident import incident_findings
@@ -34,23 +29,16 @@ def main() -> None:
     """Start the console, and photograph its first page."""
     with tempfile.TemporaryDirectory() as folder:
         console = _console(Path(folder))
-        listener = socket.create_server(("127.0.0.1", 0))
-        sessions = Sessions(listener.getsockname()[1])
-        config = uvicorn.Config(make_app(console, sessions), log_level="error", lifespan="off")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-        thread.start()
         with (
+            running(console) as sessions,
             launched() as browser,
             browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
         ):
             page = profile.new_page()
             page.goto(sessions.address())
-            page.wait_for_url(f"http://127.0.0.1:{sessions.port}/")
+            page.wait_for_url(f"**{sessions.base}/")
             page.wait_for_load_state("networkidle")
             page.screenshot(path=PICTURE)
-        server.should_exit = True
-        thread.join(10)
     sys.stdout.write(f"{PICTURE}\n")
 
 

@@ -46,7 +46,7 @@ class World:
         """Send a form; return the words of the command that it started."""
         answer = self.post(path, **fields)
         assert answer.status_code == 303, answer.text
-        work = self.works.get(answer.headers["location"].removeprefix("/works/"))
+        work = self.works.get(answer.headers["location"].rpartition("/")[2])
         assert work
         assert work.words[-1] == "--json"
         return list(work.words[:-1])

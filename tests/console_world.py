@@ -2,7 +2,10 @@
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +13,12 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from dlq_cli.console.app import make_app
+from dlq_cli.console.app import make_app, make_server
 from dlq_cli.console.security import Session, Sessions
 from dlq_cli.console.site import Console
 from dlq_cli.console.work import Works
+from dlq_cli.verbs.console import listen
+from dlq_replay.context import body_digest
 from dlq_replay.message import Message
 from spark_reprocess.analysis.outputs import groups_table, summary_json
 from spark_reprocess.archive.dead_letter_schema import to_row
@@ -32,6 +37,7 @@ from tests.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, som
 
 PORT = 8765
 HERE = f"http://127.0.0.1:{PORT}"
+BASE = f"/{'0123456789abcdef' * 2}"
 NOW = datetime(2025, 11, 20, 12, 0, tzinfo=UTC)
 _ticks = itertools.count()
 DRAIN = "20251120T100000Z-000001"
@@ -41,9 +47,11 @@ def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Messa
     """One parked copy; *context* goes into its ``sqs-dlq-context``."""
     fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
     said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
+    body = json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body
+    fields["h"] = body_digest(body)
     made = message(
         f"m-{number:04}",
-        json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body,
+        body,
         {
             "sqs-dlq-context": text(json.dumps({**fields, **said, **context})),
             "sqs-dlq-replay-nb": text("6", "Number"),
@@ -154,8 +162,8 @@ class Browser:
 
     @property
     def session(self) -> Session:
-        (session,) = self.sessions._by_key.values()  # noqa: SLF001 - as its pages have it
-        return session
+        assert self.sessions.session
+        return self.sessions.session
 
     @property
     def csrf(self) -> str:
@@ -183,13 +191,31 @@ def _tick() -> datetime:
 
 def visitor(console: Console, port: int = PORT) -> tuple[TestClient, Sessions]:
     """A browser that has not opened the printed address."""
-    sessions = Sessions(port)
-    client = TestClient(make_app(console, sessions), base_url=f"http://127.0.0.1:{port}")
+    sessions = Sessions(port, BASE)
+    client = TestClient(make_app(console, sessions), base_url=f"http://127.0.0.1:{port}{BASE}")
     return client, sessions
+
+
+@contextmanager
+def running(console: Console) -> Iterator[Sessions]:
+    """A console that listens, in a thread of this process."""
+    listener = listen(0)
+    sessions = Sessions(listener.getsockname()[1])
+    server = make_server(console, sessions)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield sessions
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
 
 
 def opened(console: Console) -> Browser:
     """A browser that has opened the printed address."""
     client, sessions = visitor(console)
-    assert client.get(f"/open?token={sessions.token}").status_code == 200
+    assert client.get(sessions.address()).status_code == 200
     return Browser(client, sessions)

@@ -1,25 +1,22 @@
 """The console's application: routes, and what stands before them."""
 
+import asyncio
 from http import HTTPStatus
 
+import uvicorn
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dlq_cli.console import edit_pages, group_pages, one_group_pages, work_pages
 from dlq_cli.console.security import ASSETS, ENTRY, Security, Sessions
-from dlq_cli.console.site import Console, asset_response, environment
+from dlq_cli.console.site import Console, asset, environment
 
-PAGES = (
-    *group_pages.ROUTES,
-    *edit_pages.ROUTES,
-    *one_group_pages.ROUTES,
-    *work_pages.ROUTES,
-)
-"""The routes of all pages; each module of pages has its own."""
+MOST_CONNECTIONS = 100
+"""At the same time. A browser makes six; others could use up this process's open files."""
 
 
 def make_app(console: Console, sessions: Sessions) -> Starlette:
@@ -35,23 +32,44 @@ def make_app(console: Console, sessions: Sessions) -> Starlette:
             )
         # A page of ours, not a redirect: a browser that follows a redirect from another site's
         # link does not send a cookie that is SameSite=Strict.
-        content = environment().get_template("entered.html.jinja").render()
+        content = environment().get_template("entered.html.jinja").render(base=sessions.base)
         headers = {"set-cookie": sessions.set_cookie(session), "referrer-policy": "no-referrer"}
         return HTMLResponse(content, headers=headers)
-
-    async def asset(request: Request) -> Response:
-        found = asset_response(request.path_params["name"])
-        if found is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND.value)
-        return found
 
     app = Starlette(
         routes=[
             Route(ENTRY, enter),
             Route(f"{ASSETS}{{name}}", asset),
-            *PAGES,
+            *group_pages.ROUTES,
+            *edit_pages.ROUTES,
+            *one_group_pages.ROUTES,
+            *work_pages.ROUTES,
         ],
         middleware=[Middleware(Security, sessions=sessions)],
     )
     app.state.console = console
     return app
+
+
+class _Protocol(H11Protocol):
+    """HTTP on one connection; one too many is closed at once."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+
+
+def make_server(console: Console, sessions: Sessions) -> uvicorn.Server:
+    """Make the server; it runs on a socket that listens on the sessions' port."""
+    config = uvicorn.Config(
+        make_app(console, sessions),
+        http=_Protocol,
+        log_level="warning",
+        access_log=False,  # addresses hold ids of messages, and the token
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+    )
+    return uvicorn.Server(config)

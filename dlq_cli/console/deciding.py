@@ -8,14 +8,14 @@ second one is shown what the first one decided, and confirms or not.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dlq_cli.console.reading import entry_digest
+from dlq_cli.console.reading import entry_digest, find_report
 from dlq_cli.console.site import Console
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.editing.edit import Patch
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.decision import decide, with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
-from spark_reprocess.plan.plan_file import PlanFile, find_plan
+from spark_reprocess.plan.plan_file import PlanFile
 from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.triage import Statement, is_group_id
 
@@ -57,12 +57,15 @@ def decide_groups(
             that cannot be written, the plan has the decision; deciding again writes both.
     """
     plan = _change(
-        find_plan(console.archive, plan_id),
+        find_report(console.archive, plan_id),
         seen,
         lambda text: decide(text, [*seen], action, note),
     )
-    said = Statement(console.now(), console.who, action.value, plan.plan_id, note)
     for group_id in filter(is_group_id, seen):
+        is_edited = plan.groups[plan.index(group_id)].edit is not None
+        said = Statement(
+            console.now(), console.who, action.value, plan.plan_id, note, is_edited=is_edited
+        )
         add_statement(console.archive, group_id, said)
 
 
@@ -70,8 +73,11 @@ def set_patch(
     console: Console, plan_id: str, group_id: str, seen: str, patch: Patch | None
 ) -> None:
     """Write a JSON Patch for one group into a plan; None takes it away. Raises as above."""
-    file = find_plan(console.archive, plan_id)
-    _change(file, {group_id: seen}, lambda text: with_patch(text, group_id, patch))
+    file = find_report(console.archive, plan_id)
+    plan = _change(file, {group_id: seen}, lambda text: with_patch(text, group_id, patch))
+    if patch and is_group_id(group_id):
+        said = Statement(console.now(), console.who, plan_id=plan.plan_id, is_edited=True)
+        add_statement(console.archive, group_id, said)
 
 
 def _change(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Plan:

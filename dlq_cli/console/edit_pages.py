@@ -1,41 +1,32 @@
 """The page on which a person edits the messages of a group: rows of a form, or JSON Patch itself.
 
-While the person types, the page shows what would change in twenty messages. The count over the
-whole group goes through all bodies, in steps, so that no request takes long.
+While the person types, the page shows what would change in twenty messages. A dry run counts over
+the whole group.
 """
 
 import json
-import time
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, set_patch
-from dlq_cli.console.members import group_members
+from dlq_cli.console.members import files_of, group_members, ids_in_file
 from dlq_cli.console.reading import entry_digest, read_plan_now
-from dlq_cli.console.site import GROUPS, Visit, page_route, see_other
-from spark_reprocess.analysis.mask import Masks
+from dlq_cli.console.site import GROUPS, Visit, page_route
 from spark_reprocess.archive.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.editing.edit import Edit, EditError, Patch, patch_faults
 from spark_reprocess.editing.json_text import COMPACT, INDENTED, Json, JsonTextError, read_json
-from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
-from spark_reprocess.redrive.editor import CHANGES, Editor, EditSample, edit_sample
+from spark_reprocess.redrive.editor import CHANGES, Editor, edit_sample
 
 PREVIEW_MESSAGES = 20
 PREVIEW_FILES = 4
 """Files that the twenty messages come from, at most."""
-
-STEP_SECONDS = 1.0
-"""How long one request counts."""
 
 MOST_OPERATIONS = 50
 MAX_MESSAGE_BYTES = 1_048_576
@@ -69,16 +60,18 @@ def rows_of(patch: Patch | None) -> Rows:
         {
             "op": str(one["op"]),
             "path": str(one["path"]),
-            "value": str(one["from"]) if "from" in one else _typed(one),
+            "value": (
+                str(one["from"])
+                if "from" in one
+                else INDENTED.write(one["value"])
+                if "value" in one
+                else ""
+            ),
         }
         for one in patch.operations
     ]
     lines = ",\n".join(f"  {COMPACT.write(dict(one))}" for one in patch.operations)
     return Rows(rows, f"[\n{lines}\n]", patch=patch)
-
-
-def _typed(operation: dict[str, Json]) -> str:
-    return INDENTED.write(operation["value"]) if "value" in operation else ""
 
 
 def read_form(visit: Visit) -> Rows:
@@ -136,128 +129,15 @@ def _checked(operations: Json, faults: list[str]) -> Rows:
     return Rows(text=rows_of(patch).text, patch=patch)
 
 
-@dataclass(slots=True)
-class Count:
-    """How many messages of a group an edit fits, as far as they were looked at.
-
-    Attributes:
-        fits: messages that it changes.
-        same: messages that it fits, and that stay as they are.
-        reasons: why it does not fit, and how many messages.
-        gone: messages that the archive does not hold any more.
-        skip: files that were looked at.
-        files: of the group.
-    """
-
-    fits: int = 0
-    same: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    gone: int = 0
-    skip: int = 0
-    files: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every message was looked at."""
-        return self.skip >= self.files
-
-    @property
-    def looked_at(self) -> int:
-        """How many messages were looked at, without those that are gone."""
-        return self.fits + self.same + self.reasons.total()
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What the next step continues from."""
-        reasons = list(self.reasons.items())
-        return {
-            "counted": json.dumps([self.fits, self.same, self.gone, self.skip, reasons]),
-        }
-
-
-def count_of(text: str) -> Count:
-    """Read what ``Count.fields`` wrote. Raises InputError."""
-    try:
-        fits, same, gone, skip, reasons = json.loads(text) if text else (0, 0, 0, 0, [])
-        whys = Counter({str(why): int(number) for why, number in reasons})
-        return Count(int(fits), int(same), whys, int(gone), max(0, int(skip)))
-    except (ValueError, TypeError) as error:
-        raise InputError("the count cannot be continued: start it again") from error
-
-
-def previews(
-    archive: Archive, members: pa.Table, editor: Editor, group_id: str, masks: Masks
-) -> Iterator[EditSample | tuple[str, str]]:
-    """Show what an edit changes in the first messages, or say why it does not fit them.
-
-    Yields:
-        A sample; or the id of a message and the reason.
-    """
-    for row in first_rows(archive, members, group_id):
-        before = from_row(row)
-        try:
-            after = editor.message(row)
-        except EditError as error:
-            yield before.message_id, str(error)
-        else:
-            yield edit_sample(group_id, before, after, masks, marks_hidden=True)
-
-
 def first_rows(archive: Archive, members: pa.Table, group_id: str) -> list[dict[str, Any]]:
     """Return twenty messages of a group, from at most four files."""
     rows: list[dict[str, Any]] = []
-    for path in _files(members)[:PREVIEW_FILES]:
-        rows += _rows(archive, members, path, group_id)[: PREVIEW_MESSAGES - len(rows)]
+    for path in files_of(members)[:PREVIEW_FILES]:
+        found = rows_of_file(archive, path, ids_in_file(members, path), SENDING_COLUMNS)
+        rows += found.to_pylist()[: PREVIEW_MESSAGES - len(rows)] if found else []
         if len(rows) == PREVIEW_MESSAGES:
             break
-    return rows
-
-
-def count_further(
-    archive: Archive, members: pa.Table, editor: Editor, group_id: str, count: Count
-) -> Count:
-    """Go on counting for about ``STEP_SECONDS``, at least one file."""
-    files = _files(members)
-    count.files = len(files)
-    end = time.monotonic() + STEP_SECONDS
-    for path in files[count.skip :]:
-        found = 0
-        for row in _rows(archive, members, path, group_id):
-            found += 1
-            try:
-                edited = editor.message(row)
-            except EditError as error:
-                count.reasons[str(error)] += 1
-                continue
-            if edited.body == row["body"]:
-                count.same += 1
-            else:
-                count.fits += 1
-        count.gone += _of_file(members, path).num_rows - found
-        count.skip += 1
-        if time.monotonic() >= end:
-            break
-    return count
-
-
-def _files(members: pa.Table) -> list[str]:
-    return sorted({str(one) for one in pc.unique(members["file"]).to_pylist()})
-
-
-def _rows(archive: Archive, members: pa.Table, path: str, group_id: str) -> list[dict[str, Any]]:
-    ids = list(map(str, _of_file(members, path)["message_id"].to_pylist()))
-    rows = rows_of_file(archive, path, ids, SENDING_COLUMNS)
-    found = [] if rows is None else rows.to_pylist()
-    return [{**one, "group_id": group_id, CHANGES: None} for one in found]
-
-
-def _of_file(members: pa.Table, path: str) -> pa.Table:
-    return members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
-
-
-def _editor(plan: Plan, group: PlannedGroup, patch: Patch) -> Editor:
-    edits = {group.group_id: Edit(patch)}
-    return Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=MAX_MESSAGE_BYTES)
+    return [{**one, "group_id": group_id, CHANGES: None} for one in rows]
 
 
 def _edit(visit: Visit) -> Response:
@@ -278,6 +158,7 @@ def _page(
 ) -> Response:
     archive = visit.console.archive
     members = group_members(archive, plan, group.group_id)
+    now = meanwhile.edit if meanwhile else None
     return visit.page(
         "edit.html.jinja",
         HTTPStatus.CONFLICT if meanwhile else HTTPStatus.OK,
@@ -286,9 +167,7 @@ def _page(
         rows=rows,
         seen=entry_digest(meanwhile or group),
         meanwhile=meanwhile,
-        meanwhile_text=rows_of(meanwhile.edit.patch if meanwhile.edit else None).text
-        if meanwhile
-        else "",
+        meanwhile_text=rows_of(now.patch if now else None).text,
         shown_plan=shown_plan,
         kinds=_OPERATIONS,
         attributes=group.edit.set_attributes if group.edit else (),
@@ -304,16 +183,21 @@ def _preview_values(
     archive, masks = visit.console.archive, visit.console.masks
     words = (group.group_id, group.action.value, "--edit", rows.patch.text if rows.patch else "[]")
     command = visit.console.command("decide", *words)
-    values: dict[str, Any] = {"samples": (), "misfits": (), "count": None, "command": command}
     if rows.patch is None:
-        return values
-    editor = _editor(plan, group, rows.patch)
-    found = list(previews(archive, members, editor, group.group_id, masks))
-    return values | {
-        "samples": [one for one in found if isinstance(one, EditSample)],
-        "misfits": [one for one in found if not isinstance(one, EditSample)],
-        "count": Count(files=len(_files(members))),
-    }
+        return {"samples": (), "misfits": (), "command": command}
+    edits = {group.group_id: Edit(rows.patch)}
+    limit = MAX_MESSAGE_BYTES
+    editor = Editor(edits, plan.plan_id, keep_counter=False, max_message_bytes=limit)
+    samples, misfits = [], []
+    for row in first_rows(archive, members, group.group_id):
+        before = from_row(row)
+        try:
+            after = editor.message(row)
+        except EditError as error:
+            misfits.append((before.message_id, str(error)))
+        else:
+            samples.append(edit_sample(group.group_id, before, after, masks, marks_hidden=True))
+    return {"samples": samples, "misfits": misfits, "command": command}
 
 
 def _form_context(visit: Visit) -> tuple[Plan, PlannedGroup, Rows]:
@@ -335,18 +219,6 @@ def _preview(visit: Visit) -> Response:
     )
 
 
-def _count(visit: Visit) -> Response:
-    """Count a step further over the whole group; a fragment. Writes nothing."""
-    plan, group, rows = _form_context(visit)
-    members = group_members(visit.console.archive, plan, group.group_id)
-    count = count_of(visit.field("counted"))
-    if rows.patch is None:
-        raise InputError("; ".join(rows.faults) or "there is no edit to count")
-    editor = _editor(plan, group, rows.patch)
-    count = count_further(visit.console.archive, members, editor, group.group_id, count)
-    return visit.page("edit_count.html.jinja", group=group, count=count, total=members.num_rows)
-
-
 def _save(visit: Visit) -> Response:
     """Write the edit into the plan, as a person would write it."""
     plan, group, rows = _form_context(visit)
@@ -357,7 +229,7 @@ def _save(visit: Visit) -> Response:
         set_patch(visit.console, plan.plan_id, group.group_id, visit.field("seen"), rows.patch)
     except MeanwhileError as error:
         return _page(visit, error.plan, group, rows, shown_plan, error.groups[0])
-    return see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
+    return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
 
 
 _PATH = f"{GROUPS}{{group_id}}/edit"
@@ -365,5 +237,4 @@ ROUTES = (
     page_route(_PATH, _edit),
     page_route(_PATH, _save, "POST"),
     page_route(f"{_PATH}/preview", _preview, "POST"),
-    page_route(f"{_PATH}/count", _count, "POST"),
 )

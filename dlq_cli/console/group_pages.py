@@ -8,14 +8,14 @@ from typing import Any, Self
 from starlette.responses import Response
 
 from dlq_cli.console.deciding import MeanwhileError, decide_groups
-from dlq_cli.console.reading import Group, Report, entry_digest, read_report
-from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
+from dlq_cli.console.reading import Group, entry_digest, read_report
+from dlq_cli.console.site import GROUPS, Visit, done_of, number_of, page_route
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import epoch
 from spark_reprocess.findings import Findings, format_predicate
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.plan_file import NoReportError
-from spark_reprocess.report.views import COLOURS, arrivals_table, outline, without_time
+from spark_reprocess.report.views import COLOURS, chart_data, head_view, outline
 from spark_reprocess.triage import Status, note_of
 
 PAGE_GROUPS = 50
@@ -26,34 +26,14 @@ _ACTIONS = {"leave": 0, "redrive": 1, "discard": 2}
 _LATE = 2**62
 
 
-def _first_sent(one: Group) -> int:
-    return epoch(one.found.first_sent_at if one.found else None)
-
-
-def _last_sent(one: Group) -> int:
-    return -epoch(one.found.last_sent_at if one.found else None)
-
-
-def _trend(one: Group) -> int:
-    return _TRENDS.get(one.found.trend if one.found else "", len(_TRENDS))
-
-
-def _lead(one: Group) -> float:
-    return -max((lead.score for lead in (one.found.leads if one.found else ())), default=0)
-
-
-def _expiry(one: Group) -> int:
-    return epoch(one.found.expires_at if one.found else None) or _LATE
-
-
 ORDERS: Mapping[str, tuple[str, Callable[[Group], float]]] = {
     "count": ("messages", lambda one: -one.planned.count),
     "status": ("status", lambda one: _SEVERITY.get(one.listed.status, len(_SEVERITY))),
-    "last": ("last sent", _last_sent),
-    "first": ("first sent", _first_sent),
-    "trend": ("trend", _trend),
-    "score": ("lead", _lead),
-    "expires": ("expiry", _expiry),
+    "last": ("last sent", lambda one: -epoch(one.found.last_sent_at if one.found else None)),
+    "first": ("first sent", lambda one: epoch(one.found.first_sent_at if one.found else None)),
+    "trend": ("trend", lambda one: _TRENDS.get(one.found.trend if one.found else "", len(_TRENDS))),
+    "score": ("lead", lambda one: -max((lead.score for lead in one.leads), default=0)),
+    "expires": ("expiry", lambda one: epoch(one.found.expires_at if one.found else None) or _LATE),
     "decision": ("decision", lambda one: _ACTIONS.get(one.listed.action, len(_ACTIONS))),
 }
 """By the word in the address: its name, and what to sort by, ascending. Ties are in the order of
@@ -90,9 +70,9 @@ class Wanted:
             status=query.get("status", "")[:40],
             action=query.get("action", "")[:40],
             sort=query.get("sort", "") if query.get("sort", "") in ORDERS else "count",
-            page=max(1, _number(query.get("page", ""), 1)),
-            first=_number(query.get("from", ""), -1),
-            last=_number(query.get("to", ""), -1),
+            page=max(1, number_of(query.get("page", ""), 1)),
+            first=number_of(query.get("from", ""), -1),
+            last=number_of(query.get("to", ""), -1),
         )
 
     @property
@@ -106,10 +86,6 @@ class Wanted:
     def has_times(self) -> bool:
         """Whether only some buckets count."""
         return 0 <= self.first <= self.last
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise  # noqa: PLR2004
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,21 +148,23 @@ def _groups(visit: Visit) -> Response:
         report = read_report(visit.console.archive, visit.query.get("plan"))
     except NoReportError:
         # Where a person begins: this page has the buttons to drain and to analyze.
-        return see_other("/works", begin="yes")
+        return visit.see_other("/works", begin="yes")
     wanted = Wanted.of(visit.query)
     page = page_of(report.groups, wanted)
     values: dict[str, Any] = {
         "report": report,
-        "rows": _rows(report, page),
+        "rows": [_row(one) for one in page.groups],
+        "messages": sum(one.planned.count for one in report.groups) or 1,
         "page": page,
         "wanted": wanted,
+        "orders": ORDERS,
+        "place": report.place,
     }
-    values |= {"orders": ORDERS, "place": report.place}
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values, done=None)
     return visit.page(
         "groups.html.jinja",
-        view=report.findings and list_view(report.findings),
+        view=report.findings and list_view(report.findings, visit.address(GROUPS)),
         statuses=[one.value for one in Status if one is not Status.GONE],
         actions=[one.value for one in Action],
         done=done_of(visit),
@@ -194,25 +172,19 @@ def _groups(visit: Visit) -> Response:
     )
 
 
-def _rows(report: Report, page: Page) -> list[dict[str, Any]]:
-    total = sum(one.planned.count for one in report.groups) or 1
-    return [_row(one, total) for one in page.groups]
-
-
-def _row(one: Group, total: int) -> dict[str, Any]:
+def _row(one: Group) -> dict[str, Any]:
     return {
         "group": one,
         "said": one.listed,
         "found": one.found,
         "colour": one.rank if one.rank <= COLOURS else 0,
-        "share": one.planned.count / total,
         "outline": outline(one.found.arrivals) if one.found else "",
         "width": max(1, len(one.found.arrivals)) if one.found else 1,
-        "lead": next(iter(one.found.leads), None) if one.found else None,
+        "lead": next(iter(one.leads), None),
     }
 
 
-def list_view(findings: Findings) -> dict[str, Any]:
+def list_view(findings: Findings, path_of_groups: str) -> dict[str, Any]:
     """Return what the report's templates need for its head and its chart.
 
     The groups without a colour of their own are one row of numbers: a page need not carry the
@@ -220,10 +192,8 @@ def list_view(findings: Findings) -> dict[str, Any]:
     """
     columns = [one.arrivals for one in findings.groups]
     others = [sum(bucket) for bucket in zip(*columns[COLOURS:], strict=False)]
-    starts = [one.first_sent_at for one in findings.groups if one.first_sent_at]
-    ends = [one.last_sent_at for one in findings.groups if one.last_sent_at]
     return {
-        "findings": findings,
+        **head_view(findings),
         "groups": [
             {
                 "found": one,
@@ -234,15 +204,9 @@ def list_view(findings: Findings) -> dict[str, Any]:
             }
             for rank, one in enumerate(findings.groups, start=1)
         ],
-        "first_sent": min(starts, default=None),
-        "last_sent": max(ends, default=None),
-        "table": arrivals_table(findings),
-        "without_time": without_time(findings),
-        "path_of_groups": GROUPS,
+        "path_of_groups": path_of_groups,
         "data": {
-            "starts": [int(start.timestamp()) for start in findings.bucket_starts],
-            "seconds": findings.bucket_seconds,
-            "colours": COLOURS,
+            **chart_data(findings),
             "arrivals": [*columns[:COLOURS], *([others] if others else [])],
         },
     }
@@ -250,56 +214,41 @@ def list_view(findings: Findings) -> dict[str, Any]:
 
 def _decide(visit: Visit) -> Response:
     """Decide about the groups that a form names, or about all that match its search."""
-    plan_id, action, note = _decision(visit)
-    seen = _seen(visit)
+    try:
+        action = Action(visit.field("decision"))
+    except ValueError as error:
+        raise InputError(f"choose one of {', '.join(Action)}") from error
+    plan_id, note = visit.field("plan"), note_of(visit.field("note").strip()) or None
+    pairs = (one.partition(":") for one in visit.fields("seen"))
+    seen = {group_id: digest for group_id, _, digest in pairs}
     if visit.field("all_matching"):
         report = read_report(visit.console.archive, plan_id)
-        fields = {
-            name: visit.field(name) for name in ("q", "status", "action", "sort", "from", "to")
-        }
-        matching = page_of(
-            report.groups, Wanted.of({**fields, "action": visit.field("with_action")})
-        )
-        digests = {one.group_id: one.seen for one in matching.matching}
+        fields = {name: visit.field(name) for name in ("q", "status", "sort", "from", "to")}
+        wanted = Wanted.of({**fields, "action": visit.field("with_action")})
+        digests = {one.group_id: one.seen for one in page_of(report.groups, wanted).matching}
         if str(len(digests)) != visit.field("all_matching"):
             raise InputError("the list has changed since: look at it again, then decide")
         # What the page did show counts as it was shown.
         seen = {**digests, **{one: seen[one] for one in digests.keys() & seen.keys()}}
     else:
-        chosen = visit.fields("group")
-        seen = {one: seen.get(one, "") for one in chosen}
+        seen = {one: seen.get(one, "") for one in visit.fields("group")}
     if not seen:
         raise InputError("choose at least one group")
     try:
         decide_groups(visit.console, plan_id, seen, action, note)
     except MeanwhileError as error:
         return _meanwhile(visit, error, seen)
-    back = visit.field("back")
-    if back and len(seen) == 1:
-        return see_other(
-            f"{GROUPS}{next(iter(seen))}", plan=visit.field("shown_plan"), decided=action.value
-        )
-    return see_other(
-        "/", plan=visit.field("shown_plan"), decided=action.value, count=str(len(seen))
-    )
-
-
-def _decision(visit: Visit) -> tuple[str, Action, str | None]:
-    try:
-        action = Action(visit.field("decision"))
-    except ValueError as error:
-        raise InputError(f"choose one of {', '.join(Action)}") from error
-    return visit.field("plan"), action, note_of(visit.field("note").strip()) or None
-
-
-def _seen(visit: Visit) -> dict[str, str]:
-    pairs = (one.partition(":") for one in visit.fields("seen"))
-    return {group_id: digest for group_id, _, digest in pairs}
+    said = {"plan": visit.field("shown_plan"), "decided": action.value}
+    if visit.field("back") and len(seen) == 1:
+        return visit.see_other(f"{GROUPS}{next(iter(seen))}", **said)
+    return visit.see_other("/", **said, count=str(len(seen)))
 
 
 def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Response:
     """Show what somebody else said meanwhile, with the same form to confirm."""
     now = {**seen, **{one.group_id: entry_digest(one) for one in error.groups}}
+    note = visit.field("note").strip()
+    words = (visit.field("decision"), *(("--note", note) if note else ()))
     return visit.page(
         "meanwhile.html.jinja",
         HTTPStatus.CONFLICT,
@@ -310,16 +259,8 @@ def _meanwhile(visit: Visit, error: MeanwhileError, seen: dict[str, str]) -> Res
         note=visit.field("note"),
         shown_plan=visit.field("shown_plan"),
         back=visit.field("back"),
-        commands=[
-            visit.console.command("decide", one, visit.field("decision"), *_note_words(visit))
-            for one in list(now)[:20]
-        ],
+        commands=[visit.console.command("decide", one, *words) for one in list(now)[:20]],
     )
-
-
-def _note_words(visit: Visit) -> tuple[str, ...]:
-    note = visit.field("note").strip()
-    return ("--note", note) if note else ()
 
 
 ROUTES = (

@@ -11,8 +11,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dlq_cli.console.site import number_of
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledgers import claimed_table
+from spark_reprocess.archive.ledgers import STRONGEST_FIRST, claimed_table
 from spark_reprocess.archive.message_index import read_table_columns
 from spark_reprocess.archive.message_store import rows_of_file
 from spark_reprocess.inspect import UNDECIDED
@@ -66,8 +67,8 @@ class WantedMessages:
             text=query.get("q", "").strip()[:200],
             in_texts=query.get("in") == "text",
             sort=query.get("sort", "") if query.get("sort", "") in SORTS else "oldest",
-            page=max(1, _number(query.get("page", ""))),
-            skip=_number(query.get("skip", "")),
+            page=max(1, number_of(query.get("page", ""))),
+            skip=number_of(query.get("skip", "")),
         )
 
     @property
@@ -80,31 +81,13 @@ class WantedMessages:
         }
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """One message in a list.
-
-    Attributes:
-        state: what ledgers say of it, or ``undecided``.
-    """
-
-    message_id: str
-    sent_at: datetime | None
-    receive_count: int | None
-    body_bytes: int | None
-    state: str
-
-
 @dataclass(frozen=True, slots=True)
 class MemberPage:
     """A part of a group's messages.
 
     Attributes:
-        rows: on this page.
+        rows: on this page, with the columns of the plan's table, and as ``state`` what ledgers say
+            of each, or ``undecided``.
         matching: how many match.
         total: how many the plan froze in this group.
         number: of the page, from 1.
@@ -114,7 +97,7 @@ class MemberPage:
         next_skip: where the search goes on; None where it has seen everything.
     """
 
-    rows: Sequence[MemberRow]
+    rows: Sequence[Mapping[str, Any]]
     matching: int
     total: int
     number: int
@@ -167,11 +150,7 @@ def group_messages(
     places = pc.select_k_unstable(found, k=last, sort_keys=keys) if last else pa.array([], "u8")
     shown = members.take(places[(number - 1) * PAGE_MESSAGES :])
     states = _states(claimed, shown["message_id"]).to_pylist()
-    names = ("message_id", "sent_at", "receive_count", "body_bytes")
-    rows = [
-        MemberRow(**{name: row[name] for name in names}, state=state)
-        for row, state in zip(shown.to_pylist(), states, strict=True)
-    ]
+    rows = [{**row, "state": state} for row, state in zip(shown.to_pylist(), states, strict=True)]
     return MemberPage(rows, members.num_rows, total, number, pages, searched, before, next_skip)
 
 
@@ -199,10 +178,21 @@ def _plan_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
     return table
 
 
+def files_of(members: pa.Table) -> list[str]:
+    """Return the files that hold these messages, in order."""
+    return sorted({str(one) for one in pc.unique(members["file"]).to_pylist()})
+
+
+def ids_in_file(members: pa.Table, path: str) -> list[str]:
+    """Return the ids of those of the messages that one file holds."""
+    in_file = members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
+    return list(map(str, in_file["message_id"].to_pylist()))
+
+
 def _states(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each message: of several claims the strongest says it."""
     wanted = claimed.filter(pc.is_in(claimed["message_id"], value_set=_combined(message_ids)))
-    by_strength = wanted.sort_by([("strength", "descending")])
+    by_strength = wanted.sort_by(STRONGEST_FIRST)
     places = pc.index_in(message_ids, value_set=_combined(by_strength["message_id"]))
     states = _combined(by_strength["state"])
     return pc.fill_null(pc.take(states, places), UNDECIDED)
@@ -221,27 +211,26 @@ def _with_text(
         Those found; how many were looked at; how many are in files before these; and how many
         files were opened until now, None for all.
     """
-    files = sorted({str(one) for one in pc.unique(members["file"]).to_pylist()})
+    files = files_of(members)
     part = files[wanted.skip : wanted.skip + FILES_AT_ONCE]
     paths = members["file"].cast(pa.string())
-    before = members.filter(pc.is_in(paths, value_set=_texts(files[: wanted.skip]))).num_rows
+    before = members.filter(
+        pc.is_in(paths, value_set=pa.array(files[: wanted.skip], pa.string()))
+    ).num_rows
     found: list[str] = []
     looked_at, opened = 0, 0
     for path in part:
-        of_file = members.filter(pc.equal(members["file"].cast(pa.string()), pa.scalar(path)))
-        looked_at += of_file.num_rows
+        ids = ids_in_file(members, path)
+        looked_at += len(ids)
         opened += 1
-        ids = list(map(str, of_file["message_id"].to_pylist()))
         found += _found_in(archive, path, ids, wanted.text.lower(), shown_text)
         if len(found) >= MOST_FOUND:
             break
     next_skip = wanted.skip + opened
-    matching = members.filter(pc.is_in(members["message_id"], value_set=_texts(found)))
+    matching = members.filter(
+        pc.is_in(members["message_id"], value_set=pa.array(found, pa.string()))
+    )
     return matching, looked_at, before, next_skip if next_skip < len(files) else None
-
-
-def _texts(values: Sequence[str]) -> Any:  # noqa: ANN401 - an array
-    return pa.array(values, pa.string())
 
 
 def _found_in(

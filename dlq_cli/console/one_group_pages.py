@@ -12,8 +12,8 @@ from typing import Any
 from starlette.responses import Response
 
 from dlq_cli.console.members import SORTS, WantedMessages, group_messages
-from dlq_cli.console.reading import Group, read_plan_now, read_report
-from dlq_cli.console.site import GROUPS, Visit, done_of, page_route, see_other
+from dlq_cli.console.reading import read_plan_now, read_report
+from dlq_cli.console.site import GROUPS, Visit, done_of, page_route
 from spark_reprocess.analysis.mask import Masks, excerpt
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.group_records import add_statement, read_notes, read_statements
@@ -58,16 +58,14 @@ class Shown:
         """Return a recorded error message as a reader may see it."""
         return (text or "") if self.is_unmasked else self.masks.text(text or "")
 
-    def value(self, name: str, value: str) -> str:
-        """Return an attribute's value as a reader may see it."""
-        return value if self.is_unmasked else self.masks.value(f"attribute.{name}", value)
-
     def sample(self, copy: ArchivedCopy) -> ShownSample:
         """Return body and attributes of a copy that was read unmasked, as a page shows them."""
-        values = copy.values or {}
         attributes = tuple(
-            (f"{name} ({copy.attributes[name]})", self.value(name, value))
-            for name, value in values.items()
+            (
+                f"{name} ({copy.attributes[name]})",
+                value if self.is_unmasked else self.masks.value(f"attribute.{name}", value),
+            )
+            for name, value in (copy.values or {}).items()
         )
         body = self.body(copy.body or "")
         return shown_sample(Sample(copy.message_id, copy.sent_at, body, attributes))
@@ -89,6 +87,8 @@ def _group(visit: Visit) -> Response:
     if found is not None and findings is not None:
         (samples,) = shown_samples([found])
         view = group_view(findings, found, group.rank, samples)
+    edit = group.planned.edit
+    patch = edit.patch if edit else None
     return visit.page(
         "one_group.html.jinja",
         report=report,
@@ -99,17 +99,12 @@ def _group(visit: Visit) -> Response:
         state=state,
         history=read_statements(console.archive, group_id, _MOST_STATEMENTS),
         note=notes.get(group_id, ""),
-        edit_digest=group.planned.edit.digest if group.planned.edit else "",
+        edit_digest=edit.digest if edit else "",
         done=done_of(visit),
         actions=[one.value for one in Action],
-        operations=_operations(group),
+        operations=[INDENTED.write(dict(one)) for one in patch.operations] if patch else [],
         edited=visit.query.get("edited") == "1",
     )
-
-
-def _operations(group: Group) -> list[str]:
-    patch = group.planned.edit.patch if group.planned.edit else None
-    return [INDENTED.write(dict(one)) for one in patch.operations] if patch else []
 
 
 def _messages(visit: Visit) -> Response:
@@ -144,7 +139,7 @@ def _say(visit: Visit) -> Response:
         raise InputError("change the note")
     said = Statement(console.now(), console.who, text=text, is_resolved=is_resolved)
     add_statement(console.archive, group_id, said)
-    return see_other(f"{GROUPS}{group_id}", plan=visit.field("shown_plan"))
+    return visit.see_other(f"{GROUPS}{group_id}", plan=visit.field("shown_plan"))
 
 
 def _message(visit: Visit) -> Response:
@@ -192,7 +187,7 @@ def _find(visit: Visit) -> Response:
     message_id = visit.query.get("id", "").strip()
     if not message_id:
         raise InputError("give the id of a message")
-    return see_other(f"/messages/{message_id}")
+    return visit.see_other(f"/messages/{message_id}")
 
 
 ROUTES = (

@@ -1,7 +1,9 @@
 """What the console reads of a report: its plan, its findings, and what is remembered. No Spark."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -9,7 +11,7 @@ from spark_reprocess.analysis.outputs import findings_of
 from spark_reprocess.archive.files import RECORD_DAMAGE, Archive
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.command_line.groups import ListedGroup, list_groups
-from spark_reprocess.findings import Findings, GroupFinding
+from spark_reprocess.findings import Findings, GroupFinding, Lead
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.triage import GroupMemory
@@ -35,6 +37,11 @@ class Group:
     def group_id(self) -> str:
         """Its id."""
         return self.planned.group_id
+
+    @property
+    def leads(self) -> Sequence[Lead]:
+        """What sets it apart, the best first; none where nothing was found."""
+        return self.found.leads if self.found else ()
 
     @property
     def seen(self) -> str:
@@ -75,6 +82,10 @@ class Report:
         return self.groups[self.plan.index(group_id)]
 
 
+find_report = partial(find_plan, takes_files=False)
+"""Returns the plan of the report of an id, None for the newest. A page names no other file."""
+
+
 def read_report(archive: Archive, plan_id: str | None) -> Report:
     """Read a report.
 
@@ -86,9 +97,9 @@ def read_report(archive: Archive, plan_id: str | None) -> Report:
         InputError: there is no such report, or its plan has faults.
         ArchiveError: the archive cannot be read.
     """
-    file = find_plan(archive, plan_id)
+    file = find_report(archive, plan_id)
     plan = file.plan()
-    newest = plan_id and read_plan_id(archive)
+    newest = plan_id and find_plan(archive, None).folder.root.rsplit("/", 1)[1]
     summary: Any = {"groups": []}
     findings = None
     try:
@@ -109,11 +120,6 @@ def read_report(archive: Archive, plan_id: str | None) -> Report:
     return Report(plan, findings, memory, groups, "" if is_newest else newest or "")
 
 
-def read_plan_id(archive: Archive) -> str:
-    """Return the id of the newest report."""
-    return find_plan(archive, None).folder.root.rsplit("/", 1)[1]
-
-
 def read_plan_now(archive: Archive, plan_id: str | None) -> Plan:
     """Read a plan alone, None for that of the newest report. Raises as ``read_report`` does."""
-    return find_plan(archive, plan_id).plan()
+    return find_report(archive, plan_id).plan()

@@ -7,28 +7,32 @@ machine can reach it. So, in this order:
 2. **Sec-Fetch-Site**, where the browser sends it, must not say that another site asks; only to
    follow a link is allowed.
 3. **Origin** of every request that may change anything must be ours, and must be there.
-4. **Session**: the one-time token of the printed address is exchanged once for a cookie. The cookie
-   is for this host alone, not readable by scripts, and never sent with requests of other sites. Its
-   name has the port, because browsers do not separate cookies by port.
-5. **CSRF token**: bound to the session; a header of htmx, or a field of the form.
+4. **Path**: but for the printed address, everything is below a random path; elsewhere is nothing.
+   Browsers send cookies to every port of a host. Other servers of this machine do not get ours,
+   because they do not know its path.
+5. **Session**: the one-time token of the printed address is exchanged once for a cookie. The cookie
+   is for this host and path alone, not readable by scripts, and never sent with requests of other
+   sites. A second cookie of its name is of another server: then neither counts.
+6. **CSRF token**: bound to the session; a header of htmx, or a field of the form.
 
 The referrer policy is ``same-origin``, not ``no-referrer``: with the latter browsers send
 ``Origin: null`` with our own forms. Other sites get no referrer from either.
 """
 
 import secrets
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from starlette.datastructures import FormData, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.datastructures import FormData, Headers, MutableHeaders
+from starlette.exceptions import HTTPException as Refusal
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTRY = "/open"
-"""The path of the printed address."""
+"""The path of the printed address, the only one that is not below ``Sessions.base``."""
 
 ASSETS = "/assets/"
 """Files of the package: everybody has them, so no session is needed."""
@@ -81,21 +85,22 @@ class Session:
 
 @dataclass(slots=True)
 class Sessions:
-    """The sessions of one console, and the token that is not used yet.
+    """The session of one console, and the tokens that lead to it.
 
     Attributes:
         port: that the console listens on.
-        token: of the printed address; None once it was exchanged.
+        base: what every path begins with but ``ENTRY``; nobody can guess it.
+        cookie: the cookie's name.
+        session: of the browser that exchanged a token; None until one did.
+        has_entered: set once one did.
     """
 
     port: int
-    token: str | None = field(default_factory=lambda: secrets.token_urlsafe(32))
-    _by_key: dict[str, Session] = field(default_factory=dict)
-
-    @property
-    def cookie(self) -> str:
-        """The cookie's name."""
-        return f"dlq-console-{self.port}"
+    base: str = field(default_factory=lambda: f"/{secrets.token_hex(16)}")
+    cookie: str = field(default_factory=lambda: f"dlq-console-{secrets.token_hex(8)}")
+    session: Session | None = None
+    has_entered: threading.Event = field(default_factory=threading.Event)
+    _tokens: set[str] = field(default_factory=set)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -103,26 +108,35 @@ class Sessions:
         return (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     def address(self) -> str:
-        """Return the address to print."""
-        return f"http://127.0.0.1:{self.port}{ENTRY}?token={self.token}"
+        """Return an address that works once, unless another one is used before."""
+        token = secrets.token_urlsafe(32)
+        self._tokens.add(token)
+        return f"http://127.0.0.1:{self.port}{ENTRY}?token={token}"
+
+    def withdraw(self, address: str) -> None:
+        """Let an address of ``address`` work no more."""
+        self._tokens.discard(address.partition("=")[2])
 
     def exchange(self, token: str) -> Session | None:
-        """Return a new session for the token, which is dead then; None for another token."""
-        if self.token is None or not _same(token, self.token):
+        """Return a new session for a token, after which all are dead; None for another token."""
+        if self.session or not any(_same(token, one) for one in tuple(self._tokens)):
             return None
-        self.token = None
-        session = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        self._by_key[session.key] = session
-        return session
+        self._tokens.clear()
+        self.session = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        self.has_entered.set()
+        return self.session
 
-    def find(self, cookies: Mapping[str, str]) -> Session | None:
-        """Return the session that the cookies name."""
-        given = cookies.get(self.cookie, "")
-        return next((one for key, one in self._by_key.items() if _same(key, given)), None)
+    def find(self, headers: Headers) -> Session | None:
+        """Return the session, if the one cookie of our name names it."""
+        cookies = ";".join(headers.getlist("cookie")).split(";")
+        pairs = [one.strip().partition("=") for one in cookies]
+        given = [value for name, _, value in pairs if name == self.cookie]
+        is_ours = self.session and len(given) == 1 and _same(given[0], self.session.key)
+        return self.session if is_ours else None
 
     def set_cookie(self, session: Session) -> str:
         """Return the value of ``Set-Cookie`` for a session; it ends with the browser's."""
-        return f"{self.cookie}={session.key}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{self.cookie}={session.key}; HttpOnly; SameSite=Strict; Path={self.base}"
 
 
 class Security:
@@ -157,30 +171,38 @@ class Security:
 
         try:
             await self._check(Request(scope, _bounded(receive)))
-        except HTTPException as refusal:
+        except Refusal as refusal:
             answer = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code)
             await answer(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 
     async def _check(self, request: Request) -> None:
-        """Check a request; put session and form into its scope. Raises HTTPException."""
+        """Check a request; put session and form into its scope. Raises ``HTTPException``."""
         headers, sessions, path = request.headers, self._sessions, request.scope["path"]
         is_safe = request.method in ("GET", "HEAD")
         if headers.getlist("host") not in [[one] for one in sessions.hosts]:
-            raise _refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
+            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
+        base = f"{sessions.base}/"
+        if path != ENTRY and not _same(path[: len(base)], base):
+            raise Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
         site = headers.get("sec-fetch-site", "none")
         follows_a_link = is_safe and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not follows_a_link:
-            raise _refusal(HTTPStatus.FORBIDDEN, "Another site asked for this.")
+            raise Refusal(HTTPStatus.FORBIDDEN, "Another site asked for this.")
         if not is_safe and headers.getlist("origin") != [f"http://{headers['host']}"]:
-            raise _refusal(HTTPStatus.FORBIDDEN, "This did not come from a page of the console.")
-        session = sessions.find(request.cookies)
-        request.scope.update(session=session, form=FormData())
-        if is_safe and (path == ENTRY or path.startswith(ASSETS)):
+            raise Refusal(HTTPStatus.FORBIDDEN, "This did not come from a page of the console.")
+        if path == ENTRY:
+            # What only looks at a link must not use the token up.
+            if request.method != "GET" or headers.get("sec-fetch-mode", "navigate") != "navigate":
+                raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Open this address in a browser.")
+            return
+        session = sessions.find(headers)
+        request.scope.update(root_path=sessions.base, session=session, form=FormData())
+        if is_safe and path.startswith(f"{sessions.base}{ASSETS}"):
             return
         if session is None:
-            raise _refusal(
+            raise Refusal(
                 HTTPStatus.FORBIDDEN,
                 "No session. Open the address that `dlq console` printed. Each address works once: "
                 "if it was used, stop that console with Ctrl-C and start it again.",
@@ -191,13 +213,13 @@ class Security:
 
 async def _form_of(request: Request, session: Session) -> FormData:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
-        raise _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be {_FORM}.")
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be {_FORM}.")
     try:
         form = await request.form(max_fields=_MOST_FIELDS)
     except ClientDisconnect as error:
-        raise _refusal(HTTPStatus.BAD_REQUEST, "The request ended too early.") from error
+        raise Refusal(HTTPStatus.BAD_REQUEST, "The request ended too early.") from error
     if not _same(request.headers.get(CSRF_HEADER) or str(form.get(CSRF_FIELD, "")), session.csrf):
-        raise _refusal(
+        raise Refusal(
             HTTPStatus.FORBIDDEN,
             "This form is not of this session. Open its page again, then send it.",
         )
@@ -205,7 +227,7 @@ async def _form_of(request: Request, session: Session) -> FormData:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return a *receive* that raises HTTPException once a body is too long."""
+    """Return a *receive* that raises ``HTTPException`` once a body is too long."""
     length = 0
 
     async def receive_bounded() -> Message:
@@ -214,7 +236,7 @@ def _bounded(receive: Receive) -> Receive:
         length += len(message.get("body", b""))
         if length > MOST_BODY_BYTES:
             why = f"A form has {MOST_BODY_BYTES:,} bytes at most."
-            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         return message
 
     return receive_bounded
@@ -222,7 +244,3 @@ def _bounded(receive: Receive) -> Receive:
 
 def _same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode("utf-8", "replace"), other.encode())
-
-
-def _refusal(status: HTTPStatus, why: str) -> HTTPException:
-    return HTTPException(status.value, why)

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -132,6 +133,23 @@ class Visit:
         return self.request.query_params
 
     @property
+    def base(self) -> str:
+        """What every path of this console begins with."""
+        return str(self.request.scope["root_path"])
+
+    def address(self, path: str, **query: object) -> str:
+        """Return an address of the console.
+
+        The path is quoted; fields of the query that are None or empty are left out.
+        """
+        fields = {name: value for name, value in query.items() if value not in (None, "")}
+        return quote(self.base + path) + (f"?{urlencode(fields)}" if fields else "")
+
+    def see_other(self, path: str, **query: str) -> Response:
+        """Send the browser on after a form has done its work, so that a reload repeats nothing."""
+        return RedirectResponse(self.address(path, **query), HTTPStatus.SEE_OTHER.value)
+
+    @property
     def is_fragment(self) -> bool:
         """Whether htmx asks, to put the answer into a page that is there."""
         return self.request.headers.get("hx-request") == "true"
@@ -151,21 +169,36 @@ class Visit:
         status: HTTPStatus = HTTPStatus.OK,
         **values: Any,  # noqa: ANN401
     ) -> Response:
-        """Render a page, or a fragment: a template has the *values*, and what ``_common`` names."""
-        content = environment().get_template(template).render(**self._common(), **values)
+        """Render a page, or a fragment: a template has these names, and the *values*."""
+        content = (
+            environment()
+            .get_template(template)
+            .render(
+                console=self.console,
+                csrf=self.session.csrf,
+                csrf_field=CSRF_FIELD,
+                navigation=NAVIGATION,
+                base=self.base,
+                path=self.request.url.path,
+                asset=self._asset,
+                now=self.console.now(),
+                address=self.address,
+                **values,
+            )
+        )
         return HTMLResponse(content, status.value)
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "console": self.console,
-            "csrf": self.session.csrf,
-            "csrf_field": CSRF_FIELD,
-            "navigation": NAVIGATION,
-            "path": self.request.url.path,
-            "asset": asset_address,
-            "now": self.console.now(),
-            "address": address,
-        }
+    def _asset(self, name: str) -> str:
+        """Return the address of an asset; another version of it has another one."""
+        return f"{self.base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
+
+
+class RefusalError(JobError):
+    """Answers a request with its sentence, and with another status than 422."""
+
+    def __init__(self, why: str, status: HTTPStatus) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 Handler = Callable[[Visit], Response]
@@ -184,6 +217,8 @@ def page_route(path: str, handler: Handler, *methods: str) -> Route:
         def answer() -> Response:
             try:
                 return handler(visit)
+            except RefusalError as refusal:
+                return fault_page(visit, str(refusal), refusal.status)
             except JobError as error:
                 return fault_page(visit, str(error))
             except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
@@ -212,18 +247,9 @@ def done_of(visit: Visit) -> dict[str, Any] | None:
     return {"action": action, "count": int(count[:9])}
 
 
-def see_other(path: str, **query: str) -> Response:
-    """Send the browser on after a form has done its work, so that a reload repeats nothing."""
-    return RedirectResponse(address(path, **query), HTTPStatus.SEE_OTHER.value)
-
-
-def address(path: str, **query: object) -> str:
-    """Return an address of the console.
-
-    The path is quoted; fields of the query that are None or empty are left out.
-    """
-    fields = {name: value for name, value in query.items() if value not in (None, "")}
-    return f"{quote(path)}?{urlencode(fields)}" if fields else quote(path)
+def number_of(text: str, otherwise: int = 0) -> int:
+    """Return the number of nine digits at most that a field says, else *otherwise*."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise  # noqa: PLR2004
 
 
 @cache
@@ -248,16 +274,12 @@ def _text(place: Sequence[Any]) -> str:
     return str(package.joinpath("assets", *name.split("/")).read_text(encoding="utf-8"))
 
 
-def asset_address(name: str) -> str:
-    """Return the address of an asset; another version of it has another one."""
-    return f"{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}"
-
-
-def asset_response(name: str) -> Response | None:
-    """Return an asset, None where there is none of this name."""
+async def asset(request: Request) -> Response:
+    """Answer with an asset. Raises HTTPException where there is none of this name."""
+    name = request.path_params["name"]
     content = assets().get(name)
     if content is None:
-        return None
+        raise HTTPException(HTTPStatus.NOT_FOUND.value)
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     headers = {"cache-control": "private, max-age=31536000, immutable"}
     return Response(content, media_type=kind, headers=headers)

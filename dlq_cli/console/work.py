@@ -150,11 +150,7 @@ class Work:
 
     def answer(self) -> Mapping[str, Any] | None:
         """Return the command's ``--json`` answer; None if there is none, or only a part."""
-        try:
-            value = json.loads((self.folder / _ANSWER_FILE).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return value if isinstance(value, dict) else None
+        return _read(self.folder / _ANSWER_FILE)
 
     def errors(self) -> str:
         """Return the end of what the command wrote to standard error."""
@@ -206,7 +202,7 @@ class Works:
             The work, or that which was started before.
 
         Raises:
-            InputError: this is no id of a work.
+            InputError: this is no id of a work; or see ``check_owner``.
             ArchiveError: the folder cannot be written, or no process can be started.
         """
         if not _ID.fullmatch(work_id):
@@ -214,7 +210,10 @@ class Works:
         with self._starting:
             folder = self.folder / work_id
             try:
-                self._make_folder()
+                # Commands, reasons and conditions may name persons: nobody else may read them.
+                for above in self._folders():
+                    above.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.check_owner()
                 folder.mkdir(mode=0o700)
                 self._run(folder, [*words, _AS_JSON], after)
             except FileExistsError:
@@ -280,10 +279,21 @@ class Works:
             file = stop_file(work.folder, one)
             LocalArchive(str(work.folder)).create(file.name, b"")
 
-    def _make_folder(self) -> None:
-        # Commands, reasons and conditions may name persons: nobody else may read them.
-        for folder in (self.folder.parents[1], self.folder.parents[0], self.folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def check_owner(self) -> None:
+        """Check that nobody else can write commands here, which **Go on** would run, or read them.
+
+        Raises:
+            InputError: a folder is not this user's alone.
+        """
+        for folder in self._folders():
+            with suppress(FileNotFoundError):
+                found = folder.stat()
+                if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                    why = "others can use it; the console needs a folder of your own, of mode 700"
+                    raise InputError(f"{folder}: {why}")
+
+    def _folders(self) -> tuple[Path, ...]:
+        return self.folder.parents[1], self.folder.parents[0], self.folder
 
     def _run(self, folder: Path, words: Sequence[str], after: str) -> None:
         """Start the process of a work. Its lock is held from before its record is there."""

@@ -6,26 +6,23 @@ person may get wrong is refused here, before a process is started.
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from dlq_cli.console.reading import read_plan_now
-from dlq_cli.console.site import Console
+from dlq_cli.console.site import Console, RefusalError
 from dlq_cli.console.work import Work, value_of, without_json
 from spark_reprocess.canary.options import Share
 from spark_reprocess.command_line.arguments import positive_number, since, whole_number
 from spark_reprocess.command_line.verb import option
 from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan
+from spark_reprocess.plan.reading import ID
 
 Fields = Callable[[str], str]
 """Returns a field of a form by its name; empty where it is missing."""
 
 WHOLE_PLAN = "plan"
 """The value of the field ``what`` that means every group that the plan redrives."""
-
-
-class ChangedError(InputError):
-    """Somebody has decided something else since the page was shown, or since the dry run."""
 
 
 def drain(console: Console, fields: Fields) -> list[str]:
@@ -54,7 +51,7 @@ def preview(console: Console, fields: Fields) -> list[str]:
         raise InputError(
             "choose what to put back: one group, or every group that the plan redrives"
         )
-    if not plan:
+    if not ID.fullmatch(plan):
         raise InputError("this form names no plan; open it again")
     other = _queue(console, fields, "to-queue-url", is_needed=False)
     words = [
@@ -79,14 +76,15 @@ def redrive(console: Console, dry_run: Work, fields: Fields) -> list[str]:
 
     Raises:
         InputError: a field is wrong, or the dry run did not end well.
-        ChangedError: somebody has decided something else since the dry run.
+        RefusalError: somebody has decided something else since the dry run.
     """
     answer = _answer_of(dry_run, "redrive")
     decided = str(answer.get("decisions_sha256", ""))
-    if decided != _plan_of(console, dry_run.words).decisions_sha256:
-        raise ChangedError(
-            "somebody has decided something else since this dry run: make a dry run again"
-        )
+    plan = read_plan_now(console.archive, value_of(dry_run.words, "--plan"))
+    group = value_of(dry_run.words, "--group")
+    if decided != (plan.only(group) if group else plan).decisions_sha256:
+        why = "somebody has decided something else since this dry run: make a dry run again"
+        raise RefusalError(why, HTTPStatus.CONFLICT)
     if fields("how") not in {"canary", "all"}:
         raise InputError("choose: a canary first, or all at once")
     how = _canary(console, dry_run.words, fields) if fields("how") == "canary" else []
@@ -151,12 +149,6 @@ def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
     """Add what the verb gets of the console, and where it runs."""
     _, *rest = console.words(verb, *words)
     return [*rest, *(["--on-glue"] if console.on_glue else [])]
-
-
-def _plan_of(console: Console, words: Sequence[str]) -> Plan:
-    plan = read_plan_now(console.archive, value_of(words, "--plan"))
-    group = value_of(words, "--group")
-    return plan.only(group) if group else plan
 
 
 def _answer_of(dry_run: Work, verb: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Pages about long work: what there is to do, what runs, and one work with its answer.
 
-What sends or erases begins with a dry run. An answer may be one of another version of this program,
-or damaged. Templates show it as it is: where that fails, the page is shown without the answer.
+What sends or erases begins with a dry run. An answer may be damaged. Templates show it as it is:
+where that fails, the page is shown without the answer.
 """
 
 import importlib.util
@@ -19,9 +19,9 @@ from starlette.responses import Response
 
 from dlq_cli.console import work_commands as commands
 from dlq_cli.console.reading import read_plan_now
-from dlq_cli.console.site import Console, Handler, Visit, fault_page, page_route, see_other
+from dlq_cli.console.site import Console, Handler, RefusalError, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, State, Work, value_of, without_json
-from dlq_cli.console.work_commands import WHOLE_PLAN, ChangedError, Fields
+from dlq_cli.console.work_commands import WHOLE_PLAN, Fields
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import RECORD_DAMAGE
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
@@ -29,12 +29,12 @@ from spark_reprocess.command_line.verb import (
     INTERRUPTED,
     NOT_ALL_SENT,
     PROGRAM,
-    SPARK_EXTRA,
+    SPARK_INSTALL,
     STOPPED_BY_CANARY,
 )
 from spark_reprocess.errors import JobError
 from spark_reprocess.inspect import UNDECIDED
-from spark_reprocess.inspect.status import ArchiveStatus, PlanCount, StatusOptions, status
+from spark_reprocess.inspect.status import PlanCount, StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.report.texts import quoted
 
@@ -64,12 +64,7 @@ def _list(visit: Visit) -> Response:
 
 
 def _counts(visit: Visit) -> Response:
-    found, fault = _count(visit.console)
-    return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
-
-
-def _count(console: Console) -> tuple[ArchiveStatus, str]:
-    """Return the archive's counts, and why the queue's are missing; empty if they are not."""
+    console, fault = visit.console, ""
     options = StatusOptions(
         console.archive.root,
         parked_queue_url=console.values.get("parked-queue-url"),
@@ -78,41 +73,32 @@ def _count(console: Console) -> tuple[ArchiveStatus, str]:
         dlq_url=console.values.get("dlq-url"),
     )
     try:
-        return status(options), ""
+        found = status(options)
     except JobError as error:
         # A queue that cannot be asked must not hide what is in the archive.
-        return status(StatusOptions(console.archive.root)), str(error)
+        found, fault = status(StatusOptions(console.archive.root)), str(error)
+    return visit.page("work_counts.html.jinja", found=found, fault=fault, UNDECIDED=UNDECIDED)
 
 
 def _one(visit: Visit) -> Response:
-    work = _found(visit)
-    if work is None:
-        return fault_page(visit, "There is no such work. Old ones are removed.", _NOT_FOUND)
-    return _shown(visit, work, "one_work.html.jinja")
+    return _shown(visit, _found(visit), "one_work.html.jinja")
 
 
 def _state(visit: Visit) -> Response:
     work = _found(visit)
-    if work is None:
-        return fault_page(visit, "This work was removed.", _NOT_FOUND)
-    done = work.state is not State.RUNNING
-    return _shown(visit, work, "work_state.html.jinja", STOP_POLLING if done else HTTPStatus.OK)
+    response = _shown(visit, work, "work_state.html.jinja")
+    if work.state is not State.RUNNING:
+        response.status_code = STOP_POLLING
+    return response
 
 
-_NOT_FOUND = HTTPStatus.NOT_FOUND
-
-
-def _shown(
-    visit: Visit, work: Work, template: str, code: int | HTTPStatus = HTTPStatus.OK
-) -> Response:
+def _shown(visit: Visit, work: Work, template: str) -> Response:
     try:
         answer = work.answer() if work.state is State.ENDED else None
-        response = _page_of(visit, work, answer, template)
+        return _page_of(visit, work, answer, template)
     except (UndefinedError, *RECORD_DAMAGE):
-        # The answer is one of another version, or damaged.
-        response = _page_of(visit, work, None, template)
-    response.status_code = int(code)
-    return response
+        # The answer is damaged.
+        return _page_of(visit, work, None, template)
 
 
 def _page_of(visit: Visit, work: Work, answer: Mapping[str, Any] | None, template: str) -> Response:
@@ -192,8 +178,7 @@ def _titles(console: Console, plan_id: str) -> dict[str, str]:
 
 def _ledger(visit: Visit) -> Response:
     """Say what the ledger knows of a plan: for a work that died without an answer."""
-    work = _found(visit)
-    plan_id = value_of(work.words, "--plan") if work else ""
+    plan_id = value_of(_found(visit).words, "--plan")
     plans = status(StatusOptions(visit.console.archive.root)).plans if plan_id else ()
     counts = next((one for one in plans if one.plan_id == plan_id), PlanCount(plan_id, {}))
     return visit.page("work_ledger.html.jinja", plan=counts)
@@ -201,8 +186,6 @@ def _ledger(visit: Visit) -> Response:
 
 def _again(visit: Visit) -> Response:
     work = _found(visit)
-    if work is None:
-        return fault_page(visit, "There is no such work. Old ones are removed.", _NOT_FOUND)
     return _started(visit, commands.again(work, visit.field), work.work_id)
 
 
@@ -210,11 +193,15 @@ def _stop(visit: Visit) -> Response:
     work_id = visit.request.path_params["work_id"]
     is_second = visit.field("number") == str(MOST_STOPS)
     visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
-    return see_other(f"/works/{work_id}")
+    return visit.see_other(f"/works/{work_id}")
 
 
-def _found(visit: Visit) -> Work | None:
-    return visit.console.works.get(visit.request.path_params["work_id"])
+def _found(visit: Visit) -> Work:
+    work = visit.console.works.get(visit.request.path_params["work_id"])
+    if work is None:
+        why = "There is no such work. Old ones are removed."
+        raise RefusalError(why, HTTPStatus.NOT_FOUND)
+    return work
 
 
 def _started(visit: Visit, words: list[str], after: str = "") -> Response:
@@ -223,7 +210,7 @@ def _started(visit: Visit, words: list[str], after: str = "") -> Response:
     The form names the work that it starts: one that is sent twice starts one.
     """
     work = visit.console.works.start(visit.field("start_id"), words, after)
-    return see_other(f"/works/{work.work_id}")
+    return visit.see_other(f"/works/{work.work_id}")
 
 
 def _start(command: Callable[[Console, Fields], list[str]]) -> Handler:
@@ -257,12 +244,8 @@ def _execution(command: Callable[[Console, Work, Fields], list[str]]) -> Handler
     def execution(visit: Visit) -> Response:
         dry_run = visit.console.works.get(visit.field("after"))
         if dry_run is None:
-            return fault_page(visit, "This dry run is gone: make it again.", _NOT_FOUND)
-        try:
-            words = command(visit.console, dry_run, visit.field)
-        except ChangedError as error:
-            return fault_page(visit, str(error), HTTPStatus.CONFLICT)
-        return _started(visit, words, dry_run.work_id)
+            raise RefusalError("This dry run is gone: make it again.", HTTPStatus.NOT_FOUND)
+        return _started(visit, command(visit.console, dry_run, visit.field), dry_run.work_id)
 
     return execution
 
@@ -272,7 +255,7 @@ def _lacking(console: Console) -> tuple[str, str] | None:
     if console.on_glue:
         return None
     if importlib.util.find_spec("pyspark") is None:
-        return "Spark is not installed here", SPARK_EXTRA
+        return "Spark is not installed here", SPARK_INSTALL
     home = os.environ.get("JAVA_HOME")
     if not (Path(home, "bin", "java").is_file() if home else shutil.which("java")):
         return "Spark needs Java 17 or later, and finds none", "export JAVA_HOME=/path/to/java"

@@ -4,8 +4,12 @@ import argparse
 import os
 import socket
 import sys
+import tempfile
+import threading
 import webbrowser
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlq_cli.stack_values import read_stack
@@ -16,10 +20,17 @@ from spark_reprocess.command_line.verb import DONE, Verb, option
 from spark_reprocess.errors import InputError
 
 if TYPE_CHECKING:
+    from dlq_cli.console.security import Sessions
     from dlq_cli.console.site import Console
 
 LOOPBACK = "127.0.0.1"
 """The only address that the console listens on."""
+
+SLOW_SECONDS = 10.0
+"""After which a browser that was started is taken for one that cannot read our file."""
+
+OFFERED_SECONDS = 60.0
+"""How long that file is there."""
 
 VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
 """Options that a stack has values for, and that the console's own commands need."""
@@ -73,32 +84,61 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    import uvicorn  # noqa: PLC0415 - after that, like what imports pyarrow
-
-    from dlq_cli.console.app import make_app  # noqa: PLC0415
+    # Here, like what imports pyarrow: other verbs start without it.
+    from dlq_cli.console.app import make_server  # noqa: PLC0415
     from dlq_cli.console.security import Sessions  # noqa: PLC0415
 
     console = console_of(options)
     listener = listen(options.port)
     sessions = Sessions(port=listener.getsockname()[1])
-    config = uvicorn.Config(
-        make_app(console, sessions),
-        log_level="warning",
-        access_log=False,  # addresses hold ids of messages, and the token
-        server_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        ws="none",
+    _print_address(
+        f"the console of {console.stack or console.archive.root}, until Ctrl-C:", sessions
     )
-    address = sessions.address()
-    print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
-    print_line(f"  {address}")
-    sys.stdout.flush()
     if options.opens_browser and sys.stdout.isatty():
-        webbrowser.open(address)
+        threading.Thread(target=open_in_browser, args=[sessions], daemon=True).start()
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
-    uvicorn.Server(config).run(sockets=[listener])
+    make_server(console, sessions).run(sockets=[listener])
     return DONE
+
+
+def open_in_browser(
+    sessions: "Sessions",
+    opens: Callable[[str], object] = webbrowser.open,
+    wait: Callable[[float], bool] | None = None,
+) -> None:
+    """Hand an address of the console to the browser, in a file that only this user can read.
+
+    Every user of the machine can read the words of a command, and so those of the browser's start.
+    If nobody has opened the console after ``SLOW_SECONDS``, a fresh address is printed. After
+    ``OFFERED_SECONDS``, or once it is opened, the file is gone and its address works no more.
+
+    Args:
+        sessions: of the console.
+        opens: opens an address in a browser; may wait for its end.
+        wait: for so many seconds, until somebody opens the console; returns whether somebody did.
+    """
+    wait = wait or sessions.has_entered.wait
+    address = sessions.address()
+    # A folder of mode 0700.
+    with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
+        file = Path(folder, "open.html")
+        file.touch(0o600, exist_ok=False)
+        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">\n')
+        threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
+        if not wait(SLOW_SECONDS):
+            why = (
+                "the browser has not opened the page: from a snap, a flatpak or WSL it may not be "
+                "able to read our file. Open this address yourself:"
+            )
+            _print_address(why, sessions)
+            wait(OFFERED_SECONDS - SLOW_SECONDS)
+    sessions.withdraw(address)
+
+
+def _print_address(why: str, sessions: "Sessions") -> None:
+    print_line(why)
+    print_line(f"  {sessions.address()}")
+    sys.stdout.flush()
 
 
 def console_of(options: argparse.Namespace) -> "Console":
@@ -106,7 +146,7 @@ def console_of(options: argparse.Namespace) -> "Console":
 
     Raises:
         InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
-            regular expression.
+            regular expression; or other users may write where works are kept.
     """
     from dlq_cli.console.site import Console  # noqa: PLC0415 - see _run
     from dlq_cli.console.work import Works  # noqa: PLC0415
@@ -130,9 +170,11 @@ def console_of(options: argparse.Namespace) -> "Console":
         raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the work")
     masks = compile_masks(options.masks)
     place = open_archive(archive)
+    works = Works.of(place.root, os.environ)
+    works.check_owner()
     return Console(
         archive=place,
-        works=Works.of(place.root, os.environ),
+        works=works,
         now=lambda: datetime.now(UTC),
         who=actor(),
         stack=options.stack,

@@ -1,7 +1,13 @@
 """What other web pages and other people's browsers can do to a console: nothing."""
 
 import html
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +18,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.console_world import console_of, plan_of
-from tests.e2e.test_console_in_browser import Desk, desk, incident, running
+from tests.e2e.console_browser import ROOT
+from tests.e2e.test_console_in_browser import Desk, desk, incident
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -100,41 +107,44 @@ def test_a_foreign_page_decides_nothing_and_reads_nothing(
         assert plan_of(archive).decisions_sha256 != before
 
 
-def test_a_rebound_name_is_refused(browser: Browser, tmp_path: Path) -> None:
-    """A page of a name that turns to 127.0.0.1 has the console's port as its own origin."""
-    archive = incident(tmp_path)
-    before = plan_of(archive).decisions_sha256
-    with desk(browser, console_of(archive)) as it:
-        action, fields = stolen_form(it)
-        rebound = it.base.replace("127.0.0.1", "evil.test")
-        answer = it.page.goto(f"{rebound}/")
-        assert answer is not None
-        assert answer.status == 421
-
-        status = it.page.evaluate(
-            """async ([action, fields]) => {
-                const body = new URLSearchParams(fields);
-                return (await fetch(action, {method: "POST", body})).status;
-            }""",
-            [action.replace("127.0.0.1", "evil.test"), fields],
-        )
-
-        assert status == 421
-        assert plan_of(archive).decisions_sha256 == before
-
-
-def test_a_second_profile_without_a_token_sees_nothing(browser: Browser, tmp_path: Path) -> None:
-    """Another user of this machine reaches the port, also with the address that was used."""
-    with running(console_of(incident(tmp_path))) as sessions, browser.new_context() as first:
-        address = sessions.address()
-        page = first.new_page()
-        page.goto(address)
-        page.wait_for_url(f"http://127.0.0.1:{sessions.port}/")
-        with browser.new_context() as second:
-            other = second.new_page()
-            for place in (f"http://127.0.0.1:{sessions.port}/", address):
-                answer = other.goto(place)
-                assert answer is not None
-                assert answer.status == 403
-                expect(other.locator("body")).not_to_contain_text("g-0000000001")
-            assert second.cookies() == []
+def test_the_browser_s_command_holds_no_token(browser: Browser, tmp_path: Path) -> None:
+    """Every user of this machine reads the words of every command, while the browser starts."""
+    words, end, program = (tmp_path / name for name in ("words", "end", "browser"))
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {words}.new && mv {words}.new {words}\n'
+        f"while [ ! -e {end} ]; do sleep 0.1; done\n"
+    )
+    program.chmod(0o700)
+    terminal, its_end = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlq_cli", "console", "--archive", incident(tmp_path).root],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "BROWSER": f"{program} %s",
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "layers" / "core"))),
+        },
+        stdout=its_end,
+    )
+    try:
+        while not words.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        address = words.read_text().strip()
+        assert re.fullmatch(r"file:///\S+/open\.html", address)
+        file = Path(address.removeprefix("file://"))
+        modes = [one.stat().st_mode & 0o777 for one in (file, file.parent)]
+        assert modes == [0o600, 0o700]
+        with browser.new_context() as profile:
+            page = profile.new_page()
+            page.goto(address)
+            page.wait_for_url(re.compile(r"127\.0\.0\.1:\d+/[0-9a-f]{32}/$"))
+            expect(page.locator("#groups-title")).to_be_visible()
+        while file.parent.exists():
+            time.sleep(0.05)
+    finally:
+        end.touch()
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        os.close(terminal)
+        os.close(its_end)

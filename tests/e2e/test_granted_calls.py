@@ -97,7 +97,7 @@ class Lambda:
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
     with serve_recorded_aws() as recorded:
         monkeypatch.setenv("AWS_ENDPOINT_URL", recorded.url)
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
         # This server is slower than AWS's.
         monkeypatch.setattr(replay, "breaker_client_config", lambda: Config(read_timeout=20))
         yield recorded

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dlq_replay.context import body_digest
 from tests.installation import STACK, client, make_installation, served_moto
 from tests.small_jobs import QUICK_SPARK
 
@@ -47,11 +48,16 @@ def endpoint() -> Iterator[str]:
         for number in range(PARKED):
             error = "LookupError" if number % 3 else "TimeoutError"
             context = {"v": 1, "id": f"first-{number}", "reason": "attempts_exhausted"}
-            context |= {"src": "main", "error": {"type": error, "message": "it failed"}}
+            body = json.dumps({"number": number})
+            context |= {
+                "h": body_digest(body),
+                "src": "main",
+                "error": {"type": error, "message": "it failed"},
+            }
             attribute = {"DataType": "String", "StringValue": json.dumps(context)}
             sqs.send_message(
                 QueueUrl=sqs.get_queue_url(QueueName="parked")["QueueUrl"],
-                MessageBody=json.dumps({"number": number}),
+                MessageBody=body,
                 MessageAttributes={"sqs-dlq-context": attribute},
             )
         yield url
@@ -109,12 +115,7 @@ def environment(endpoint: str) -> dict[str, str]:
 
 def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        words,
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(endpoint),
-        cwd=ROOT,
+        words, check=False, capture_output=True, text=True, env=environment(endpoint), cwd=ROOT
     )
 
 
@@ -159,7 +160,8 @@ def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
     refused = run(endpoint, installed, "analyze")
 
     assert refused.returncode == 2
-    assert "pip install 'sqs-dlq-replay[spark]'" in refused.stderr
+    assert f"{installed.parent}/python" in refused.stderr
+    assert " -m pip install 'numpy" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

@@ -44,9 +44,7 @@ ON_PAGE = {
 }
 """The settings that the page gives to each check."""
 
-TEMPLATES = {
-    "dlq-try-pipe": load_template(ROOT / "templates" / "pipe-trigger.yaml"),
-}
+TEMPLATES = {"dlq-try-pipe": load_template(ROOT / "templates" / "pipe-trigger.yaml")}
 """Those of the stacks that are not of the application."""
 
 SESSION = Session()

@@ -65,9 +65,7 @@ def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
 ) -> None:
     group = a_group(leads=(a_lead(condition="tenant = 'a'"),))
     with opened(
-        browser,
-        write(some_findings(group)),
-        permissions=["clipboard-read", "clipboard-write"],
+        browser, write(some_findings(group)), permissions=["clipboard-read", "clipboard-write"]
     ) as watched:
         page = watched.page
         page.locator("details.group > summary").click()

@@ -7,18 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.watched_browser import (
-    Write,
-    assert_fits,
-    assert_fits_and_is_accessible,
-    opened,
-)
-from tests.findings_builder import (
-    ANALYZED_AT,
-    a_group,
-    hostile_findings,
-    some_findings,
-)
+from tests.e2e.watched_browser import Write, assert_fits, assert_fits_and_is_accessible, opened
+from tests.findings_builder import ANALYZED_AT, a_group, hostile_findings, some_findings
 from tests.incident import incident_findings
 
 ROOT = Path(__file__).parents[2]

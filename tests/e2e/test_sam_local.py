@@ -63,11 +63,7 @@ def missing_image() -> str:
         return ""
     try:
         pulled = subprocess.run(
-            pull,
-            capture_output=True,
-            text=True,
-            timeout=PULL_SECONDS,
-            check=False,
+            pull, capture_output=True, text=True, timeout=PULL_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return f"not pulled within {PULL_SECONDS} s"

@@ -35,7 +35,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def s3(endpoint: str) -> "S3Client":
-    client = boto3.client("s3", endpoint_url=endpoint)
+    client = boto3.client("s3", region_name="us-east-1", endpoint_url=endpoint)
     client.create_bucket(Bucket=BUCKET)
     return client
 

@@ -1,59 +1,98 @@
 """The packed job on a cluster of its own: a master, two workers, and nothing of the checkout."""
 
 import json
+import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import boto3
-import pytest
+import pyspark
 
 from dlq_replay.message import SendEntry
-from local_sqs.server import RunningServer, serve_in_thread
-from tests.e2e.spark_cluster import SPARK, cluster, everything, make_queue
+from dlq_replay.sqs import SqsQueue
+from local_sqs.server import serve_in_thread
+from tests.integration.spark_world import bodies, receive_all
 from tests.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
+SPARK = Path(pyspark.__file__).parent
 MESSAGES = 60
 
 
-@pytest.fixture
-def world() -> Iterator[RunningServer]:
-    with serve_in_thread() as served:
-        yield served
+@contextmanager
+def cluster(sqs_url: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Start a master with two workers of a core each, and end them.
+
+    Yields:
+        The master's URL, and the environment of a program that uses it: nothing of the checkout.
+    """
+    environment = {
+        **{name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+        "SPARK_HOME": str(SPARK),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "AWS_ENDPOINT_URL": sqs_url,
+        "AWS_REGION": "us-east-1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
+    }
+    with ExitStack() as stack:
+
+        def start(name: str, *options: str, until: str) -> str:
+            """Start a part of Spark; return what its log says of being ready."""
+            log = folder / f"{len(list(folder.iterdir()))}.log"
+            output = stack.enter_context(log.open("w"))
+            command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+            process = subprocess.Popen(
+                [*command, "--host", "127.0.0.1", "--webui-port", "0", *options],
+                env=environment,
+                cwd=folder,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            give_up_at = time.monotonic() + 120
+            while not (ready := re.search(until, log.read_text())):
+                assert time.monotonic() < give_up_at, log.read_text()
+                time.sleep(0.2)
+            return ready[0]
+
+        master = start(
+            "master.Master", "--port", "0", until=r"Starting Spark master at spark://\S+"
+        )
+        url = master.rpartition(" ")[2]
+        for number in (1, 2):
+            place = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
+            start("worker.Worker", *place, url, until="Successfully registered with master")
+        yield url, environment
 
 
-def test_the_packed_job_brings_every_message_back(world: RunningServer, tmp_path: Path) -> None:
+def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", tmp_path], check=True)
-    client = boto3.client("sqs", endpoint_url=world.url)
-    parked, main = make_queue(client, "cluster-parked"), make_queue(client, "cluster-main")
     sent = [json.dumps({"type": "Order", "id": number}) for number in range(MESSAGES)]
-    for start_at in range(0, MESSAGES, 10):
-        parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
-
     policy = tmp_path / "policy.yaml"
     policy.write_text(REDRIVE_ALL)
-    with cluster(world.url, tmp_path) as (master, environment):
+    with serve_in_thread() as world, cluster(world.url, tmp_path) as (master, environment):
+        client = boto3.client("sqs", endpoint_url=world.url)
+        parked, main = (
+            SqsQueue(client, client.create_queue(QueueName=f"cluster-{name}")["QueueUrl"])
+            for name in ("parked", "main")
+        )
+        for start_at in range(0, MESSAGES, 10):
+            parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
         finished = subprocess.run(
             [
-                SPARK / "bin" / "spark-submit",
-                *(
-                    "--master",
-                    master,
-                    "--executor-memory",
-                    "512m",
-                    "--driver-java-options",
-                    QUICK_JVM,
-                ),
+                *(SPARK / "bin" / "spark-submit", "--master", master),
+                *("--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
                 *("--conf", "spark.driver.host=127.0.0.1"),
                 *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
                 *("--conf", "spark.sql.codegen.wholeStage=false"),
-                *(
-                    "--py-files",
-                    str(tmp_path / "spark_reprocess.zip"),
-                    str(tmp_path / "spark_job.py"),
-                ),
+                *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "spark_job.py"),
                 *("run", "--archive", str(tmp_path / "archive"), "--no-metrics"),
                 *("--parked-queue-url", parked.url, "--to-queue-url", main.url),
                 *("--policy", str(policy), "--execute", "--reason", "it is fixed"),
@@ -65,6 +104,6 @@ def test_the_packed_job_brings_every_message_back(world: RunningServer, tmp_path
             check=False,
         )
 
-    assert finished.returncode == 0, finished.stderr
-    assert sorted(everything(main)) == sorted(sent)
-    assert everything(parked) == []
+        assert finished.returncode == 0, finished.stderr
+        assert sorted(bodies(receive_all(main))) == sorted(sent)
+        assert receive_all(parked) == []

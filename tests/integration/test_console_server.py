@@ -1,0 +1,158 @@
+"""The console's server, as browsers and other programs of this machine reach it."""
+
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from queue import Queue
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from dlq_cli.console.app import MOST_CONNECTIONS
+from dlq_cli.console.security import Sessions
+from dlq_cli.verbs.console import open_in_browser
+from spark_reprocess.archive.files import Archive
+from tests.console_world import a_dead_letter, archive_with, console_of, plan_of, running
+
+Answer = tuple[int, dict[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    return archive_with(tmp_path_factory.mktemp("console"), [a_dead_letter(n) for n in range(3)])
+
+
+@pytest.fixture
+def sessions(archive: Archive) -> Iterator[Sessions]:
+    with running(console_of(archive)) as sessions:
+        yield sessions
+
+
+def ask(sessions: Sessions, path: str, method: str = "GET", body: str = "", **more: str) -> Answer:
+    connection = HTTPConnection("127.0.0.1", sessions.port, timeout=60)
+    try:
+        connection.request(method, path, body or None, more)
+        answer = connection.getresponse()
+        headers = {name: value for name, value in answer.getheaders() if name != "date"}
+        return answer.status, headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def follow(sessions: Sessions, address: str) -> Answer:
+    return ask(sessions, address.partition(str(sessions.port))[2])
+
+
+def target(page: str) -> str:
+    """The address that a page leads to by itself."""
+    return str(re.findall(r'url=([^"]+)', page)[0])
+
+
+def enter(sessions: Sessions) -> str:
+    """Open a printed address; return the cookie."""
+    _, headers, page = follow(sessions, sessions.address())
+    assert target(page) == f"{sessions.base}/"
+    return headers["set-cookie"].partition(";")[0]
+
+
+def test_a_browser_that_cannot_read_the_file_is_said(
+    sessions: Sessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: Queue[str] = Queue()
+    waits: list[float] = []
+    pages: list[str] = []
+
+    def wait(seconds: float) -> bool:
+        file = Path(urlsplit(started.get()).path)
+        started.put(file.as_uri())
+        waits.append(seconds)
+        pages.append(file.read_text())
+        return False
+
+    open_in_browser(sessions, started.put, wait)
+
+    assert waits == [10, 50]
+    assert not Path(urlsplit(started.get()).path).parent.exists()
+    said, fresh = capsys.readouterr().out.splitlines()
+    assert "snap" in said
+    assert fresh.strip() not in pages[0]
+    assert follow(sessions, target(pages[0]))[0] == 403
+    assert follow(sessions, fresh.strip())[0] == 200
+
+
+def test_outside_of_its_path_there_is_nothing(sessions: Sessions) -> None:
+    cookie = enter(sessions)
+    assert len(sessions.base) == 1 + 128 // 4
+    assert ask(sessions, f"{sessions.base}/", cookie=cookie)[0] == 200
+    paths = ["/", "/works", "/assets/console.js", "/x/open", "/open/", f"/{'0' * 32}/"]
+    paths += (sessions.base, f"{sessions.base}0/", f"/..{sessions.base}/", f"/{sessions.base}/")
+    answers = [ask(sessions, path, cookie=cookie) for path in paths]
+    answers += [
+        ask(sessions, "/", method, "x=y", **sent)
+        for method in ("GET", "POST", "TRACE")
+        for sent in ({}, {"sec-fetch-site": "cross-site"})
+    ]
+
+    assert answers[0][0] == 404
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_two_cookies_of_its_name_are_refused(sessions: Sessions) -> None:
+    cookie = enter(sessions)
+    page = f"{sessions.base}/"
+    for given in (f"{cookie}; {cookie}", f"{sessions.cookie}=x; {cookie}", f"{cookie};{cookie}x"):
+        assert ask(sessions, page, cookie=given)[0] == 403
+    assert ask(sessions, page, cookie=f"a=b; {cookie}; {sessions.cookie}x=y")[0] == 200
+
+
+def test_looking_at_the_address_does_not_use_it_up(sessions: Sessions) -> None:
+    path = sessions.address().partition(str(sessions.port))[2]
+
+    assert ask(sessions, path, "HEAD")[0] == 405
+    assert ask(sessions, path, **{"sec-fetch-mode": "no-cors"})[0] == 405
+    assert ask(sessions, path, **{"sec-fetch-mode": "navigate"})[0] == 200
+
+
+def test_connections_have_a_bound(sessions: Sessions) -> None:
+    where = ("127.0.0.1", sessions.port)
+    with ExitStack() as held:
+        for _ in range(MOST_CONNECTIONS):
+            held.enter_context(socket.create_connection(where))
+        with socket.create_connection(where, 60) as one_more:
+            one_more.sendall(b"GET / HTTP/1.1\r\n")
+            with suppress(ConnectionResetError):
+                assert one_more.recv(1) == b""
+    status = 0
+    while status != 404:
+        with suppress(OSError):
+            status = ask(sessions, "/")[0]
+
+
+def test_a_plan_is_one_of_the_archive_s_reports(
+    archive: Archive, sessions: Sessions, tmp_path: Path
+) -> None:
+    plan = plan_of(archive)
+    other = tmp_path / "plan.yaml"
+    other.write_bytes(archive.read(f"reports/{plan.plan_id}/plan.yaml") or b"")
+    cookie, group = enter(sessions), plan.groups[0].group_id
+    gets = ("/", "/redrive", *(f"/groups/{group}{rest}" for rest in ("", "/messages", "/edit")))
+    posts = ("/decide", f"/groups/{group}/edit", f"/groups/{group}/edit/preview", "/redrive")
+
+    for name, status in ((plan.plan_id, 200), (str(other), 422), (f"{plan.plan_id}/../x", 422)):
+        for path in gets:
+            query = urlencode({"plan": name})
+            assert ask(sessions, f"{sessions.base}{path}?{query}", cookie=cookie)[0] == status
+    assert sessions.session
+    headers = {
+        "cookie": cookie,
+        "origin": f"http://127.0.0.1:{sessions.port}",
+        "content-type": "application/x-www-form-urlencoded",
+        "x-csrf-token": sessions.session.csrf,
+    }
+    fields = {"plan": other, "group": group, "what": group, "decision": "discard"}
+    for path in posts:
+        assert ask(sessions, sessions.base + path, "POST", urlencode(fields), **headers)[0] == 422
+    assert "discard" not in other.read_text()
