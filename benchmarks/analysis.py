@@ -129,8 +129,8 @@ def _seconds_to_page(archive: Path, path: str) -> float:
             address = next((found[0] for found in lines if found), "")
             jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
             opener = urllib.request.build_opener(jar)
-            opener.open(address).read()
-            page = opener.open(address.split("/open")[0] + path).read().decode()
+            base = opener.open(address).read().decode().split("url=")[1].split('/"')[0]
+            page = opener.open(address.split("/open")[0] + base + path).read().decode()
             seconds = time.perf_counter() - began
         finally:
             process.terminate()

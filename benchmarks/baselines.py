@@ -23,7 +23,7 @@ import boto3
 
 from benchmarks.rig import LATENCY_MS, MeasuringServer, Rig
 from dlq_replay.attributes import MessageAttribute
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import SendEntry
 from dlq_replay.sqs import SqsQueue
@@ -157,6 +157,7 @@ def _attributes(number: int) -> dict[str, MessageAttribute]:
         first_seen_seconds=_EPOCH_SECONDS,
         reason="attempts_exhausted",
         error=FailureError(kind, f"order {number} after 3 s"),
+        body_digest=body_digest(_body(number)),
     )
     return {
         "tenant": MessageAttribute("String", f"t-{number % 50}"),

@@ -35,7 +35,7 @@ def event(numbers: range) -> bytes:
 
 def _record(number: int) -> dict[str, Any]:
     message_id = f"00000000-0000-4000-8000-{number:012d}"
-    context = json.dumps({"v": 1, "id": message_id, "t0": 1_795_000_000}, separators=(",", ":"))
+    context = f'{{"v":1,"id":"{message_id}","h":"00000000","t0":1795000000}}'
     return {
         "messageId": message_id,
         "receiptHandle": "AQEB" + "r" * 176,

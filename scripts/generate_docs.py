@@ -21,6 +21,7 @@ from dlq_cli.simulate.bill import (
     lambda_dollars,
 )
 from dlq_cli.simulate.model import Scenario, policy_of, simulate
+from dlq_replay.breaker import BreakerRules
 from dlq_replay.decision import ParkReason
 from dlq_replay.measures import Metric
 from spark_reprocess.figures import duration, percent, quantity
@@ -132,6 +133,9 @@ def costs() -> Lines:
     looks, tries = 21, 21 * 5
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
+    rules = BreakerRules()
+    holds = 2 * rules.hold_limit_seconds / (rules.hold_min_seconds + rules.hold_max_seconds)
+    never_held = never + holds * batched
     parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
     parked += MILLION * MESSAGE_GB * S3_GB_MONTH
     parked += 2 * (60 + MILLION / PARKED_PER_SECOND) / 3600 * DPU_HOUR
@@ -149,7 +153,8 @@ for the hours in which they are written: nothing without dead letters |
 | a million messages of an outage of an hour | **{dollars(unheld.dollars_per_million)}**, with the \
 circuit breaker **{dollars(held.dollars_per_million)}**: replays, holds and your consumer's \
 requests |
-| a million messages that never succeed | **{dollars(never)}**: 20 replays each, then parked |
+| a million messages that never succeed | **{dollars(never)}**: 20 replays each, then parked; \
+**{dollars(never_held)}** if a circuit breaker first holds them, 12 hours each |
 | a million parked messages drained, analyzed and redriven | **{dollars(parked)}**, with storage \
 for a month |""".splitlines()
 

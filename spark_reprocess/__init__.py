@@ -20,7 +20,6 @@ files:
 ``report/``            the HTML page of an analysis
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
-``sql/``               Spark SQL's ``sqs`` format: peek at a queue, and send rows to one
 ``canary/`` *          a sample that is sent first: its size, the wait, the verdict
 ``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolve`` * (``dispositions``,
                        ``queues`` *), ``execution`` * and ``send_task`` *, ``rate_limiter``,

@@ -62,9 +62,7 @@ def require_reason(reason: str, *, execute: bool) -> None:
 def caller(application_id: str | None, region: str | None = None) -> Caller:
     """Ask STS for the identity of the credentials. Never raises; needs no permission.
 
-    Args:
-        application_id: of the Spark application.
-        region: of STS if the environment names none.
+    *region* is that of STS if the environment names none.
     """
     # A local session's application id finds no logs.
     is_cluster = application_id is not None and not application_id.startswith("local-")

@@ -6,7 +6,7 @@ a page unescaped.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from spark_reprocess.figures import percent
@@ -169,6 +169,8 @@ class Findings:
             few.
         gone: groups that are gone since the analysis before, by id.
         unreadable: files of the archive with what is remembered of groups that cannot be read.
+        left_for_people: groups that a rule of the policy would have decided, by id, and why it did
+            not: what a person last said of them, see ``triage.WORDS``, or ``unreadable``.
     """
 
     plan_id: str
@@ -186,6 +188,7 @@ class Findings:
     sampled: int = 0
     gone: tuple[GoneGroup, ...] = ()
     unreadable: tuple[str, ...] = ()
+    left_for_people: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def undecided(self) -> int:

@@ -45,10 +45,9 @@ def command_of(arguments: Sequence[str]) -> list[str]:
         SystemExit: there is no command line, or its quotes do not close.
     """
     # Not with argparse: it takes a value such as "--help" for an option. The last one wins.
-    values = [after for word, after in pairwise(arguments) if word == OPTION]
-    if not values:
+    text = dict(pairwise(arguments)).get(OPTION)
+    if text is None:
         raise SystemExit(f"{OPTION} is missing: give a verb and its arguments, e.g. {OPTION} run")
-    text = values[-1]
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -62,12 +61,8 @@ def run(
 ) -> None:
     """Run the verb with *main*; leave its answer and exit code in the archive for ``dlq``.
 
-    After the verb has ended this process ignores SIGINT: a request to stop comes too late.
-
-    Args:
-        arguments: Glue's.
-        main: runs a command line; returns the exit code.
-        interrupt: called when somebody asks the run to stop; does what Ctrl-C does.
+    *interrupt* is called when somebody asks the run to stop; it does what Ctrl-C does. After the
+    verb has ended this process ignores SIGINT: a request to stop comes too late.
 
     Raises:
         SystemExit: the exit code is not 0; Glue shows the run as failed, with this text. Not raised
@@ -77,10 +72,8 @@ def run(
     if command[:1] == ["redrive"]:
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
-    job_run_id = next(
-        (value for name, value in pairwise(arguments) if name == f"--{JOB_RUN_ID}"), None
-    )
-    place = next((value for name, value in pairwise(command) if name == "--archive"), None)
+    job_run_id = dict(pairwise(arguments)).get(f"--{JOB_RUN_ID}")
+    place = dict(pairwise(command)).get("--archive")
     if job_run_id is None or place is None:
         exit_code = main(command)
     else:
@@ -99,7 +92,6 @@ class RunResult:
     """How a run ended.
 
     Attributes:
-        verb: what it ran.
         exit_code: as the verb's on a command line.
         answer: what it printed to standard output, up to ``MOST_CHARACTERS``.
         errors: the same of standard error.

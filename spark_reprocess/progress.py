@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from spark_reprocess import figures
 from spark_reprocess.errors import JobError
@@ -19,15 +18,12 @@ _LINES_APART_SECONDS = 10.0
 _RATE_SECONDS = 30.0
 
 
-class Progress(Protocol):
-    """Shows progress while its context is active."""
-
-    def __call__(self, label: str, status: Callable[[], str]) -> AbstractContextManager[None]:
-        """Show *label* and, at intervals, what *status* returns."""
+Progress = Callable[[str, Callable[[], str]], AbstractContextManager[None]]
+"""Shows a label and, at intervals, what the function returns, while its context is active."""
 
 
 @contextmanager
-def silent(label: str, status: Callable[[], str]) -> Iterator[None]:  # noqa: ARG001 - a Progress
+def silent(_label: str, _status: Callable[[], str]) -> Iterator[None]:
     """Show nothing."""
     yield
 

@@ -38,7 +38,6 @@ class RunOptions(RedriveOptions):
     """Options of a scheduled run: those of its redrive, and more.
 
     Attributes:
-        parked_queue_url: the queue to empty.
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
         policy_sha256: the SHA-256 that this file must have, in hex; None for any.
         time_budget_seconds: for the drain, None for no limit.
@@ -92,12 +91,7 @@ class RunOptions(RedriveOptions):
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Undecided messages of the archive at the end of a run.
-
-    Attributes:
-        messages: their number.
-        oldest_seconds: since the oldest of them was parked; 0 if there is none.
-    """
+    """The number of undecided messages at the end of a run, and the age of the oldest, or 0."""
 
     messages: int
     oldest_seconds: int

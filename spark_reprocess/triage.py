@@ -16,6 +16,13 @@ NOTE_CHARACTERS = 2_000
 _GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
 
 
+EDIT = "edit"
+"""The word of a group whose edit nobody has carried out."""
+
+WORDS = ("discard", EDIT, "leave")
+"""What people say of a group and a policy must not go against, the strictest last."""
+
+
 def is_group_id(text: str) -> bool:
     """Whether *text* is an id as analyses make it."""
     return _GROUP_ID.fullmatch(text) is not None
@@ -59,9 +66,11 @@ class Statement:
         time: in UTC, by that person's clock.
         who: ``user@host``; see ``actor``.
         action: the group's new action in the plan *plan_id*; None if nothing was decided.
+        plan_id: the plan whose entry of the group this is about; None if it is about none.
         text: the note, in the user's own words; empty takes an earlier one away; None keeps it.
         is_resolved: True: the group is resolved from *time* on; False: it is not; None says nothing
             of it.
+        is_edited: whether that plan's entry has an edit.
     """
 
     time: datetime
@@ -70,6 +79,7 @@ class Statement:
     plan_id: str | None = None
     text: str | None = None
     is_resolved: bool | None = None
+    is_edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +91,16 @@ class GroupState:
         action: the last decision in a plan; None if there was none.
         note_in: number of the statement with the note; None without a note.
         resolved_at: since when the group is resolved; None if it is not.
+        plan_id: the plan of the last decision or edit; None if there was none.
+        edited_at: when that was said, if it came with an edit; else None.
     """
 
     number: int = 0
     action: str | None = None
     note_in: int | None = None
     resolved_at: datetime | None = None
+    plan_id: str | None = None
+    edited_at: datetime | None = None
 
     def after(self, said: Statement) -> "GroupState":
         """Return the state after the next statement."""
@@ -96,7 +110,22 @@ class GroupState:
             note_in = number if said.text else None
         if said.is_resolved is not None:
             resolved_at = said.time if said.is_resolved else None
-        return GroupState(number, said.action or self.action, note_in, resolved_at)
+        plan_id, edited_at = self.plan_id, self.edited_at
+        if said.plan_id is not None:
+            plan_id, edited_at = said.plan_id, said.time if said.is_edited else None
+        action = said.action or self.action
+        return GroupState(number, action, note_in, resolved_at, plan_id, edited_at)
+
+    def word(self, first_sent_at: datetime | None = None) -> str | None:
+        """Return which of ``WORDS`` holds for a group; None if a policy is free.
+
+        *first_sent_at* is the time of the group's oldest undecided message, None if unknown. An
+        edit is carried out when no message from before it is left.
+        """
+        if self.edited_at is not None:
+            is_left = first_sent_at is None or first_sent_at <= self.edited_at
+            return EDIT if is_left else None
+        return self.action if self.action in WORDS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +144,8 @@ class SeenGroup:
     Attributes:
         first_seen_at: when an analysis first listed it.
         last_seen_at: when one last did.
-        report_id: of the last report that lists it.
+        report_id: of the last report about all messages that lists it; of the first other one if
+            there is none.
         count: its undecided messages then.
         last_sent_at: when the last of all its messages that were seen was sent to the parked queue;
             None if unknown.
@@ -176,15 +206,11 @@ def outcome(
 ) -> Outcome:
     """Return the statuses, and what is remembered after this analysis.
 
-    Args:
-        memory: what was remembered before.
-        report_id: of this analysis.
-        now: when it runs.
-        found: the groups that it lists.
-        unlisted: groups of *memory* that have undecided messages and are not listed.
-        is_whole: whether it looked at all messages; only then a group can be gone.
+    *memory* is what was remembered before. *found* are the groups that it lists; *unlisted* are
+    those of *memory* that it does not list although they have undecided messages. Only where it
+    looked at all messages (*is_whole*) a group can be gone.
     """
-    listed = [_seen(memory, one, report_id, now) for one in found]
+    listed = [_seen(memory, one, report_id, now, is_whole=is_whole) for one in found]
     there = {*(one.group_id for one in listed), *unlisted}
     gone = tuple(
         group_id
@@ -202,7 +228,9 @@ def outcome(
     return Outcome({one.group_id: one.status for one in listed}, gone, after)
 
 
-def _seen(memory: GroupMemory, found: Found, report_id: str, now: datetime) -> SeenGroup:
+def _seen(
+    memory: GroupMemory, found: Found, report_id: str, now: datetime, *, is_whole: bool
+) -> SeenGroup:
     before = memory.groups.get(found.group_id)
     resolved_at = memory.state(found.group_id).resolved_at
     # A message that was sent after the fix disproves it, also once that message is decided.
@@ -217,7 +245,7 @@ def _seen(memory: GroupMemory, found: Found, report_id: str, now: datetime) -> S
         group_id=found.group_id,
         first_seen_at=before.first_seen_at if before else now,
         last_seen_at=now,
-        report_id=report_id,
+        report_id=before.report_id if before and not is_whole else report_id,
         count=found.count,
         last_sent_at=last_sent_at,
         status=status,

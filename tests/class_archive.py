@@ -24,7 +24,7 @@ def main(target: Path) -> None:
     os.environ.update(
         AWS_ACCESS_KEY_ID="testing",
         AWS_SECRET_ACCESS_KEY="testing",
-        AWS_DEFAULT_REGION="us-east-1",
+        AWS_REGION="us-east-1",
         AWS_ENDPOINT_URL_STS="http://127.0.0.1:1",
         SPARK_SUBMIT_OPTS=f"{JVM_OPTIONS} -XX:ArchiveClassesAtExit={target} -Xlog:disable",
     )

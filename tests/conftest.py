@@ -73,10 +73,13 @@ def pytest_xdist_auto_num_workers() -> int:
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",
     AWS_SECRET_ACCESS_KEY="testing",
-    AWS_DEFAULT_REGION="us-east-1",
+    AWS_REGION="us-east-1",
+    AWS_CONFIG_FILE=str(Path(__file__).with_name("aws_config")),
     AWS_EC2_METADATA_DISABLED="true",
     TERM="xterm",
 )
+for _name in ("AWS_DEFAULT_REGION", "AWS_DEFAULT_PROFILE", "AWS_PROFILE"):
+    os.environ.pop(_name, None)
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

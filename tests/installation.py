@@ -114,8 +114,8 @@ def make_installation(*others: str) -> str:
     return STACK
 
 
-def make_consumer(name: str, timeout_seconds: int) -> None:
-    """Have a Lambda function consume the main queue."""
+def make_consumer(name: str, timeout_seconds: int, of: str = "main") -> None:
+    """Have a Lambda function consume the queue *of*."""
     role = client("iam").get_role(RoleName="r")["Role"]["Arn"]
     client("lambda").create_function(
         FunctionName=name,
@@ -125,7 +125,7 @@ def make_consumer(name: str, timeout_seconds: int) -> None:
         Code={"ZipFile": _code()},
         Timeout=timeout_seconds,
     )
-    client("lambda").create_event_source_mapping(FunctionName=name, EventSourceArn=arn("main"))
+    client("lambda").create_event_source_mapping(FunctionName=name, EventSourceArn=arn(of))
 
 
 def make_stack(name: str, **outputs: str) -> None:

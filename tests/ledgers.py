@@ -65,7 +65,8 @@ def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
 
 def attempts_of(archive: Archive, plan_id: str) -> list[Attempt]:
     """Every attempt of a plan, compacted or not."""
-    return list(read_attempts(archive, attempt_names(archive, [plan_id])))
+    names = [one for one in attempt_names(archive) if one.plan_id == plan_id]
+    return list(read_attempts(archive, names))
 
 
 def uncompacted(archive: Archive) -> dict[AttemptName, Attempt]:

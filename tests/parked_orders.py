@@ -23,10 +23,7 @@ def order(number: int, *, vat: bool = True, source: str = "orders", **fields: An
     """A parked order; without its VAT the consumer fails."""
     error = FailureError("TimeoutError", "no answer after 3 s")
     ours = context(
-        first_id=f"first-{number}",
-        reason="attempts_exhausted",
-        error=error,
-        source_queue=source,
+        first_id=f"first-{number}", reason="attempts_exhausted", error=error, source_queue=source
     )
     body = {"id": number, **({"vat": 19} if vat else {})}
     return message(f"m-{number:03d}", json.dumps(body), ours, **fields)

@@ -60,14 +60,18 @@ class S3Server:
     Attributes:
         url: what goes into ``AWS_ENDPOINT_URL``, or ``AWS_ENDPOINT_URL_S3`` for S3 alone.
         requests: every request that came, as ``METHOD path``.
+        ignores_conditions: whether a PUT is done although it says ``If-None-Match``.
     """
 
     url: str = ""
     faults: list[S3Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    ignores_conditions: bool = False
 
     def make_bucket(self, name: str) -> str:
-        boto3.client("s3", endpoint_url=self.url).create_bucket(Bucket=name)
+        boto3.client("s3", region_name="us-east-1", endpoint_url=self.url).create_bucket(
+            Bucket=name
+        )
         return name
 
 
@@ -100,6 +104,8 @@ def _one_at_a_time(app: App) -> App:
 def _faulty(app: App, server: S3Server) -> App:
     def call(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         server.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        if server.ignores_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
         fault = next((one for one in server.faults if one.meets(environ)), None)
         if fault is None:
             return app(environ, start_response)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ from spark_reprocess.analysis.outputs import (
     plan_notes,
     summary_json,
 )
+from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.files import Archive, new_id, open_archive, open_folder, read_text
 from spark_reprocess.archive.frames import FILE, ledger_states, message_set, read_archive_set
@@ -59,7 +60,7 @@ from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import Place, condition, matching
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of, explained
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, explained
 from spark_reprocess.triage import Found, GroupMemory, Status, outcome
 
 LISTED_GROUPS = 1000
@@ -74,7 +75,6 @@ class AnalyzeOptions:
     """What to analyse and where the report goes.
 
     Attributes:
-        archive: the folder that a drain filled.
         out: a folder for the report, None for ``<archive>/reports/<id>``.
         where: a Spark SQL condition over the archive's columns, None for all messages.
         since: only messages that were sent to the parked queue at this time or later, None for all.
@@ -90,7 +90,7 @@ class AnalyzeOptions:
     out: str | None = None
     where: str | None = None
     since: datetime | None = None
-    masks: tuple[str, ...] = ()
+    masks: Sequence[str] = ()
     has_samples: bool = True
     policy: Policy | None = None
 
@@ -132,6 +132,9 @@ def analyze(
         rules: Mapping[str, Rule] = {}
         if options.policy:
             rules = rules_by_group(spark, options.policy, groups_table(findings))
+            # Read now: somebody may have decided since this analysis began.
+            left = left_for_people(findings, rules, read_memory(archive))
+            findings = replace(findings, left_for_people=left)
         lock.require()
         _write(reports, findings, snapshot, rules)
         # Last: if the process dies before, the next analysis repeats what this one would have said.
@@ -174,6 +177,9 @@ class _Analysis:
                 present = {one.group_id for one in seen if one.status is not Status.GONE}
                 lacking = present.difference(one.group_id for one in found)
                 unlisted = those_there(groups, lacking) if totals.groups > len(found) else set()
+                note_edits(self.archive, memory)
+                if self.options.condition is None:
+                    follow_messages(undecided, self.archive, plan_id, self.now)
             with self.progress("saving the groups", str):
                 table_sha256 = write_message_table(slim, self.archive, plan_id, known.messages)
         finally:
@@ -292,7 +298,10 @@ def _write(
     notes, groups = plan_notes(findings), []
     for group in findings.groups:
         rule = rules.get(group.group_id)
-        if rule is not None:
+        if rule is not None and (word := findings.left_for_people.get(group.group_id)):
+            notes[group.group_id].append(f"left for a person ({word}) against rule: {rule.name}")
+            rule = None
+        elif rule is not None:
             notes[group.group_id].append(f"by the policy's rule: {rule.name}")
         action = Action.LEAVE if rule is None else rule.action
         groups.append(PlannedGroup(group.group_id, group.title, group.count, action))
@@ -355,7 +364,7 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
         rows = frame.select("group_id", *flags).collect()
     except SPARK_FAILURES as error:
         raise InputError(
-            f"a condition of the policy fails on a group: {condition_of(error)}; "
+            f"a condition of the policy fails on a group: {condition_and_sentence(error)[0]}; "
             "use forms that give null instead, e.g. try_cast"
         ) from error
     # The first rule that matches comes last, and replaces the others.

@@ -75,7 +75,6 @@ class Sample:
     """The sampled messages.
 
     Attributes:
-        table: their features.
         groups: each message is in exactly one.
         shapes: of each message, the number of its payload's shape.
     """

@@ -131,13 +131,9 @@ class _Extractor:
 def leads_among(
     extracted: DataFrame, counts: Mapping[str, int], other_rate: float, masks: Masks
 ) -> DataFrame:
-    """Find the leads of the groups in *counts*, in one task.
+    """Find the leads of the groups in *counts* (messages by group), in one task.
 
-    Args:
-        extracted: what ``with_features`` returned.
-        counts: messages by group.
-        other_rate: the sampling rate of all other groups.
-        masks: what must not be shown.
+    *extracted* is what ``with_features`` returned, and *other_rate* the rate of all other groups.
 
     Returns:
         The group id and the fields of ``findings.Lead``; of each group the strongest lead first.

@@ -110,14 +110,9 @@ def group_findings(
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
 
-    Args:
-        rows: of each group its numbers, as ``groups.group_rows`` returns them, and ``expires_at``.
-        tallies: as ``groups.tallies`` returns them.
-        shown: the messages to show, each with its group's title.
-        leads: as ``feature_extraction.leads_among`` returns them.
-        undecided: number of messages in all groups.
-        buckets: what ``arrivals`` counts by.
-        now: what ages are counted to.
+    *rows* are as ``groups.group_rows`` returns them, with ``expires_at``, *tallies* as
+    ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
+    messages to show, each with its group's title; *undecided* is the number of all messages.
     """
     counts: defaultdict[str, defaultdict[str, dict[str | None, int]]]
     counts = defaultdict(lambda: defaultdict(dict))
@@ -202,9 +197,7 @@ _REPORTS_READ = 3
 def expiry(first_drained_at: datetime | None, lifetime: timedelta | None) -> datetime | None:
     """Return when the first message of a group is deleted, at the earliest; None if nothing does.
 
-    Args:
-        first_drained_at: when the first message was written into the archive, None if unknown.
-        lifetime: of a file of the archive, as ``Archive.lifetime`` returns it.
+    *lifetime* is that of a file of the archive, as ``Archive.lifetime`` returns it.
     """
     if first_drained_at is None or lifetime is None:
         return None

@@ -78,8 +78,7 @@ def chance() -> Column:
 def group_rows(slim: DataFrame) -> DataFrame:
     """One row per group: its numbers, and the ids of the messages that show it best.
 
-    Args:
-        slim: ``SLIM_COLUMNS``, ``group_id`` and ``has_error`` of each message.
+    *slim* has ``SLIM_COLUMNS``, ``group_id`` and ``has_error`` of each message.
 
     Returns:
         ``group_id, count, has_error, body_bytes_sum``; least, greatest and three quantiles of
@@ -139,10 +138,7 @@ def largest(groups: DataFrame, most: int) -> list[dict[str, Any]]:
 def tallies(slim: DataFrame, group_ids: Sequence[str], bucket: Column) -> pa.Table:
     """Count the messages of some groups by several columns in one pass.
 
-    Args:
-        slim: as for ``group_rows``.
-        group_ids: the groups.
-        bucket: of each message the number of the time bucket that it was sent in.
+    *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket.
 
     Returns:
         ``group_id, column, value, count``, at most 100 values of a column in each group: the most
@@ -222,13 +218,9 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
 def picked(
     slim: DataFrame, rates: Mapping[str, float], other_rate: float, shown: Sequence[str]
 ) -> DataFrame:
-    """Return the messages to sample or to show.
+    """Return the messages to sample, and those to show, whose ids are *shown*.
 
-    Args:
-        slim: ``message_id`` and ``group_id`` of each message.
-        rates: by group id.
-        other_rate: of groups without a rate.
-        shown: ids of messages that are to be shown.
+    *rates* are by group id; groups without one have *other_rate*.
 
     Returns:
         ``message_id, group_id, chance, is_sampled, is_shown``: few enough for each task to take

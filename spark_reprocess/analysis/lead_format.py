@@ -124,13 +124,7 @@ def _size_range(bits: int) -> str:
 
 
 def condition(kind: Kind, path: str, tag: str) -> str:
-    """Return the SQL condition for a predicate, empty where SQL cannot express it.
-
-    Args:
-        kind: what the predicate says.
-        path: of its field, as ``features`` builds it.
-        tag: of its feature; used if *kind* is TAG.
-    """
+    """Return the SQL condition for a ``Predicate``, empty where SQL cannot express it."""
     if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, UNPACKED, f"{BODY}{INNER_JSON}")):
         return ""
     if path == SIZE:

@@ -21,8 +21,6 @@ from spark_reprocess.analysis.payload import NOT_JSON, in_base64, parse_containe
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import cut
 
-__all__ = ["MASKED", "Masks", "compile_masks", "is_secret_key", "shorten"]
-
 _PATH = re.compile(r"(?:body|attribute)(?:\.[^\s.()*+?|^$\\]+)+")
 _COLUMNS = ("message_group_id", "sender_id", "source_arn")
 

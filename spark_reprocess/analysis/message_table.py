@@ -136,13 +136,8 @@ def plan_messages(
 ) -> tuple[DataFrame, DataFrame]:
     """Join a plan's *table* with the archive.
 
-    Args:
-        archive: which holds the messages.
-        plan: the plan.
-        table: see ``message_table``.
-        columns: wanted of each message, ``message_id`` among them; None for all.
-        each_once: whether a message that a crash left in two files comes once. This looks at all
-            ids first.
+    *columns*, ``message_id`` among them, are wanted of each message; None for all. With *each_once*
+    a message that a crash left in two files comes once; this looks at all ids first.
 
     Returns:
         The archive's rows of the plan's drains; others than the plan's may be among them. And

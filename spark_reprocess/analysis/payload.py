@@ -230,11 +230,6 @@ def parse_container(text: str) -> Any:  # noqa: ANN401 - a dict, a list or NOT_J
     return value if isinstance(value, dict | list) else NOT_JSON
 
 
-def json_type(value: object) -> str:
-    """Name a JSON value's type."""
-    return JSON_TYPES.get(type(value), "object")
-
-
 JSON_TYPES: dict[type, str] = {
     type(None): "null",
     bool: "boolean",
@@ -244,6 +239,7 @@ JSON_TYPES: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+"""The name of a JSON value's type."""
 
 _OPENING = ("{", "[")
 _CLOSING = ("}", "]")

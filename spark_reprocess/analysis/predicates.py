@@ -156,7 +156,6 @@ class Predicate(NamedTuple):
     """A predicate that can leave the table.
 
     Attributes:
-        kind: what it says.
         path: of its field, as ``features`` builds it.
         tag: of its feature; empty unless *kind* is TAG.
     """

@@ -33,7 +33,6 @@ from spark_reprocess.analysis.payload import (
     JSON_TYPES,
     NOT_JSON,
     Payload,
-    json_type,
     parse_container,
     unwrap,
 )
@@ -159,9 +158,9 @@ def _shape(payload: Payload) -> Signature:
     if value is NOT_JSON:
         return _text_shape(payload)
     if isinstance(value, list):
-        kinds = sorted({json_type(element) for element in value})
+        kinds = sorted({JSON_TYPES[type(element)] for element in value})
         return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
-    return _alike(f"JSON {json_type(value)}")
+    return _alike(f"JSON {JSON_TYPES[type(value)]}")
 
 
 def _alike(text: str) -> Signature:

@@ -6,7 +6,7 @@ handle. More columns are derived from it for queries.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -69,6 +69,7 @@ _TEXTS = {
 _TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
 _RECEIVE_COUNT = "ApproximateReceiveCount"
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -85,7 +86,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
     """
     history = message.history
     context = history.context
-    row = {
+    return {
         "message_id": message.message_id,
         "first_id": message.first_id,
         "body": message.body,
@@ -101,12 +102,10 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         and context.error.message.encode("utf-8", "replace").decode(),
         "plan_id": context.plan_id,
         "source_queue": context.source_queue,
-        "body_bytes": len(_utf8(message.message_id, message.body)),
+        "body_bytes": _body_bytes(message),
         "queue_url": queue_url,
         "drained_at": drained_at,
     }
-    _require_unicode(message)
-    return row
 
 
 def from_row(row: Mapping[str, Any]) -> Message:
@@ -115,15 +114,6 @@ def from_row(row: Mapping[str, Any]) -> Message:
     *row* is as Arrow's ``to_pylist`` returns it: a map is a list of pairs. Of a row with
     ``SENDING_COLUMNS`` alone it makes a message that can be sent; what else SQS said is missing.
     """
-    return Message(
-        message_id=row["message_id"],
-        body=row["body"],
-        attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
-        system=_system(row),
-    )
-
-
-def _system(row: Mapping[str, Any]) -> dict[str, str]:
     system = {
         name: text for column, name in _TEXTS.items() if (text := row.get(column)) is not None
     }
@@ -133,7 +123,12 @@ def _system(row: Mapping[str, Any]) -> dict[str, str]:
             system[name] = str(seconds * 1000 + time.microsecond // 1000)
     if (count := row.get("receive_count")) is not None:
         system[_RECEIVE_COUNT] = str(count)
-    return system
+    return Message(
+        message_id=row["message_id"],
+        body=row["body"],
+        attributes={name: _from_attribute(value) for name, value in row["attributes"] or ()},
+        system=system,
+    )
 
 
 def to_table(rows: list[Row]) -> pa.Table:
@@ -165,11 +160,7 @@ def _at_most(limit: int, number: int | None) -> int | None:
 
 def _milliseconds(text: str | None) -> datetime | None:
     number = _at_most(_LAST_MILLISECOND, _whole(text))
-    if number is None:
-        return None
-    seconds, milliseconds = divmod(number, 1000)
-    # Through whole seconds: a float would lose a millisecond here and there.
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+    return None if number is None else _EPOCH + timedelta(milliseconds=number)
 
 
 def _seconds(number: int | None) -> datetime | None:
@@ -177,19 +168,16 @@ def _seconds(number: int | None) -> datetime | None:
     return None if bounded is None else datetime.fromtimestamp(bounded, UTC)
 
 
-def _require_unicode(message: Message) -> None:
+def _body_bytes(message: Message) -> int:
+    """Return the size of the body in UTF-8, if this and all other texts have one."""
     texts = [message.message_id, *message.system.values()]
     for name, attribute in message.attributes.items():
         value = attribute.value
         texts += [name, attribute.data_type, *([value] if isinstance(value, str) else [])]
-    for text in texts:
-        _utf8(message.message_id, text)
-
-
-def _utf8(message_id: str, text: str) -> bytes:
     try:
-        return text.encode()
+        "".join(texts).encode()
+        return len(message.body.encode())
     except UnicodeEncodeError as error:
         raise MalformedMessageError(
-            f"message {message_id}: holds text that is no Unicode"
+            f"message {message.message_id}: holds text that is no Unicode"
         ) from error

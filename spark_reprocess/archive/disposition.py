@@ -50,12 +50,14 @@ class Disposition(StrEnum):
 
     SEND = "send", Kind.WORK
     DISCARD = "discard", Kind.WORK
+    RECORD = "record", Kind.WORK
     SENT = "sent", Kind.DONE
     DISCARDED = "discarded", Kind.DONE
     RESTORED = "restored", Kind.DONE
     SENT_BEFORE = "sent_before", Kind.BEFORE
     DISCARDED_BEFORE = "discarded_before", Kind.BEFORE
     RESTORED_BEFORE = "restored_before", Kind.BEFORE
+    ARRIVED = "arrived", Kind.BEFORE
     LEAVE = "leave", Kind.LEFT
     NOT_SELECTED = "not_selected", Kind.LEFT
     OVER_LIMIT = "over_limit", Kind.LEFT

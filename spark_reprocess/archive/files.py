@@ -187,6 +187,11 @@ def open_archive(location: str, *, creates: bool = False) -> Archive:
     return archive
 
 
+def is_begun(archive: Archive) -> bool:
+    """Whether a drain has begun an archive here; otherwise the place may be a mistake."""
+    return archive.read(_FORMAT_FILE) is not None
+
+
 def open_folder(location: str) -> Archive:
     """Return the files at *location*: a folder on local disk, or a prefix of an S3 bucket.
 
@@ -258,11 +263,7 @@ def damage_named(
 ) -> Iterator[None]:
     """Raise what the block raises for a damaged file as an ArchiveError with the path and advice.
 
-    Args:
-        archive: which has the file.
-        path: of the file, below the archive's root.
-        damage: the exceptions that show a damaged file.
-        advice: what the operator does then.
+    *damage* are the exceptions that show a damaged file.
     """
     try:
         yield

@@ -70,13 +70,7 @@ def arrival_order() -> list[Column]:
 
 @dataclass(frozen=True, slots=True)
 class MessageSet:
-    """What is to be known of a set of messages, whatever their number.
-
-    Attributes:
-        rows: in how many rows they stand; a message may have several.
-        messages: how many there are.
-        sha256: the digest of their ids.
-    """
+    """Summary of a set of messages: their rows, of which one may have several, and their digest."""
 
     rows: int
     messages: int
@@ -147,14 +141,10 @@ def archive_rows(
     drain_ids: Sequence[str],
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Read the rows of these drains as they were written: a message may have several.
+    """Read the rows of these drains, which must exist, as written: a message may have several.
 
-    Args:
-        spark: the session.
-        archive: where the rows are.
-        drain_ids: at least one; each must exist.
-        columns: of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
-            reading through the adapter decodes nothing else.
+    *columns* are of ``ARROW_SCHEMA``, in the order wanted; None for all. Name what you need:
+    reading through the adapter decodes nothing else.
 
     Returns:
         These columns and ``drain_id``. Lazy: each action reads the files again.
@@ -303,13 +293,9 @@ class Held:
 def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:
     """Write *rows* as the table *folder*; a frame is evaluated once.
 
-    A table is written once. Where another writer was first, its table stays, and the files of this
-    call are removed.
-
-    Args:
-        rows: each task writes the rows of its partition, and the driver those that it holds.
-        archive: where the table goes.
-        folder: its path below the archive's root.
+    Each task writes the rows of its partition, and the driver those that it holds. A table is
+    written once. Where another writer was first, its table stays, and the files of this call are
+    removed.
 
     Returns:
         The digest of the table that is there now: the SHA-256 of its manifest, in hex.
@@ -331,12 +317,7 @@ def read_table(
 ) -> DataFrame:
     """Read columns of the table *folder*. Lazy if it is large: each action reads the files again.
 
-    Args:
-        spark: the session.
-        archive: where the table is.
-        folder: its path below the archive's root.
-        schema_ddl: the wanted columns, as Spark's DDL.
-        digest: what ``write_table`` returned; None accepts any table in that folder.
+    *digest* is what ``write_table`` returned; None accepts any table in that folder.
 
     Raises:
         InputError: the table in that folder has another digest.
@@ -367,11 +348,8 @@ def ledger_states(
 ) -> DataFrame:
     """Return the state of every message that was ever claimed; the others are open.
 
-    Args:
-        spark: the session.
-        archive: where the ledgers are.
-        now_seconds: epoch seconds; what a claim's age is counted to.
-        claim_ttl_seconds: from which age a claim without a result is in doubt.
+    A claim without a result is in doubt if it is *claim_ttl_seconds* old at *now_seconds*, epoch
+    seconds.
 
     Returns:
         ``message_id, state, plan_id``: one row per message, *state* a ``Disposition``,
@@ -394,7 +372,7 @@ def ledger_states(
         parts.append(spread.mapInArrow(reader.attempts, from_arrow_schema(CLAIMED)))
     # An empty table, unlike an empty list, lets Spark's planner drop the join with it.
     claimed = reduce(DataFrame.union, parts or [spark.createDataFrame(CLAIMED.empty_table())])
-    strongest = F.max(F.struct("strength", "plan_id", "state"))
+    strongest = F.max(F.struct("strength", "time", "state", "plan_id"))
     return (
         claimed.groupBy("message_id")
         .agg(strongest.alias("strongest"))

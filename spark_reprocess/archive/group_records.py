@@ -172,21 +172,14 @@ def _json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, default=datetime.isoformat).encode()
 
 
-def _statement(raw: Any) -> Statement:  # noqa: ANN401 - of a file
-    return Statement(
-        time=_time(raw["time"]),
-        who=str(raw["who"]),
-        action=raw["action"],
-        plan_id=raw["plan_id"],
-        text=raw["text"],
-        is_resolved=raw["is_resolved"],
-    )
+def _statement(raw: dict[str, Any]) -> Statement:
+    said = {name: value for name, value in raw.items() if name != "state"}
+    return Statement(**{**said, "time": _time(raw["time"])})
 
 
-def _state(raw: Any) -> GroupState:  # noqa: ANN401 - of a file
-    return GroupState(
-        raw["number"], raw["action"], raw["note_in"], _optional_time(raw["resolved_at"])
-    )
+def _state(raw: dict[str, Any]) -> GroupState:
+    times = {name: _optional_time(raw[name]) for name in ("resolved_at", "edited_at")}
+    return GroupState(**{**raw, **times})
 
 
 def _memory(raw: Any) -> GroupMemory:  # noqa: ANN401 - of a file

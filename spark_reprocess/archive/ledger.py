@@ -33,14 +33,15 @@ _CLAIM_FILE = re.compile(
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
 
-STRENGTH = (
-    Disposition.IN_DOUBT,
-    Disposition.BUSY,
-    Disposition.DISCARDED,
-    Disposition.RESTORED,
-    Disposition.SENT,
-)
-"""Of two states of a message the later one in here holds."""
+STRENGTH = {
+    Disposition.DISCARDED: 0,
+    Disposition.IN_DOUBT: 0,
+    Disposition.BUSY: 1,
+    Disposition.RESTORED: 2,
+    Disposition.SENT: 3,
+}
+"""Of several states of a message the strongest holds; of equally strong ones the latest. So a
+discard settles a message in doubt, and a later restore without an answer puts it in doubt again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,6 @@ class RunRecord:
         destinations: the URLs of all queues that it sends to; *destination* is the one that the
             operator named.
         policy_sha256: of the policy that decided, None without one.
-        note: what else is to be known of it.
     """
 
     run_id: str
@@ -111,7 +111,6 @@ class RunRecord:
     destination: str
     destinations: Sequence[str] = ()
     policy_sha256: str | None = None
-    note: str = ""
 
     @property
     def caller(self) -> Caller:
@@ -149,18 +148,18 @@ class Attempt:
 def states_of(
     attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
 ) -> dict[str, Disposition]:
-    """Return each claimed message's state. What was sent or discarded once stays so.
+    """Return each claimed message's state, see ``STRENGTH``. What was sent once stays so.
 
-    A message in doubt stays in doubt until it is sent, even where a later attempt was refused:
-    the first may have arrived.
+    A message in doubt stays in doubt until it is sent or discarded, even where a later attempt was
+    refused: the first may have arrived.
     """
-    states: dict[str, Disposition] = {}
+    found: dict[str, tuple[int, str, Disposition]] = {}
     for attempt in attempts:
+        times = {result.message_id: result.time for result in attempt.results or ()}
         for message_id, state in _attempt_states(attempt, now_seconds, claim_ttl_seconds):
-            known = states.get(message_id)
-            if known is None or STRENGTH.index(state) > STRENGTH.index(known):
-                states[message_id] = state
-    return states
+            entry = STRENGTH[state], times.get(message_id, attempt.claim.time), state
+            found[message_id] = max(entry, found.get(message_id, entry))
+    return {message_id: state for message_id, (_, _, state) in found.items()}
 
 
 def _attempt_states(
@@ -235,11 +234,9 @@ class Ledger:
         return f"{plan_folder(self.plan_id)}/{unit}/chunk-{chunk:05d}.attempt-{number}.{kind}"
 
 
-def attempt_names(archive: Archive, plan_ids: Sequence[str] | None = None) -> list[AttemptName]:
-    """List the attempts of these plans, or of all plans. Opens no file."""
-    folders = [LEDGER] if plan_ids is None else [plan_folder(plan_id) for plan_id in plan_ids]
-    paths = (path for folder in folders for path in archive.list(folder))
-    return [name for path in paths if (name := attempt_name(path))]
+def attempt_names(archive: Archive) -> list[AttemptName]:
+    """List the attempts of all plans. Opens no file."""
+    return [name for path in archive.list(LEDGER) if (name := attempt_name(path))]
 
 
 def attempt_name(path: str) -> AttemptName | None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -113,10 +113,7 @@ class CompactedFile:
         return cls(archive, path, parquet)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Decode the rows, 500 attempts at once.
-
-        Args:
-            columns: of the schema above; None for all.
+        """Decode the rows, 500 attempts at once; *columns* is None for all.
 
         Raises:
             ArchiveError: the file is damaged.
@@ -150,12 +147,7 @@ class CompactedFile:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFiles:
-    """What has to be read to know the ledgers of all plans.
-
-    Attributes:
-        compacted: the newest compacted file, None where there is none.
-        others: the attempts that it does not have.
-    """
+    """The newest compacted file, if there is one, and the attempts that it does not have."""
 
     compacted: CompactedFile | None
     others: tuple[AttemptName, ...]
@@ -271,18 +263,24 @@ _TYPES: dict[str, pa.DataType] = {
     "time": pa.string(),
 }
 CLAIMED = pa.schema(_TYPES)
-"""A row per attempt and message that it leaves in a state: of several, the strongest holds.
+"""A row per attempt and message that it leaves in a state: of several, the first in the order of
+``STRONGEST_FIRST`` holds.
 
 *time* is that of the result, or of the claim where there is none: ISO 8601, UTC.
 """
 
+STRONGEST_FIRST: list[tuple[str, Literal["ascending", "descending"]]] = [
+    ("strength", "descending"),
+    ("time", "descending"),
+    ("state", "descending"),
+]
 _ATTEMPTS_PER_BATCH = 50
 
 _OUTCOMES = pa.array([str(one) for one in OUTCOMES])
-_STRENGTHS = pa.array(
-    [STRENGTH.index(state) if (state := state_after(one)) else None for one in OUTCOMES], pa.int32()
-)
-"""By index in ``_OUTCOMES``; null for an outcome that leaves a message in the state it had."""
+_STATES = [state_after(one) for one in OUTCOMES]
+"""By index in ``_OUTCOMES``; None for an outcome that leaves a message in the state it had."""
+
+_STRENGTHS = pa.array([None if one is None else STRENGTH[one] for one in _STATES], pa.int32())
 
 
 def claimed_table(archive: Archive, now_seconds: float, claim_ttl_seconds: float) -> pa.Table:
@@ -297,6 +295,13 @@ def claimed_table(archive: Archive, now_seconds: float, claim_ttl_seconds: float
     compacted = reader.compacted([pa.RecordBatch.from_pylist(paths)] if paths else [])
     attempts = reader.attempts([pa.RecordBatch.from_pylist(names)] if names else [])
     return pa.Table.from_batches([*compacted, *attempts], CLAIMED)
+
+
+def strongest(claimed: pa.Table) -> pa.Table:
+    """Return ``message_id``, ``state_first`` and ``time_max``: the state of each message."""
+    # With several threads the first row would be chance.
+    grouped = claimed.sort_by(STRONGEST_FIRST).group_by("message_id", use_threads=False)
+    return grouped.aggregate([("state", "first"), ("time", "max")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +334,7 @@ class ClaimReader:
         columns = [
             pc.struct_field(each, "message_id"),
             claims.column("plan_id"),
-            pa.array(STRENGTH, pa.string()).take(strengths),
+            pa.array(_STATES, pa.string()).take(known),
             strengths,
             pc.coalesce(pc.struct_field(each, "time"), claims.column("time")),
         ]
@@ -353,6 +358,6 @@ class ClaimReader:
                 "message_id": message_id,
                 "plan_id": attempt.name.plan_id,
                 "state": state.value,
-                "strength": STRENGTH.index(state),
+                "strength": STRENGTH[state],
                 "time": times.get(message_id, attempt.claim.time),
             }

@@ -30,15 +30,12 @@ class LocalArchive:
     def check_writable(self) -> None:
         """Leaves nothing behind but the folder itself."""
         with _explained(self.root, "cannot be written"):
-            _make_folders(Path(self.root))
-            probe = _write_temporary(Path(self.root), b"")
-            probe.unlink()
+            _write_temporary(Path(self.root), b"").unlink()
 
     def create(self, path: str, content: bytes) -> bool:
         """A link is created exclusively, and to a finished file."""
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
-            _make_folders(target.parent)
             temporary = _write_temporary(target.parent, content)
             try:
                 os.link(temporary, target)
@@ -52,7 +49,6 @@ class LocalArchive:
     def write(self, path: str, content: bytes) -> None:
         target = self._path(path)
         with _explained(self.root, f"cannot write {path}"):
-            _make_folders(target.parent)
             temporary = _write_temporary(target.parent, content)
             temporary.replace(target)
             _sync_folder(target.parent)
@@ -144,6 +140,7 @@ def _make_folders(folder: Path) -> None:
 
 def _write_temporary(folder: Path, content: bytes) -> Path:
     """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
+    _make_folders(folder)
     descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

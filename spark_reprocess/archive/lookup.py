@@ -9,7 +9,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 
 from spark_reprocess.archive.dead_letter_schema import Row
@@ -22,33 +21,22 @@ from spark_reprocess.archive.message_store import drain_of, message_files, rows_
 _CONCURRENT_READS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
-    """One row of a message, and the file that it is in. Values are as Arrow returns them."""
-
-    drain_id: str
-    path: str
-    row: Row
-
-
 def find_rows(
     archive: Archive, ids: Collection[str], files: Sequence[str] | None = None
-) -> list[FoundRow]:
-    """Return every row whose message id or first id is one of *ids*, oldest drain first.
+) -> list[Row]:
+    """Return every row whose message id or first id is one of *ids*, with its ``drain_id``.
 
-    Args:
-        archive: which has the rows.
-        ids: what to find.
-        files: where to look, sorted; None for every file. See ``message_index``.
+    The oldest drain comes first. Values are as Arrow returns them. *files* are where to look,
+    sorted; None for every file. See ``message_index``.
 
     Raises:
         ArchiveError: a file cannot be read.
     """
     paths = message_files(archive) if files is None else files
 
-    def find(path: str) -> list[FoundRow]:
+    def find(path: str) -> list[Row]:
         rows = rows_of_file(archive, path, ids, keys=("message_id", "first_id"))
-        return [FoundRow(drain_of(path), path, row) for row in (rows.to_pylist() if rows else ())]
+        return [{**row, "drain_id": drain_of(path)} for row in (rows.to_pylist() if rows else ())]
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="lookup") as executor:
         return list(chain.from_iterable(executor.map(find, paths)))

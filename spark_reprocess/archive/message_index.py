@@ -76,13 +76,10 @@ _MOST_TABLES = 3
 def read_table_columns(
     archive: Archive, plan_id: str, columns: Sequence[str], digest: str | None = None
 ) -> pa.Table:
-    """Read columns of a plan's table.
+    """Read columns of a plan's table, which are in ``_TYPES``.
 
-    Args:
-        archive: which has the table.
-        plan_id: of the plan.
-        columns: names in ``_TYPES``; the texts of which many are equal come as dictionaries.
-        digest: that the plan names; None accepts any table.
+    Texts of which many are equal come as dictionaries. *digest* is that which the plan names; None
+    accepts any table.
 
     Raises:
         InputError: the table has another digest.
@@ -132,7 +129,9 @@ def read_message_index(archive: Archive) -> MessageIndex:
     files = message_files(archive)
     left = {path: rows_named(path) for path in files}
     tables = []
-    for plan_id in plans_with_tables(archive)[:_MOST_TABLES]:
+    end = f"/{TABLE}/manifest.json"
+    plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
+    for plan_id in sorted(plans, reverse=True)[:_MOST_TABLES]:
         try:
             keys = read_table_columns(archive, plan_id, ("message_id", "first_id", "file"))
         except ArchiveError:
@@ -150,10 +149,3 @@ def read_message_index(archive: Archive) -> MessageIndex:
     schema = pa.schema([(name, _TYPES[name]) for name in ("message_id", "first_id", "file")])
     keys = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
     return MessageIndex(keys, tuple(sorted(left)), frozenset(files))
-
-
-def plans_with_tables(archive: Archive) -> list[str]:
-    """Return the ids of the plans that have a table, the newest first."""
-    end = f"/{TABLE}/manifest.json"
-    paths = (path for path in archive.list(REPORTS) if path.endswith(end))
-    return sorted({path.split("/")[1] for path in paths}, reverse=True)

@@ -29,6 +29,7 @@ from spark_reprocess.archive.table_parts import PARQUET_DAMAGE, parquet_bytes
 from spark_reprocess.errors import ArchiveError, InputError
 
 _CONCURRENT_READS = 8
+_MOST_LISTINGS = 100
 _DRAIN = "drain_id="
 _NAME = re.compile(r"/part-(?P<task>\d+)-(?P<rows>\d+)-[^/]+\.parquet$")
 
@@ -79,14 +80,9 @@ def rows_of_file(
     columns: Sequence[str] = ARROW_SCHEMA.names,
     keys: Sequence[str] = ("message_id",),
 ) -> pa.Table | None:
-    """Read rows of one file of messages.
+    """Read *columns* of the rows of one file of messages, or of those with *ids* alone.
 
-    Args:
-        archive: which has the file.
-        path: of the file.
-        ids: of the rows; None for all.
-        columns: what to read of each.
-        keys: the columns with *ids*. Without a match no other column is decoded.
+    *keys* are the columns with *ids*. Without a match no other column is decoded.
 
     Returns:
         The rows; None if there is no such file.
@@ -113,22 +109,33 @@ def rows_of_file(
 def read_columns(archive: Archive, columns: Sequence[str]) -> pa.Table:
     """Read *columns* of all messages, and ``drain_id``, without Spark; several rows of a message.
 
+    An erase may replace files meanwhile: then the new ones are read.
+
     Raises:
-        ArchiveError: a file is gone or damaged.
+        ArchiveError: a file is damaged, or files are replaced all the time.
     """
 
-    def read(path: str) -> pa.Table:
+    def read(path: str) -> pa.Table | None:
         rows = rows_of_file(archive, path, columns=columns)
         if rows is None:
-            raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
+            return None
         drain = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
         return pa.Table.from_arrays([*rows.columns, drain], schema=schema)
 
     fields = [ARROW_SCHEMA.field(name) for name in columns]
     schema = pa.schema([*fields, pa.field("drain_id", pa.string())])
+    tables: dict[str, pa.Table | None] = {}
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
-        tables = list(executor.map(read, message_files(archive)))
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+        for _ in range(_MOST_LISTINGS):
+            paths = message_files(archive)
+            new = [path for path in paths if path not in tables]
+            tables |= zip(new, executor.map(read, new), strict=True)
+            found = [rows for path in paths if (rows := tables[path]) is not None]
+            if len(found) == len(paths):
+                return pa.concat_tables(found) if found else schema.empty_table()
+    raise ArchiveError(
+        f"archive {archive.root}: its files are replaced all the time; try again after the erase"
+    )
 
 
 def rows_written(archive: Archive, drain_id: str, task: int | None = None) -> int:

@@ -73,12 +73,7 @@ def erase_holder(erase_id: str, who: str) -> LockHolder:
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """What a task needs to observe its run's lock. Picklable.
-
-    Attributes:
-        claims: of the holder.
-        lock_seconds: the life of the lock without a renewal.
-    """
+    """What a task needs to observe its run's lock, which lives *lock_seconds* without a renewal."""
 
     number: int
     claims: str

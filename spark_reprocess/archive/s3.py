@@ -17,8 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -73,7 +74,6 @@ class S3Archive:
 
     Attributes:
         root: ``s3://bucket/prefix`` or ``s3a://…``, as Spark is to call it; no slash at the end.
-        bucket: its bucket.
         prefix: what every key starts with: empty, or a path that ends with a slash.
     """
 
@@ -99,32 +99,33 @@ class S3Archive:
         root = f"{match['scheme']}://{match['bucket']}" + (f"/{prefix}" if prefix else "")
         return cls(root, match["bucket"], f"{prefix}/" if prefix else "")
 
-    def __getstate__(self) -> tuple[str, str, str]:
-        return self.root, self.bucket, self.prefix
-
-    def __setstate__(self, state: tuple[str, str, str]) -> None:
-        self.root, self.bucket, self.prefix = state
-        self._client = None
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        return type(self), (self.root, self.bucket, self.prefix)
 
     def check_writable(self) -> None:
-        """Leaves an empty object, ``.writable``: we need no right to delete."""
+        """Leaves an empty object, ``.writable``: we need no right to delete.
+
+        A store that writes it again, although the PUT says not to, gives one claim to two runs.
+        """
         self.write(_PROBE, b"")
+        with self._explained("write", _PROBE):
+            try:
+                self._put(_PROBE, b"", "", IfNoneMatch="*")
+            except ClientError as error:
+                if _status(error) in (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT):
+                    return
+                raise
+        raise ArchiveError(
+            f"archive {self.root}: this store ignores If-None-Match, so that two runs could claim "
+            "and send the same messages; use Amazon S3, or a store that knows conditional writes"
+        )
 
     def create(self, path: str, content: bytes) -> bool:
         mark = secrets.token_hex(16)
-
-        def put_first() -> None:
-            self._s3().put_object(
-                Bucket=self.bucket,
-                Key=self._key(path),
-                Body=content,
-                IfNoneMatch="*",
-                Metadata={_WRITER: mark},
-            )
-
+        put = partial(self._put, path, content, mark, IfNoneMatch="*")
         with self._explained("write", path):
             try:
-                _CREATE.call(put_first, _is_conflict)
+                _CREATE.call(put, _is_conflict)
             except ClientError as error:
                 if _status(error) == HTTPStatus.PRECONDITION_FAILED:
                     return self._is_marked(path, mark)
@@ -147,13 +148,7 @@ class S3Archive:
             if found is None or found[0] != old:
                 return False
             try:
-                self._s3().put_object(
-                    Bucket=self.bucket,
-                    Key=self._key(path),
-                    Body=new,
-                    IfMatch=found[1],
-                    Metadata={_WRITER: mark},
-                )
+                self._put(path, new, mark, IfMatch=found[1])
             except ClientError as error:
                 if _is_conflict(error) or _status(error) == HTTPStatus.PRECONDITION_FAILED:
                     return self._is_marked(path, mark)
@@ -167,7 +162,8 @@ class S3Archive:
 
     def read(self, path: str) -> bytes | None:
         with self._explained("read", path):
-            return _READ.call(lambda: self._get(path), _is_broken_off)
+            found = _READ.call(lambda: self._get_with_tag(path), _is_broken_off)
+        return None if found is None else found[0]
 
     def lifetime(self, path: str) -> timedelta | None:
         """S3 names the end with each object that a lifecycle rule of the bucket expires.
@@ -247,9 +243,11 @@ class S3Archive:
         files = (key for key in keys if key[-1] != "/" and key.rpartition("/")[2][0] != ".")
         return sorted(key.removeprefix(self.prefix) for key in files)
 
-    def _get(self, path: str) -> bytes | None:
-        found = self._get_with_tag(path)
-        return None if found is None else found[0]
+    def _put(self, path: str, content: bytes, mark: str, **condition: Any) -> None:  # noqa: ANN401 - boto3's
+        metadata = {_WRITER: mark}
+        self._s3().put_object(
+            Bucket=self.bucket, Key=self._key(path), Body=content, Metadata=metadata, **condition
+        )
 
     def _is_marked(self, path: str, mark: str) -> bool:
         found = self._s3().head_object(Bucket=self.bucket, Key=self._key(path))

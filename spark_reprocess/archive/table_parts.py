@@ -33,13 +33,7 @@ PARTS = pa.schema(_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file of a table.
-
-    Attributes:
-        name: its path below the table's folder.
-        rows: how many rows it has.
-        sha256: of its bytes, in hex.
-    """
+    """One Parquet file of a table: its path below the table's folder, and the digest in hex."""
 
     name: str
     rows: int
@@ -95,11 +89,7 @@ def write_parts(
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of a task as files under names that no other attempt uses.
 
-    Args:
-        archive: where the table is.
-        folder: its path.
-        batches: the rows.
-        part_bytes: how many bytes of rows, in memory, go into one file.
+    Rows that take *part_bytes* in memory go into one file.
 
     Yields:
         One row of ``PARTS`` for each file, once it is durable.

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from spark_reprocess.analysis.mask import shorten
 from spark_reprocess.archive.message_index import REPORTS
@@ -21,10 +21,6 @@ from spark_reprocess.findings import (
     format_predicate,
     format_statuses,
 )
-from spark_reprocess.plan.policy import Policy
-
-if TYPE_CHECKING:
-    from spark_reprocess.analysis.analyze import AnalyzeOptions
 
 _ABOUT = """\
 Groups the archive's undecided messages by failure, and finds what sets each group apart (its
@@ -63,35 +59,27 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(values: argparse.Namespace) -> int:
-    from spark_reprocess.analysis.analyze import analyze, load_policy
+def _run(values: dict[str, Any]) -> int:
+    from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_policy
     from spark_reprocess.command_line.spark_session import start_spark
 
-    if values.policy_sha256 and not values.policy:
+    location, sha256 = values.pop("policy"), values.pop("policy_sha256")
+    if sha256 and not location:
         raise InputError("--policy-sha256 needs --policy: the file that has this hash")
     spark = start_spark()
-    policy = load_policy(spark, values.policy, values.policy_sha256) if values.policy else None
-    findings = analyze(spark, options_of(values, policy), progress=progress_here())
+    # Only Spark can check its conditions.
+    policy = load_policy(spark, location, sha256) if location else None
+    options = AnalyzeOptions(**values, policy=policy)
+    findings = analyze(spark, options, progress=progress_here())
     print_answer(analysis_fields(findings), lambda: print_analysis(findings))
     return DONE
 
 
-def options_of(values: argparse.Namespace, policy: Policy | None) -> "AnalyzeOptions":
-    """Return the options of an analysis. Its policy can only be read once Spark runs."""
-    from spark_reprocess.analysis.analyze import AnalyzeOptions
-
-    return AnalyzeOptions(
-        archive=values.archive,
-        out=values.out,
-        where=values.where,
-        since=values.since,
-        masks=tuple(values.masks),
-        has_samples=values.has_samples,
-        policy=policy,
-    )
-
-
 _COLUMNS = ("group", "count", "share", "trend")
+_FIELDS = (
+    *("plan_id", "archive", "analyzed_at", "messages", "decided", "undecided", "unlisted_groups"),
+    *("unlisted_messages", "statuses", "unreadable", "left_for_people"),
+)
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_TERMINAL = 12
@@ -107,19 +95,10 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
     Like the answer in a log it has no words of messages: ``groups`` and summary.json have them.
     """
     return {
-        "plan_id": findings.plan_id,
-        "archive": findings.archive,
+        **{name: getattr(findings, name) for name in _FIELDS},
         "plan": findings.plan_path,
-        "analyzed_at": findings.analyzed_at,
-        "messages": findings.messages,
-        "decided": findings.decided,
-        "undecided": findings.undecided,
         "groups": [{name: getattr(one, name) for name in _GROUP} for one in findings.groups],
-        "unlisted_groups": findings.unlisted_groups,
-        "unlisted_messages": findings.unlisted_messages,
-        "statuses": findings.statuses,
         "gone": [one.group_id for one in findings.gone],
-        "unreadable": findings.unreadable,
     }
 
 
@@ -139,6 +118,13 @@ def print_analysis(findings: Findings) -> None:
         print_line(f"groups: {format_statuses(findings.statuses)}")
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
+    if left := findings.left_for_people:
+        named = [f"{group_id} ({word})" for group_id, word in left.items()]
+        more = ", …" if len(named) > _GROUPS_IN_A_LOG else ""
+        print_line(
+            f"left for a person, who last said otherwise than the policy: "
+            f"{counted(len(left), 'group')}: {', '.join(named[:_GROUPS_IN_A_LOG])}{more}"
+        )
     folder = findings.plan_path.removesuffix("/plan.yaml")
     if not findings.groups:
         print_line(f"nothing is left to decide; report: {folder}")
@@ -182,14 +168,14 @@ def _title_and_lead(group: GroupFinding) -> Iterator[str]:
         yield f"↳ {TOO_FEW}"
 
 
-def trend_bars(arrivals: Sequence[int], characters: int = _TREND_CHARACTERS) -> str:
+def trend_bars(arrivals: Sequence[int]) -> str:
     """Draw arrivals as a row of bars, the highest at full height; a space where none arrived."""
     if not any(arrivals):
         return ""
-    per_bar = -(-len(arrivals) // characters)
+    per_bar = -(-len(arrivals) // _TREND_CHARACTERS)
     sums = [sum(arrivals[start : start + per_bar]) for start in range(0, len(arrivals), per_bar)]
     highest = max(sums)
     return "".join(_BARS[-(-one * len(_BARS) // highest) - 1] if one else " " for one in sums)
 
 
-VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)
+VERB = Verb(_ABOUT, _add_arguments, dict, _run)

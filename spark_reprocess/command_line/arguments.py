@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
@@ -166,8 +165,8 @@ def add_breakers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_sending(parser: argparse.ArgumentParser) -> None:
-    """Add ``--max-rate``, ``--in-doubt`` and ``--claim-ttl``."""
+def add_sending(parser: argparse.ArgumentParser, *in_doubt: str) -> None:
+    """Add ``--max-rate``, ``--in-doubt`` with *in_doubt* beside leave, and ``--claim-ttl``."""
     parser.add_argument(
         "--max-rate",
         type=positive_number,
@@ -176,13 +175,8 @@ def add_sending(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--in-doubt",
-        choices=("report", "send"),
-        default="report",
+        choices=(*in_doubt, "leave"),
+        default="leave",
         help="what to do with messages that may have been sent (default: %(default)s)",
     )
     add_claim_ttl(parser)
-
-
-def take_in_doubt(values: dict[str, Any]) -> bool:
-    """Take ``--in-doubt`` out of *values*; return whether to send messages in doubt."""
-    return bool(values.pop("in_doubt") == "send")

@@ -79,6 +79,7 @@ def _run(options: argparse.Namespace) -> int:
             answer["plan_id"],
             note,
             options.is_resolved,
+            is_edited=bool(answer["is_edited"]),
         )
         resolved_at = add_statement(archive, group_id, said).resolved_at
 

@@ -9,7 +9,7 @@ from spark_reprocess.command_line.verb import BAD_INPUT, DONE, Verb, progress_he
 from spark_reprocess.figures import counted, duration, quantity
 
 if TYPE_CHECKING:
-    from spark_reprocess.drain.drain import DrainOptions, DrainSummary
+    from spark_reprocess.drain.drain import DrainSummary
 
 _ABOUT = """\
 Moves messages from the parked queue into the archive. Each is written durably before it is
@@ -43,17 +43,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make_options(**values: Any) -> "DrainOptions":  # noqa: ANN401 - argparse's
-    from spark_reprocess.drain.drain import DrainOptions
-
-    return DrainOptions(**values)
-
-
-def _run(options: "DrainOptions") -> int:
+def _run(values: dict[str, Any]) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
-    from spark_reprocess.drain.drain import drain
+    from spark_reprocess.drain.drain import DrainOptions, drain
 
-    summary = drain(start_spark(), options, progress=progress_here())
+    summary = drain(start_spark(), DrainOptions(**values), progress=progress_here())
     print_answer(summary, lambda: print_drain(summary))
     for fault in summary.stopped_by:
         print_error(
@@ -97,4 +91,4 @@ def print_drain(summary: "DrainSummary") -> None:
         print_line(f"next: {suggestion('analyze', summary.archive)}")
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, dict, _run)

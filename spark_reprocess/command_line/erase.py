@@ -1,11 +1,18 @@
 """``erase``: messages leave the archive for good."""
 
 import argparse
+import time
 
-from spark_reprocess.command_line.arguments import WHERE, add_execution, whole_number
+from spark_reprocess.command_line.arguments import (
+    WHERE,
+    add_execution,
+    positive_number,
+    whole_number,
+)
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, Verb, progress_here
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
+from spark_reprocess.errors import BusyError
 from spark_reprocess.figures import counted
 
 _ABOUT = """\
@@ -34,6 +41,7 @@ _NOT_REACHED = (
     "context (find them with --where), reports, plans and exports that lie elsewhere, backups of "
     "the archive, and what operators wrote into plans' edits"
 )
+_RETRY_SECONDS = 30
 _NO_TABLE = "; and the failure table: give --failure-table"
 
 
@@ -59,6 +67,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the DynamoDB table of failures; erase what it has of these messages, too",
     )
+    add(
+        "--wait-seconds",
+        type=positive_number,
+        default=0,
+        metavar="S",
+        help="try again for S seconds while a redrive, a restore, an analysis or another erase is "
+        "under way (default: end at once, with exit code 2)",
+    )
     add_execution(parser, without="nothing is touched")
 
 
@@ -69,7 +85,15 @@ def _run(options: EraseOptions) -> int:
         from spark_reprocess.command_line.spark_session import start_spark
 
         spark = start_spark()
-    summary = erase(spark, options, progress=progress_here())
+    wait_until = time.monotonic() + options.wait_seconds
+    while True:
+        try:
+            summary = erase(spark, options, progress=progress_here())
+            break
+        except BusyError:
+            if time.monotonic() >= wait_until:
+                raise
+        time.sleep(min(_RETRY_SECONDS, options.wait_seconds))
     print_answer(summary, lambda: print_erase(summary, options))
     return DONE
 

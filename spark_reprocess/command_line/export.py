@@ -50,17 +50,17 @@ def _run(options: ExportOptions) -> int:
         # The reader, such as head, has enough. Python would flush once more at its end, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    print_export(summary)
+    print_export(summary, options.group, options.out)
     return DONE
 
 
-def print_export(summary: ExportSummary) -> None:
+def print_export(summary: ExportSummary, group_id: str, out: str) -> None:
     """Print how many messages were written; to standard error if they went to standard output."""
-    is_file = summary.out != STANDARD_OUTPUT
-    place = f" to {summary.out}" if is_file else ""
+    is_file = out != STANDARD_OUTPUT
+    place = f" to {out}" if is_file else ""
     show = print_line if is_file else print_error
     messages = counted(summary.planned, "message")
-    show(f"wrote {summary.written:,} of {messages} of group {summary.group_id}{place}")
+    show(f"wrote {summary.written:,} of {messages} of group {group_id}{place}")
     if summary.missing:
         show(
             f"{counted(summary.missing, 'message')} not in the archive any more: erased or expired"

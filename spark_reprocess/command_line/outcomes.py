@@ -5,7 +5,7 @@ No Spark, no I/O: also for those who read an answer that a run elsewhere has giv
 
 from collections.abc import Mapping, Sequence
 
-from spark_reprocess.archive.disposition import Disposition, Kind
+from spark_reprocess.archive.disposition import BEFORE, Disposition, Kind
 
 _PROBLEMS: dict[str, str] = {
     Disposition.OTHER_PARKED_QUEUE: (
@@ -33,8 +33,8 @@ _PROBLEMS: dict[str, str] = {
         " on a FIFO queue"
     ),
     Disposition.IN_DOUBT: (
-        "in doubt: they may have been sent and no answer came; look for them, then send them "
-        "again with --in-doubt send"
+        "in doubt: they may have been sent and no answer came; look for them, then run again "
+        "with --in-doubt, whose help says what it may do"
     ),
     Disposition.BUSY: (
         "busy: another run claimed them and may still be sending; run again when it is done or "
@@ -63,12 +63,8 @@ def columns(
 ) -> dict[str, tuple[str, ...]]:
     """Return the columns of a table of outcomes: by name, the dispositions that each adds up.
 
-    Columns that are all 0 are left out, so that a terminal has room for the failures.
-
-    Args:
-        counts: of the whole run, by disposition.
-        executed: whether this was more than a dry run.
-        restores: whether messages went to the parked queue.
+    Columns that are all 0 in *counts*, of the whole run by disposition, are left out, so that a
+    terminal has room for the failures. *restores*: messages went to the parked queue.
     """
     first = {
         (True, False): {"sent": (Disposition.SENT,)},
@@ -79,7 +75,9 @@ def columns(
     others = {
         "discarded": (Disposition.DISCARDED,),
         "to discard": (Disposition.DISCARD,),
-        "decided before" if restores else "done before": Disposition.of(Kind.BEFORE),
+        "recorded": (Disposition.ARRIVED,),
+        "to record": (Disposition.RECORD,),
+        "decided before" if restores else "done before": tuple(BEFORE.values()),
         "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
         "in doubt": (Disposition.IN_DOUBT,),
         "busy": (Disposition.BUSY, Disposition.WAITS),

@@ -16,7 +16,6 @@ from spark_reprocess.command_line.arguments import (
     add_plan,
     add_sending,
     sha256_hex,
-    take_in_doubt,
     whole_number,
 )
 from spark_reprocess.command_line.canary import (
@@ -51,8 +50,9 @@ _ABOUT = """\
 Executes plan.yaml, on exactly the messages that it froze: sends groups with action "redrive" to
 the queue, and records groups with action "discard". A dry run unless --execute is given. You can
 repeat it at any time: a message that was sent is never sent again. A message that may have been
-sent (its answer was lost, or the run was killed) is named and left, unless you give --in-doubt
-send.
+sent (its answer was lost, or the run was killed) is in doubt: it is named and left. Look for it at
+the consumer. --in-doubt arrived records that it was sent, with you as the witness; --in-doubt send
+sends it again; --where picks messages. A group with action "discard" needs neither.
 
 A group of the plan can have edits: `edit`, a JSON Patch (RFC 6902) on JSON bodies, and
 `set_attributes`, Spark SQL for attributes. The dry run shows some messages before and after.
@@ -104,7 +104,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--where", metavar="SQL", help=f"only these of the plan: {WHERE}")
     add("--limit", type=whole_number(1), metavar="N", help="act on at most N messages in this run")
-    add_sending(parser)
+    add_sending(parser, "arrived", "send")
     add_breakers(parser)
     add_canary(parser)
     add(
@@ -128,8 +128,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(*, masks: list[str], **values: Any) -> RedriveOptions:  # noqa: ANN401 - argparse's
-    canary, send_in_doubt = take_canary(values), take_in_doubt(values)
-    return RedriveOptions(masks=tuple(masks), canary=canary, send_in_doubt=send_in_doubt, **values)
+    return RedriveOptions(masks=tuple(masks), canary=take_canary(values), **values)
 
 
 def _run(options: RedriveOptions) -> int:
@@ -176,12 +175,8 @@ def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
 def print_redrive(summary: RedriveSummary, *, names_plan: bool = False) -> None:
     """Print what happened to each group, or would, and why messages were left.
 
-    Titles quote messages, so they are printed on a terminal only.
-
-    Args:
-        summary: of the run.
-        names_plan: whether what a dry run suggests names the plan, because the command did not: a
-            newer report may come.
+    Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
+    suggests names the plan, because the command did not: a newer report may come.
     """
     words = columns(summary.counts, executed=summary.executed)
     is_terminal = sys.stdout.isatty()
@@ -222,8 +217,12 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
     if summary.executed:
         sent, discarded = summary.count(Disposition.SENT), summary.count(Disposition.DISCARDED)
         done = f"sent {sent:,}" + (f", discarded {discarded:,}" if discarded else "")
+        if arrived := summary.count(Disposition.ARRIVED):
+            done += f", recorded {arrived:,} as arrived"
         more = summary.problems or summary.stopped_by or summary.canary
-        is_idle = not (sent or discarded or more or summary.count(Disposition.NOT_SELECTED))
+        is_idle = not (
+            sent or discarded or arrived or more or summary.count(Disposition.NOT_SELECTED)
+        )
         rest = "; nothing was left to do" if is_idle else ""
         return f"plan {summary.plan_id}, run {summary.run_id}: {done}{rest}"
     if all(group.action == Action.LEAVE for group in summary.groups):
@@ -234,6 +233,8 @@ def _format_result(summary: RedriveSummary, plan_option: str) -> str:
         seconds = to_send / summary.max_rate
         pace = f"in about {duration(seconds)} at {summary.max_rate:g} a second"
     and_discard = f", {to_discard:,} would be discarded" if to_discard else ""
+    if to_record := summary.count(Disposition.RECORD):
+        and_discard += f", {to_record:,} would be recorded as arrived"
     return (
         f"dry run: nothing was sent. {to_send:,} would go to {summary.destination} {pace}"
         f"{and_discard}; to do it, add {plan_option}--execute --reason 'why'"

@@ -1,16 +1,9 @@
 """``restore``: archive to parked queue."""
 
 import argparse
-from typing import Any
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.command_line.arguments import (
-    WHERE,
-    add_execution,
-    add_sending,
-    take_in_doubt,
-    whole_number,
-)
+from spark_reprocess.command_line.arguments import WHERE, add_execution, add_sending, whole_number
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.redrive import exit_code_of, redrive_fields
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
@@ -36,12 +29,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also messages drained from another parked queue",
     )
     add("--include-discarded", action="store_true", help="also discarded messages")
-    add_sending(parser)
+    add_sending(parser, "send")
     add_execution(parser)
-
-
-def _make_options(**values: Any) -> RestoreOptions:  # noqa: ANN401 - argparse's
-    return RestoreOptions(send_in_doubt=take_in_doubt(values), **values)
 
 
 def _run(options: RestoreOptions) -> int:
@@ -77,4 +66,4 @@ def print_restore(summary: RedriveSummary) -> None:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run)

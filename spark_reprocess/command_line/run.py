@@ -67,7 +67,9 @@ Below run a policy may have max_rate, time_budget_seconds, mask (a list), canary
 canary_max_return and consumer_max_seconds, each as the option of this name. An option that is given
 here comes before the policy's; masks of both hold.
 
-Conditions are Spark SQL over the columns of groups.parquet. Messages that returned from an earlier
+Conditions are Spark SQL over the columns of groups.parquet. What a person said last about a group
+(leave, discard, an edit not carried out) beats every rule, unless the rule has overrides_people:
+true; the answer names such groups. Messages that returned from an earlier
 redrive are left as well, unless the policy says redrive_again: true. Without --policy everything is
 left. Without --execute nothing is sent, but the queue is drained.
 
@@ -155,13 +157,8 @@ def publish_undecided(
     """Publish number and age of the archive's undecided messages to CloudWatch, 0 included.
 
     An alarm keeps the state of the last value, so a run that leaves nothing undecided publishes 0.
-    A failure does not fail the run: only the alarm depends on these metrics.
-
-    Args:
-        client: of the alarm's Region.
-        main_queue_name: the queue's name, the dimension of all metrics.
-        messages: number, at least 0.
-        oldest_seconds: age of the oldest one; 0 if there is none.
+    A failure does not fail the run: only the alarm depends on these metrics. *client* is of the
+    alarm's Region.
 
     Returns:
         What went wrong, for the log; None if CloudWatch accepted it.

@@ -13,7 +13,8 @@ from spark_reprocess.command_line.terminal import (
     print_heading,
     print_line,
 )
-from spark_reprocess.command_line.verb import DONE, Verb
+from spark_reprocess.command_line.verb import DONE, Verb, suggestion
+from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, second
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
@@ -23,6 +24,7 @@ from spark_reprocess.inspect.show import (
     show,
 )
 from spark_reprocess.report.texts import indented_json, looks_like_json
+from spark_reprocess.triage import is_group_id
 
 _ABOUT = """\
 Shows the history of one dead letter: every archived copy, why each was parked, and each run that
@@ -51,6 +53,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: ShowOptions) -> int:
+    if is_group_id(options.message_id):
+        groups = suggestion("groups", options.archive)
+        messages = suggestion("export", options.archive, "--group", options.message_id)
+        raise InputError(
+            f"{options.message_id}: that is a group: {groups}; its messages: {messages}"
+        )
     history = show(options)
     print_answer(history, lambda: print_history(history))
     return DONE

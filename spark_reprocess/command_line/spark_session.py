@@ -11,11 +11,10 @@ from spark_reprocess.progress import on_terminal, silent
 from spark_reprocess.spark.failures import (
     SPARK_FAILURES,
     archive_fault_of,
-    condition_of,
-    sentence_of,
+    condition_and_sentence,
 )
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
-from spark_reprocess.spark.session import get_session
+from spark_reprocess.spark.session import get_session, version_fault
 
 
 def start_spark() -> SparkSession:
@@ -39,6 +38,9 @@ def report_failure(error: Exception) -> int:
         Exception: *error* is none of Spark's, or a bug in code that ran on a worker: its traceback
             is needed to find it.
     """
+    if isinstance(error, ImportError | AttributeError) and (wrong := version_fault()):
+        print_error(wrong)
+        return BAD_INPUT
     if not isinstance(error, SPARK_FAILURES):
         raise error
     if isinstance(error, PythonException):
@@ -47,11 +49,10 @@ def report_failure(error: Exception) -> int:
             raise error
         print_error(str(fault))
         return BAD_INPUT
-    condition = condition_of(error)
+    condition, sentence = condition_and_sentence(error)
     if condition == CANCELLED:
         raise KeyboardInterrupt from error
     print_error(
-        f"Spark failed: {condition or sentence_of(error)}; nothing is lost, run the same command "
-        "again"
+        f"Spark failed: {condition or sentence}; nothing is lost, run the same command again"
     )
     return SPARK_FAILED

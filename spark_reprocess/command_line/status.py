@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.files import is_begun, open_archive
 from spark_reprocess.command_line.arguments import add_claim_ttl
 from spark_reprocess.command_line.terminal import print_answer, print_line, print_table
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
+from spark_reprocess.errors import InputError
 from spark_reprocess.figures import duration, minute, percent
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.status import EXAMPLES, ArchiveStatus, StatusOptions, status
@@ -35,6 +37,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: StatusOptions) -> int:
+    # The archive of a stack begins with its first drain. Any other place may be mistyped.
+    if not STACK.get() and not is_begun(open_archive(options.archive)):
+        begin = suggestion("drain", options.archive, "--parked-queue-url", "URL")
+        raise InputError(
+            f"archive {options.archive}: does not exist; give another, or begin it: {begin}"
+        )
     found = status(options, progress=progress_here())
     print_answer(found, lambda: print_status(found))
     return DONE
@@ -63,7 +71,11 @@ def print_status(status: ArchiveStatus) -> None:
         )
     for line in _breaker_lines(status):
         print_line(line)
-    print_table(("messages", *_COLUMNS), [(status.messages, *map(status.count, _COLUMNS.values()))])
+    if status.messages:
+        counts = (status.messages, *map(status.count, _COLUMNS.values()))
+        print_table(("messages", *_COLUMNS), [counts])
+    else:
+        print_line("the archive is empty: a drain moves messages of the parked queue into it")
     if status.expired:
         print_line(f"{status.expired:,} more have expired: decided long ago, and removed")
     if status.oldest_undecided_at:
@@ -122,7 +134,7 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
             yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
-    if status.queue and status.queue.visible:
+    if status.queue.visible if status.queue else not status.messages:
         url = () if STACK.get() else ("--parked-queue-url", "URL")
         yield f"next: {suggestion('drain', status.archive, *url)}"
     elif status.count(UNDECIDED):

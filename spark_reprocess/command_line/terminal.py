@@ -21,12 +21,12 @@ _DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 def print_line(text: str, stream: TextIO | None = None) -> None:
     """Print a line of the answer, to standard output unless *stream* is another one."""
-    _print_to(text, sys.stdout if stream is None else stream)
+    print(escape_unprintable(text), file=stream)
 
 
 def print_error(text: str) -> None:
     """Print a line to standard error."""
-    _print_to(f"dlq: {text}", sys.stderr)
+    print_line(f"dlq: {text}", sys.stderr)
 
 
 def escape_unprintable(text: str) -> str:
@@ -90,19 +90,16 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
             print_line(f"{head}{text}")
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO | None = None
-) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is."""
-    stream = sys.stdout if out is None else out
     cells = [[_format(value) for value in row] for row in rows]
     numeric = [
         bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
     ]
-    if stream.isatty():
-        _print_framed(columns, cells, numeric, stream)
+    if sys.stdout.isatty():
+        _print_framed(columns, cells, numeric)
     else:
-        _print_aligned(columns, cells, numeric, stream)
+        _print_aligned(columns, cells, numeric)
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:
@@ -126,7 +123,6 @@ def _print_framed(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     numeric: Sequence[bool],
-    stream: TextIO,
 ) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, is_number in zip(columns, numeric, strict=True):
@@ -135,14 +131,13 @@ def _print_framed(
         )
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    Console(file=stream).print(table)
+    Console(file=sys.stdout).print(table)
 
 
 def _print_aligned(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     numeric: Sequence[bool],
-    stream: TextIO,
 ) -> None:
     lines = [[" ".join(cell.splitlines()) for cell in line] for line in (columns, *cells)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
@@ -151,8 +146,4 @@ def _print_aligned(
             cell.rjust(width) if is_number else cell.ljust(width)
             for cell, width, is_number in zip(line, widths, numeric, strict=True)
         ]
-        _print_to("  ".join(parts).rstrip(), stream)
-
-
-def _print_to(line: str, stream: TextIO) -> None:
-    print(escape_unprintable(line), file=stream)
+        print_line("  ".join(parts).rstrip())

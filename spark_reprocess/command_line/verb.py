@@ -16,8 +16,15 @@ from spark_reprocess.progress import Progress, in_lines, on_terminal
 PROGRAM = "dlq"
 """What a user types before the verb."""
 
-SPARK_EXTRA = "pip install 'sqs-dlq-replay[spark]'"
-"""What installs the packages of the verbs that need Spark. They also need Java."""
+SPARK_INSTALL = (
+    f"{shlex.quote(sys.executable)} -m pip install "
+    "'numpy>=2' 'pandas>=2.2' 'pyspark>=4.1,<4.2' 'sqlglot>=30.30,<31'"
+)
+"""Command that installs, beside this program, the packages of the verbs that need Spark.
+
+They also need Java. The command names each package of the extra ``spark``: this project is in no
+package index, so whoever registers its name there would own every machine that installed it.
+"""
 
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""

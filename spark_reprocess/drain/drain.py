@@ -3,7 +3,7 @@
 import gc
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -39,14 +39,10 @@ _PROBES = "probes"
 _PROBE_LIFE_SECONDS = 7 * 86_400.0
 """Longer than any drain. An older probe was left by a drain that was killed."""
 
-_COUNTS = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("received", "archived", "deleted", "left", "unreadable")),
-        ("faults", pa.list_(pa.string())),
-        ("stopped_by", pa.string()),
-        ("tests", pa.int64()),
-    ]
+_NUMBERS = dict.fromkeys(
+    ("received", "archived", "deleted", "left", "unreadable", "tests"), pa.int64()
 )
+_COUNTS = pa.schema({**_NUMBERS, "faults": pa.list_(pa.string()), "stopped_by": pa.string()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +127,17 @@ def drain(
             # Exactly one action: each evaluation of this frame receives and deletes messages.
             tasks = spark.range(0, len(work.rules), 1, len(work.rules))
             rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
-    counts = [DrainCounts(**row.asDict()) for row in rows]
-    return _summary(work, time.time() - started, counts)
+    return DrainSummary(
+        drain_id=drain_id,
+        archive=archive.root,
+        seconds=time.time() - started,
+        rest=queue_counts(
+            SqsQueue(make_client(options.parked_queue_url), options.parked_queue_url)
+        ),
+        faults=tuple(fault for row in rows for fault in row["faults"]),
+        stopped_by=tuple(sorted({row["stopped_by"] for row in rows if row["stopped_by"]})),
+        **{name: sum(row[name] for row in rows) for name in _NUMBERS},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +190,7 @@ class DrainWork:
 def _probing(archive: Archive, run_id: str, oldest_id: str) -> Iterator[Probe]:
     """Keep a probe in the archive until the block ends.
 
-    Args:
-        archive: where the tasks of the run will write.
-        run_id: as ``new_id`` makes them.
-        oldest_id: probes with smaller ids were left by runs that were killed; they are removed.
+    Probes with smaller ids than *oldest_id* were left by runs that were killed; they are removed.
 
     Raises:
         ArchiveError: the archive cannot be written.
@@ -234,20 +236,3 @@ def _status(work: DrainWork, options: DrainOptions, at_start: QueueCounts) -> Ca
     total = waiting if options.limit is None else min(waiting, options.limit)
     how_far = HowFar(total, is_estimate=True)
     return lambda: how_far.line(rows_written(work.archive, work.drain_id))
-
-
-def _summary(work: DrainWork, seconds: float, counts: Sequence[DrainCounts]) -> DrainSummary:
-    return DrainSummary(
-        drain_id=work.drain_id,
-        archive=work.archive.root,
-        seconds=seconds,
-        received=sum(one.received for one in counts),
-        archived=sum(one.archived for one in counts),
-        deleted=sum(one.deleted for one in counts),
-        left=sum(one.left for one in counts),
-        unreadable=sum(one.unreadable for one in counts),
-        rest=queue_counts(SqsQueue(work.make_client(work.queue_url), work.queue_url)),
-        faults=tuple(fault for one in counts for fault in one.faults),
-        stopped_by=tuple(sorted({one.stopped_by for one in counts if one.stopped_by})),
-        tests=sum(one.tests for one in counts),
-    )

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -149,17 +149,15 @@ class EmptyQueueDetector:
     so ``LAST_POLL`` empty answers in a row suffice without it.
 
     Attributes:
-        count_visible: asks SQS how many messages are visible; None if SQS does not answer.
         is_empty: whether the queue counts as empty.
         empty_polls: the number of empty answers in a row.
     """
 
-    count_visible: Callable[[], int | None]
     is_empty: bool = False
     empty_polls: int = 0
 
-    def record(self, messages: int) -> None:
-        """Take the number of messages in an answer."""
+    def record(self, messages: int, count_visible: Callable[[], int | None]) -> None:
+        """Take the number of messages in an answer; *count_visible* asks SQS for its own."""
         self.empty_polls = 0 if messages else self.empty_polls + 1
         if messages:
             self.is_empty = False
@@ -167,7 +165,7 @@ class EmptyQueueDetector:
             self.is_empty = True
         elif self.empty_polls % EMPTY_POLLS == 0:
             # Calls that were on their way then answer empty, too: that changes nothing.
-            self.is_empty = self.is_empty or self.count_visible() == 0
+            self.is_empty = self.is_empty or count_visible() == 0
 
 
 class ParkedQueue(Protocol):
@@ -197,8 +195,7 @@ class DrainTask:
 
     Attributes:
         write: returns only once its rows are durable; raises ArchiveError.
-        executor: runs receives and deletes.
-        count_visible: see ``EmptyQueueDetector``.
+        count_visible: asks SQS how many messages are visible; None if SQS does not answer.
         now_seconds: the time of day, epoch seconds.
         sleep: waits so many seconds before a retry.
     """
@@ -207,19 +204,16 @@ class DrainTask:
     write: Callable[[list[Row]], object]
     rules: DrainRules
     executor: Executor
-    count_visible: InitVar[Callable[[], int | None]]
+    count_visible: Callable[[], int | None]
     now_seconds: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
-    _detector: EmptyQueueDetector = field(init=False)
+    _detector: EmptyQueueDetector = field(default_factory=EmptyQueueDetector)
     _counts: DrainCounts = field(default_factory=DrainCounts)
     _taken: int = 0
     _reserved: int = 0
     _largest_answer_bytes: int | None = None
     _deletions: list[Future[tuple[int, int]]] = field(default_factory=list)
     _test_deletions: list[Future[tuple[int, int]]] = field(default_factory=list)
-
-    def __post_init__(self, count_visible: Callable[[], int | None]) -> None:
-        self._detector = EmptyQueueDetector(count_visible)
 
     def run(self) -> DrainCounts:
         """Drain until the queue is empty, a limit is reached or something fails; never raises."""
@@ -231,12 +225,11 @@ class DrainTask:
         return self._counts
 
     def _is_over(self) -> bool:
-        until = self.rules.until_seconds
         return (
             self._counts.stopped_by is not None
             or self._detector.is_empty
             or self.rules.limit == self._taken
-            or (until is not None and self.now_seconds() >= until)
+            or self._seconds_left() <= 0
         )
 
     def _gather(self) -> Chunk:
@@ -306,22 +299,17 @@ class DrainTask:
         if isinstance(received, QueueError):
             self._counts.stopped_by = str(received)
             return
-        self._detector.record(len(received))
-        self._discard_tests(received)
+        self._detector.record(len(received), self.count_visible)
+        messages = (one for one in received if isinstance(one, Message))
+        tests = [one for one in messages if trial_id_of(one) is not None]
+        if tests:
+            receipts = [Receipt(one.message_id, one.receipt_handle) for one in tests]
+            self._test_deletions.append(self.executor.submit(self._delete, receipts))
         before = chunk.size_bytes
-        for message, row in self._readable([one for one in received if not _is_test(one)]):
+        for message, row in self._readable([one for one in received if one not in tests]):
             self._counts.received += 1
             self._taken += chunk.add(message, row)
         self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
-
-    def _discard_tests(self, received: Received) -> None:
-        tests = [
-            Receipt(one.message_id, one.receipt_handle)
-            for one in received
-            if isinstance(one, Message) and _is_test(one)
-        ]
-        if tests:
-            self._test_deletions.append(self.executor.submit(self._delete, tests))
 
     def _readable(self, received: Received) -> Iterator[tuple[Message, Row]]:
         drained_at = datetime.fromtimestamp(self.now_seconds(), UTC)
@@ -368,7 +356,3 @@ class DrainTask:
         self._deletions.clear()
         self._counts.tests += sum(deletion.result()[0] for deletion in self._test_deletions)
         self._test_deletions.clear()
-
-
-def _is_test(received: Message | MalformedMessageError) -> bool:
-    return isinstance(received, Message) and trial_id_of(received) is not None

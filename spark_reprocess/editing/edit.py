@@ -179,15 +179,16 @@ class Edit:
     def apply(self, message: Message, changes: Sequence[AttributeChange]) -> Message:
         """Return *message* with the edit applied.
 
-        Args:
-            message: one archived message.
-            changes: the values of ``set_attributes`` for this message.
+        *changes* are the values of ``set_attributes`` for this message.
 
         Raises:
             EditError: the edit does not fit this message; leave the message as it is.
         """
         body = message.body if self.patch is None else self.patch.apply(message.body)
-        return replace(message, body=body, attributes=changed(message.attributes, changes))
+        attributes = changed(message.attributes, changes)
+        edited = replace(message, body=body, attributes=attributes, md5_of_body="")
+        # It remains the same message: its context is written anew, for the new body.
+        return edited.with_history(message.history)
 
 
 def name_fault(name: object) -> str | None:

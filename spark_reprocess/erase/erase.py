@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.actor import actor, caller, require_reason
-from spark_reprocess.archive.disposition import DECIDED, Disposition
+from spark_reprocess.archive.disposition import DECIDED
 from spark_reprocess.archive.erasures import (
     Erasure,
     expired_copies,
@@ -33,8 +33,8 @@ from spark_reprocess.archive.erasures import (
     unfinished,
 )
 from spark_reprocess.archive.files import MESSAGES, Archive, new_id, open_archive
-from spark_reprocess.archive.ledger import STRENGTH, timestamp
-from spark_reprocess.archive.ledgers import claimed_table
+from spark_reprocess.archive.ledger import timestamp
+from spark_reprocess.archive.ledgers import claimed_table, strongest
 from spark_reprocess.archive.lookup import sent_copies
 from spark_reprocess.archive.message_index import REPORTS
 from spark_reprocess.archive.message_store import (
@@ -62,7 +62,6 @@ class EraseOptions:
     """The messages to erase. Exactly one of *ids*, *where* and *older_than_days* is given.
 
     Attributes:
-        archive: a folder or S3 prefix.
         ids: message ids, of any copy, or first ids.
         where: a Spark SQL condition over the archive's columns. It is not recorded, because it may
             identify a person.
@@ -71,6 +70,7 @@ class EraseOptions:
             *older_than_days*: the table's TTL is 14 days.
         reason: for the ledger; required with *execute*, except with *older_than_days*.
         execute: without it nothing is changed.
+        wait_seconds: for how long to try again while somebody else acts on the same messages.
     """
 
     archive: str
@@ -80,6 +80,7 @@ class EraseOptions:
     failure_table: str | None = None
     reason: str = ""
     execute: bool = False
+    wait_seconds: float = 0
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
@@ -103,7 +104,6 @@ class EraseSummary:
         erase_id: of the record in the ledger; empty for a dry run.
         messages: archived copies; each counts once, also if several files have it.
         rows: their rows in files, duplicates counted; 0 for a dry run.
-        drains: the drains of these messages.
         reports: folders of reports that may quote them.
         resumed: erasures that an earlier run began and this one completed, or would.
         unknown_ids: given ids that the archive does not have.
@@ -141,13 +141,7 @@ class EraseSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What goes, and where it is.
-
-    Attributes:
-        new: the record to write.
-        begun: erasures that an earlier run did not complete.
-        reports: that may quote the messages.
-    """
+    """What goes, and where it is; *begun* are erasures that an earlier run did not complete."""
 
     new: Erasure
     begun: tuple[Erasure, ...]
@@ -196,7 +190,9 @@ def erase(
                     lock.require()
                     strip_report(archive, report)
                 _clear_old_versions(archive, work.summary.deleted_files)
-                _clear_failures(records)
+                for record in records:
+                    if record.failure_table:
+                        delete_recorded(record.failure_table, record.ids)
                 for record in records:
                     mark_done(archive, record.erase_id)
     return replace(work.summary, erase_id=erase_id, rows=rows)
@@ -224,13 +220,6 @@ def _clear_old_versions(archive: Archive, deleted_files: Sequence[str]) -> None:
         archive.remove_outdated(path)
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
-
-
-def _clear_failures(records: Sequence[Erasure]) -> None:
-    """Delete the failures that consumers recorded of the messages."""
-    for record in records:
-        if record.failure_table:
-            delete_recorded(record.failure_table, record.ids)
 
 
 def _find(
@@ -306,19 +295,10 @@ def _decided_long_ago(archive: Archive, now_seconds: float, days: int) -> tuple[
 
 
 def _decided_at(claimed: pa.Table) -> dict[str, float]:
-    """Return when each decided message was last acted on, in epoch seconds.
-
-    A discarded message that a later restore may have sent is in doubt: if it was not sent, the
-    archive has the only copy of what the operator wants back.
-    """
-    grouped = claimed.group_by("message_id").aggregate(
-        [("strength", "max"), ("strength", "min"), ("time", "max")]
-    )
+    """Return when each decided message was last acted on, in epoch seconds."""
     found = {}
-    for row in grouped.to_pylist():
-        state, weakest = STRENGTH[row["strength_max"]], STRENGTH[row["strength_min"]]
-        is_open = state is Disposition.DISCARDED and weakest not in DECIDED
-        if state in DECIDED and not is_open:
+    for row in strongest(claimed).to_pylist():
+        if row["state_first"] in DECIDED:
             # Somebody changed a time that cannot be read: the message stays.
             with suppress(ValueError):
                 found[row["message_id"]] = datetime.fromisoformat(row["time_max"]).timestamp()

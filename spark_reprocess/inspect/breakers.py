@@ -1,7 +1,5 @@
 """What ``status`` says of the circuit breakers of a source queue, and of what waits in the DLQ."""
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -76,11 +74,7 @@ class DlqStatus:
 
 
 def dlq_status(
-    failure_table: str,
-    main_queue_url: str,
-    dlq_url: str | None,
-    make_client: ClientFactory,
-    now_seconds: Callable[[], float] = time.time,
+    failure_table: str, main_queue_url: str, dlq_url: str | None, make_client: ClientFactory
 ) -> DlqStatus:
     """Ask for the breakers of a queue, and for what waits. Never raises for what AWS answers."""
     queue = QueueAddress.from_url(main_queue_url).name
@@ -96,11 +90,10 @@ def dlq_status(
     ]
     if not found:
         return DlqStatus()
-    now = datetime.fromtimestamp(now_seconds(), UTC)
     return DlqStatus(
         tuple(found),
         _waiting(dlq_url, make_client) if dlq_url else None,
-        _first_expires_at(main_queue_url, now),
+        _first_expires_at(main_queue_url, datetime.now(UTC)),
     )
 
 

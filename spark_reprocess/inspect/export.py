@@ -22,7 +22,6 @@ from spark_reprocess.archive.message_index import read_members
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import in_utc
 from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.progress import Progress, silent
 
 STANDARD_OUTPUT = "-"
@@ -34,9 +33,7 @@ class ExportOptions:
     """Which messages to write, and where to.
 
     Attributes:
-        archive: the archive.
         plan: path of plan.yaml, or the id of its report; None for that of the newest report.
-        group: id of one of its groups.
         out: path of a file that must not exist; ``-`` for standard output.
         limit: write the first so many messages; None for all.
     """
@@ -53,18 +50,13 @@ class ExportSummary:
     """What was written.
 
     Attributes:
-        group_id: the group.
         planned: how many messages of the group the plan froze.
-        written: how many messages were written.
         missing: how many of those to write the archive does not hold any more.
-        out: as in the options.
     """
 
-    group_id: str
     planned: int
     written: int
     missing: int
-    out: str
 
 
 def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSummary:
@@ -78,7 +70,7 @@ def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSumm
         ArchiveError: the archive cannot be read. A file that was begun is removed.
     """
     archive = open_archive(options.archive)
-    plan = read_plan(find_plan(archive, options.plan).read())
+    plan = find_plan(archive, options.plan).plan()
     plan.index(options.group)
     written = 0
     with opened(options.out) as out, progress("exporting", lambda: f"{written:,} messages"):
@@ -88,7 +80,7 @@ def export(options: ExportOptions, *, progress: Progress = silent) -> ExportSumm
             out.write(f"{json_line(row, options.group)}\n")
             written += 1
     wanted = planned if options.limit is None else min(planned, options.limit)
-    return ExportSummary(options.group, planned, written, wanted - written, options.out)
+    return ExportSummary(planned, written, wanted - written)
 
 
 def json_line(row: Mapping[str, Any], group_id: str) -> str:
@@ -99,15 +91,14 @@ def json_line(row: Mapping[str, Any], group_id: str) -> str:
     ASCII: JSON's escapes stand for others, so that a terminal acts on none of them.
     """
     attributes = from_row(row).attributes
-    columns = {name: _value(row[name]) for name in ARROW_SCHEMA.names}
+    columns = {
+        name: in_utc(value).isoformat(timespec="milliseconds")
+        if isinstance(value := row[name], datetime)
+        else value
+        for name in ARROW_SCHEMA.names
+    }
     shown = {name: _attribute(attribute) for name, attribute in attributes.items()}
     return json.dumps({"group_id": group_id, **columns, "attributes": shown})
-
-
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return in_utc(value).isoformat(timespec="milliseconds")
-    return value
 
 
 def _attribute(attribute: MessageAttribute) -> dict[str, str]:

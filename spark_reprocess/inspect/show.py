@@ -7,6 +7,7 @@ from datetime import datetime
 
 from spark_reprocess.actor import Caller
 from spark_reprocess.analysis.mask import compile_masks
+from spark_reprocess.archive.dead_letter_schema import Row
 from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import expired_copies
 from spark_reprocess.archive.files import Archive, open_archive
@@ -16,12 +17,7 @@ from spark_reprocess.archive.ledger import (
     run_records,
     states_of,
 )
-from spark_reprocess.archive.lookup import (
-    FoundRow,
-    find_attempts,
-    find_rows,
-    find_sender,
-)
+from spark_reprocess.archive.lookup import find_attempts, find_rows, find_sender
 from spark_reprocess.archive.message_index import read_message_index
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.errors import InputError
@@ -57,8 +53,7 @@ class LedgerEntry:
         settled_at: empty without an outcome.
         detail: SQS's error code, or why no answer came.
         is_canary: whether it was sent as a canary.
-        caller_arn: see ``Caller``, as for the next two. Versions that did not record them leave all
-            three empty.
+        caller_arn: see ``Caller``, as for the next two; empty where the run's record is gone.
     """
 
     plan_id: str
@@ -145,12 +140,12 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     """
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
-    attempts = find_attempts(archive, {found.row["message_id"] for found in rows})
+    attempts = find_attempts(archive, {row["message_id"] for row in rows})
     runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
     states = states_of(attempts, time.time(), options.claim_ttl_seconds)
-    by_id: dict[str, list[FoundRow]] = {}
-    for found in rows:
-        by_id.setdefault(found.row["message_id"], []).append(found)
+    by_id: dict[str, list[Row]] = {}
+    for row in rows:
+        by_id.setdefault(row["message_id"], []).append(row)
     copies = [
         _copy(
             of_one,
@@ -165,10 +160,10 @@ def show(options: ShowOptions, archive: Archive | None = None) -> DeadLetterHist
     return DeadLetterHistory(options.message_id, first_ids, tuple(copies))
 
 
-def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
+def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
     index = read_message_index(archive)
 
-    def find(ids: Collection[str]) -> list[FoundRow]:
+    def find(ids: Collection[str]) -> list[Row]:
         return find_rows(archive, ids, index.files_with(ids))
 
     rows = find([asked_id])
@@ -182,14 +177,20 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[FoundRow]:
                 f"{one.time}, {one.expired_days} days after it was decided ({one.erase_id})"
                 f"{_last_decision(archive, message_id)}"
             )
+        drains = len(drain_ids(archive))
+        if not drains:
+            raise InputError(
+                f"message {asked_id}: archive {archive.root} is empty: drain the parked queue into "
+                "it, then ask again"
+            )
         raise InputError(
-            f"message {asked_id}: none of the {len(drain_ids(archive)):,} drains in archive "
+            f"message {asked_id}: none of the {drains:,} drains in archive "
             f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
             "may still be in a queue: drain the parked queue, then ask again"
         )
-    first_ids = {found.row["first_id"] for found in rows}
+    first_ids = {row["first_id"] for row in rows}
     # Other copies of the same dead letter have the same first id.
-    return find(first_ids | {found.row["message_id"] for found in rows})
+    return find(first_ids | {row["message_id"] for row in rows})
 
 
 def _last_decision(archive: Archive, message_id: str) -> str:
@@ -202,9 +203,9 @@ def _last_decision(archive: Archive, message_id: str) -> str:
 
 
 def _copy(
-    rows: Sequence[FoundRow], options: ShowOptions, *, state: str, entries: tuple[LedgerEntry, ...]
+    rows: Sequence[Row], options: ShowOptions, *, state: str, entries: tuple[LedgerEntry, ...]
 ) -> ArchivedCopy:
-    row = min(rows, key=lambda found: (found.row["drained_at"], found.drain_id)).row
+    row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
     mask = str if options.is_unmasked else compile_masks(()).text
     shows_body = options.has_body or options.is_unmasked
     attributes, error = dict(row["attributes"] or ()), row["error_message"]
@@ -215,7 +216,7 @@ def _copy(
         message_id=row["message_id"],
         first_id=row["first_id"],
         state=state,
-        drain_ids=tuple(sorted({found.drain_id for found in rows})),
+        drain_ids=tuple(sorted({one["drain_id"] for one in rows})),
         queue_url=row["queue_url"],
         redriven_by=row["plan_id"],
         error_message=None if error is None else mask(error),

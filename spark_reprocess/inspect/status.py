@@ -14,9 +14,9 @@ from spark_reprocess.archive.disposition import DECIDED, Disposition
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.ledger import attempt_names
-from spark_reprocess.archive.ledgers import claimed_table
+from spark_reprocess.archive.ledgers import STRONGEST_FIRST, claimed_table
 from spark_reprocess.archive.message_store import read_columns
-from spark_reprocess.clients import ClientFactory, QueueCounts, require_queue, sqs_client
+from spark_reprocess.clients import QueueCounts, require_queue, sqs_client
 from spark_reprocess.inspect import UNDECIDED
 from spark_reprocess.inspect.breakers import DlqStatus, dlq_status
 from spark_reprocess.progress import Progress, silent
@@ -47,11 +47,7 @@ class StatusOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainCount:
-    """A drain and its distinct messages. A message of two drains counts in the first.
-
-    Attributes:
-        undecided: number of them that are undecided.
-    """
+    """A drain and its distinct messages. A message of two drains counts in the first."""
 
     drain_id: str
     messages: int
@@ -125,9 +121,7 @@ _COLUMNS = (
 """What ``count`` needs of each row of the archive, beside ``drain_id``."""
 
 
-def status(
-    options: StatusOptions, *, make_client: ClientFactory = sqs_client, progress: Progress = silent
-) -> ArchiveStatus:
+def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveStatus:
     """Count messages, without Spark. Writes nothing and receives nothing.
 
     Raises:
@@ -136,14 +130,12 @@ def status(
     """
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = QueueCounts.of(require_queue("--parked-queue-url", url, make_client)) if url else None
+    queue = QueueCounts.of(require_queue("--parked-queue-url", url, sqs_client)) if url else None
     with progress("counting", str):
         found = count(archive, options.claim_ttl_seconds)
     table, main_queue = options.failure_table, options.main_queue_url
     dlq = (
-        dlq_status(table, main_queue, options.dlq_url, make_client)
-        if table and main_queue
-        else None
+        dlq_status(table, main_queue, options.dlq_url, sqs_client) if table and main_queue else None
     )
     return replace(found, queue=queue, dlq=dlq)
 
@@ -151,9 +143,7 @@ def status(
 def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     """Count what an archive holds now.
 
-    Args:
-        archive: whose messages and plans are counted.
-        claim_ttl_seconds: from which age a claim without a result is in doubt.
+    A claim without a result is in doubt once it is *claim_ttl_seconds* old.
 
     Raises:
         ArchiveError: the archive cannot be read.
@@ -163,7 +153,7 @@ def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
     messages = read_columns(archive, _COLUMNS)
     rows = _first(_sorted(messages, "message_id", "drained_at", "drain_id"), "message_id")
     rows = rows.append_column("at", pc.coalesce(rows["sent_at"], rows["drained_at"]))
-    by_strength = claimed.sort_by([("strength", "descending")])
+    by_strength = claimed.sort_by(STRONGEST_FIRST)
     states = _first(by_strength, "message_id").select(["message_id", "state"])
     rows = rows.join(states, "message_id", join_type="left outer")
     sums = rows.group_by(["drain_id", "state"]).aggregate([("message_id", "count"), ("at", "min")])

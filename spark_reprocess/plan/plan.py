@@ -60,7 +60,6 @@ class Snapshot:
     """The messages of a plan: all messages of these drains that match *where*.
 
     Attributes:
-        drain_ids: which drains of the archive.
         messages: how many distinct messages they hold.
         sha256: ``message_store.digest`` of their ids.
         table_sha256: digest of the plan's ``messages.parquet``, in hex.

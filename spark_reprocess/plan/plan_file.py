@@ -13,12 +13,7 @@ PLAN = "plan.yaml"
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """The plan.yaml of a report.
-
-    Attributes:
-        folder: the report's.
-        name: the file's name in it.
-    """
+    """The plan.yaml in the folder of a report."""
 
     folder: Archive
     name: str = PLAN
@@ -69,14 +64,16 @@ class NoReportError(InputError):
     """Nobody has analyzed the archive."""
 
 
-def find_plan(archive: Archive, plan: str | None) -> PlanFile:
+def find_plan(archive: Archive, plan: str | None, *, takes_files: bool = True) -> PlanFile:
     """Return the plan that an operator means.
 
     Args:
         archive: whose newest report counts where *plan* is None.
         plan: a file, its address on S3, or the id of a report in the archive.
+        takes_files: whether it may be a file.
 
     Raises:
+        InputError: it is a file, and may not be one.
         NoReportError: no plan is given, and the archive has no report.
         ArchiveError: the archive cannot be listed.
     """
@@ -93,6 +90,8 @@ def find_plan(archive: Archive, plan: str | None) -> PlanFile:
         path = f"{REPORTS}/{plan}/{PLAN}"
         if archive.read(path) is not None:
             return _at(f"{archive.root}/{path}")
+    if not takes_files:
+        raise InputError(f"plan {plan!r}: the archive has no report of this id")
     return _at(plan)
 
 

@@ -35,19 +35,21 @@ def _is_said(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+_TRUE_OR_FALSE = (lambda value: isinstance(value, bool | None), "true or false")
 _POLICY: Keys = {
     "version": None,
     "rules": (
         lambda value: isinstance(value, list) and bool(value),
         "a list of at least one rule",
     ),
-    "redrive_again": (lambda value: isinstance(value, bool | None), "true or false"),
+    "redrive_again": _TRUE_OR_FALSE,
     "run": None,
 }
 _RULE: Keys = {
     "name": (_is_said, "a text that says what the rule is for"),
     "when": (_is_said, "a Spark SQL condition over the columns of groups.parquet"),
     "action": (lambda value: value in list(Action), ", ".join(Action)),
+    "overrides_people": _TRUE_OR_FALSE,
 }
 _SHARE = re.compile(r"[0-9]{1,9}|(?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%")
 LONGEST_HIDDEN_SECONDS = 43_200
@@ -130,11 +132,13 @@ class Rule:
     Attributes:
         name: its name in the plan and the summary; unique in its policy.
         when: a Spark SQL condition on a group.
+        overrides_people: whether it decides although a person last said something else of a group.
     """
 
     name: str
     when: str
     action: Action
+    overrides_people: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,13 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
     raw = read_document(name, text)
     refuse(name, _faults(raw))
     rules = (
-        Rule(rule["name"], rule["when"].strip(), Action(rule["action"])) for rule in raw["rules"]
+        Rule(
+            rule["name"],
+            rule["when"].strip(),
+            Action(rule["action"]),
+            overrides_people=rule.get("overrides_people") or False,
+        )
+        for rule in raw["rules"]
     )
     run = _run_settings(raw.get("run") or {})
     return Policy(tuple(rules), raw.get("redrive_again") or False, run, digest)

@@ -73,11 +73,9 @@ _GROUP: Keys = {
 
 @dataclass(frozen=True, slots=True)
 class SqlFaults:
-    """Checks Spark SQL over the archive's columns.
+    """What is wrong with Spark SQL over the archive's columns, None if nothing is.
 
-    Attributes:
-        in_condition: what is wrong with a condition, None if nothing is.
-        in_expression: the same for an expression of ``set_attributes``.
+    The one checks conditions, the other expressions of ``set_attributes``.
     """
 
     in_condition: Callable[[str], str | None] = lambda _: None

@@ -123,12 +123,7 @@ def node_at(node: yaml.Node | None, path: Path) -> yaml.Node:
 
 
 def with_scalars(text: str, changes: Iterable[tuple[yaml.Node, str]]) -> str:
-    """Replace nodes of *text* by other scalars; every other character stays.
-
-    Args:
-        text: a YAML document.
-        changes: nodes that ``compose`` returned for *text*, and the YAML for each.
-    """
+    """Replace nodes that ``compose`` returned for *text* by other YAML; all else stays."""
     parts = []
     for node, new in changes:
         start, end = node.start_mark.index, node.end_mark.index

@@ -75,7 +75,7 @@ def with_dispositions(
     actions: Mapping[str, str] | None,
     queues: Queues,
     *,
-    send_in_doubt: bool,
+    in_doubt: str,
     requires_room: bool = False,
 ) -> DataFrame:
     """Add ``disposition``, ``DETAIL`` and ``DESTINATION``. ``with_waiting`` adds those that wait.
@@ -87,7 +87,7 @@ def with_dispositions(
         states: ``message_id, state`` of the ledgers.
         actions: by group id; other groups are left. None sends every group.
         queues: a FIFO destination takes no message without a message group.
-        send_in_doubt: whether messages in doubt are sent again.
+        in_doubt: see ``ResendOptions``. A discard settles what is in doubt in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
     """
     known = numbered.join(states, on="message_id", how="left")
@@ -101,8 +101,9 @@ def with_dispositions(
         .when(~F.col("selected"), Disposition.NOT_SELECTED)
         .when(not_ours.isNotNull(), not_ours)
         .when(state == "busy", Disposition.BUSY)
-        .when((state == "in_doubt") & ~F.lit(send_in_doubt), Disposition.IN_DOUBT)
         .when(_has_action(actions, "discard"), Disposition.DISCARD)
+        .when((state == "in_doubt") & F.lit(in_doubt == "arrived"), Disposition.RECORD)
+        .when((state == "in_doubt") & F.lit(in_doubt != "send"), Disposition.IN_DOUBT)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
         .when(F.col("edit_fault").isNotNull(), Disposition.EDIT_FAILED)
         .when(~F.col("has_room") & F.lit(requires_room), Disposition.NO_ROOM)

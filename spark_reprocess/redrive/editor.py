@@ -14,9 +14,10 @@ import pyarrow as pa
 from dlq_replay.attributes import MAX_ATTRIBUTES, MessageAttribute
 from dlq_replay.context import CONTEXT_ATTRIBUTE
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
+from dlq_replay.masks import MASKED
 from dlq_replay.message import Message
 from dlq_replay.outgoing import redriven_entry
-from spark_reprocess.analysis.mask import MASKED, Masks, shorten
+from spark_reprocess.analysis.mask import Masks, shorten
 from spark_reprocess.archive.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
 from spark_reprocess.editing.json_text import INDENTED, Json, JsonTextError, read_json
@@ -45,9 +46,7 @@ class Editor:
     """Makes messages of rows, edited if their group has an edit. Tasks carry it.
 
     Attributes:
-        edits: by group id.
         plan_id: goes into the context of what is sent, and so counts against its size.
-        keep_counter: whether the replay count stays.
         max_message_bytes: the destination's limit, for rows without ``LIMIT``.
     """
 
@@ -126,13 +125,7 @@ def edit_sample(
     """Show what changed between the two, shortened.
 
     Both are masked before they are compared, so the difference shows nothing that a mask hides.
-
-    Args:
-        group_id: of the messages.
-        before: as it was archived.
-        after: edited.
-        masks: what the lines may not show.
-        marks_hidden: whether to say of a hidden field that it changes.
+    With *marks_hidden* it says of a hidden field that it changes.
     """
     old = list(_lines(before, masks))
     new = list(_lines(after, masks, before.body if marks_hidden else None))

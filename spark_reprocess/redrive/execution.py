@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_reprocess.actor import caller
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.files import Archive, damage_named
 from spark_reprocess.archive.frames import DRIVER_ROWS, read_table, write_table
 from spark_reprocess.archive.ledger import (
     CHUNK_MESSAGES,
@@ -30,7 +30,7 @@ from spark_reprocess.archive.ledger import (
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.canary.watch import joined
 from spark_reprocess.clients import ClientFactory, region_of
-from spark_reprocess.errors import ArchiveError, InputError
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Plan, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress
 from spark_reprocess.redrive.dispositions import ORDER_COLUMNS
@@ -82,11 +82,8 @@ class TaskRunner:
         Ctrl-C, a queue that is gone, a disk that is full, a plan lock that is not renewed: open
         calls come to their end, results are written, and the rest is counted as not reached.
 
-        Args:
-            dispositions: one row per message. Each evaluation must give the same rows.
-            planned: how many of them have which disposition.
-            context: the run's.
-            stage: names this call among those of the run; part of a path.
+        Each evaluation of *dispositions*, one row per message, must give the same rows; *planned*
+        counts them. *stage* names this call among those of the run; it is part of a path.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -158,15 +155,7 @@ class TaskRunner:
         rate, claim_ttl = context.request.max_rate, context.request.claim_ttl_seconds
         if rate is None:
             return slots
-        if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
-            raise InputError(
-                "--max-rate cannot be kept with spark.speculation=true, which runs a task twice at "
-                "the same time: set it to false, or leave --max-rate out"
-            )
-        return min(
-            slots,
-            most_tasks(rate, CHUNK_MESSAGES, claim_ttl),
-        )
+        return min(slots, most_tasks(rate, CHUNK_MESSAGES, claim_ttl))
 
     def _stop(self, context: RunContext, why: str) -> None:
         """Write the stop marker, in a thread: a signal handler must not wait for S3."""
@@ -249,13 +238,7 @@ def carry_out(
 ) -> RedriveSummary:
     """Record the run, its edits and its dispositions, then send, summarize and compact the ledger.
 
-    Args:
-        verb: for the record.
-        groups: what is carried out, as the summary names it.
-        resolved: the plan's messages, and by destination what makes work.
-        context: the run's, with its lock.
-        runner: runs the sends.
-        send: settles the messages of these dispositions; returns the results by destination.
+    *send* settles the messages of these dispositions; it returns the results by destination.
 
     Raises:
         ArchiveError: something cannot be recorded; then nothing was claimed.
@@ -276,7 +259,7 @@ def carry_out(
         policy_sha256=context.policy_sha256,
     )
     context = replace(context, probe=record_run(archive, record))
-    record_edits(archive, context, time.time())
+    record_edits(archive, context)
     sent = send(context, write_dispositions(archive, resolved, context))
     hindered = [tally for tally in resolved.planned if tally.word not in WORK]
     outcomes = [tally for one in sent.values() for tally in one.tallies]
@@ -319,7 +302,7 @@ def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunCon
     return written.join(resolved.messages.select(*ORDER_COLUMNS), on="message_id", how="inner")
 
 
-def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> None:
+def record_edits(archive: Archive, context: RunContext) -> None:
     """Write down the edits of a run before its first message is sent.
 
     ``ledger/plan_id=<id>/edits/<group>.<digest>.json`` holds an edit, and the run that first used
@@ -328,11 +311,7 @@ def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> N
     Raises:
         ArchiveError: they cannot be written; nothing may be sent then.
     """
-    head = {
-        "run_id": context.run_id,
-        "who": context.who,
-        "time": timestamp(now_seconds),
-    }
+    head = {"run_id": context.run_id, "who": context.who, "time": timestamp(time.time())}
     for group_id, edit in context.edits.items():
         content = json.dumps({**head, **json.loads(edit.text)}, indent=1)
         path = f"{_edits_folder(context.plan_id)}/{group_id}.{edit.digest}.json"
@@ -342,25 +321,15 @@ def record_edits(archive: Archive, context: RunContext, now_seconds: float) -> N
 def other_edits(archive: Archive, plan: Plan, planned: Iterable[Tally]) -> Iterator[str]:
     """Name the groups of which earlier runs sent messages with another edit than the plan's.
 
-    Args:
-        archive: where the ledger is.
-        plan: as it reads now.
-        planned: how many messages of each group have which disposition.
-
     Raises:
         ArchiveError: the record of an edit cannot be read, or somebody changed it.
     """
     records: list[tuple[str, str, str]] = []
     for path in archive.list(_edits_folder(plan.plan_id)):
         group_id, digest, _ = path.rsplit("/", 1)[1].split(".")
-        try:
+        with damage_named(archive, path):
             raw = json.loads(archive.read(path) or b"")
             records.append((group_id, digest, f"run {raw['run_id']}, {raw['who']}"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArchiveError(
-                f"archive {archive.root}: {path} cannot be read ({type(error).__name__}); "
-                "somebody changed it: restore it, do not delete it"
-            ) from error
     for tally in planned:
         if tally.word != Disposition.SENT_BEFORE:
             continue

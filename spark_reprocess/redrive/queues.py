@@ -78,15 +78,6 @@ class Queues:
         """Whether the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
 
-    @property
-    def is_of_parked(self) -> Column:
-        """Whether a message was drained from the run's own parked queue."""
-        if self.parked is None:
-            return F.lit(True)  # noqa: FBT003 - a value
-        address = QueueAddress.from_url(self.parked)
-        is_it = F.col(PARKED_QUEUE) == f"{address.account_id}/{address.name}"
-        return F.coalesce(is_it, F.lit(False))  # noqa: FBT003 - a value
-
     def hindrance(self) -> tuple[Column, Column]:
         """Return the disposition of a message that must not be sent, else null; and why.
 
@@ -100,7 +91,11 @@ class Queues:
         if self.is_named:
             is_foreign &= was_foreign
         may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
-        disposition = F.when(~self.is_of_parked, Disposition.OTHER_PARKED_QUEUE)
+        is_of_parked = F.lit(True)  # noqa: FBT003 - a value
+        if self.parked is not None:
+            address = QueueAddress.from_url(self.parked)
+            is_of_parked = F.col(PARKED_QUEUE).eqNullSafe(f"{address.account_id}/{address.name}")
+        disposition = F.when(~is_of_parked, Disposition.OTHER_PARKED_QUEUE)
         if not self.includes_foreign:
             disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
                 may_be_foreign, Disposition.UNKNOWN_SOURCE
@@ -160,12 +155,8 @@ def find_queues(
 
     Any producer can write a source queue's name into a message. So a queue counts as one only if
     SQS says that its dead letters reach the same dead-letter queue or the run's parked queue, in
-    the account of the destination, and if the run may see it.
-
-    Args:
-        options: of the run.
-        attributes: of the destination that the operator gave.
-        make_client: for the questions.
+    the account of the destination, and if the run may see it. *attributes* are those of the
+    destination that the operator gave.
 
     Returns:
         The queues, and the attributes of each possible destination by its URL; the one that the

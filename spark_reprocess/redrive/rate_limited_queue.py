@@ -25,50 +25,29 @@ from spark_reprocess.redrive.rate_limiter import RateLimiter
 from spark_reprocess.redrive.stop_signals import StopSignals
 
 _TRANSIENT = frozenset(
-    {
-        "ConnectTimeoutError",
-        "EndpointConnectionError",
-        "InternalError",
-        "InternalFailure",
-        "KmsThrottled",
-        "OverLimit",
-        "RequestThrottled",
-        "ServiceUnavailable",
-        "Throttling",
-    }
+    (
+        *("InternalError", "InternalFailure", "ServiceUnavailable"),
+        *("KmsThrottled", "RequestThrottled", "Throttling"),
+        *("ConnectTimeoutError", "EndpointConnectionError"),
+    )
 )
 _GLOBAL = frozenset(
-    {
-        "AccessDenied",
-        "CredentialRetrievalError",
-        "ExpiredToken",
-        "IncompleteSignature",
-        "InvalidAccessKeyId",
-        "InvalidAddress",
-        "InvalidClientTokenId",
-        "InvalidSecurity",
-        "KmsAccessDenied",
-        "KmsDisabled",
-        "KmsInvalidKeyUsage",
-        "KmsInvalidState",
-        "KmsNotFound",
-        "KmsOptInRequired",
-        "MetadataRetrievalError",
-        "MissingAuthenticationToken",
-        "NoCredentialsError",
-        "NonExistentQueue",
-        "NotAuthorized",
-        "OptInRequired",
-        "PartialCredentialsError",
-        "QueueDoesNotExist",
-        "RequestExpired",
-        "SSOTokenLoadError",
-        "SignatureDoesNotMatch",
-        "TokenRetrievalError",
-        "UnauthorizedSSOTokenError",
-        "UnrecognizedClient",
-        "UnsupportedOperation",
-    }
+    (
+        # The queue.
+        *("InvalidAddress", "NonExistentQueue", "QueueDoesNotExist", "UnsupportedOperation"),
+        # The caller's rights.
+        *("AccessDenied", "InvalidSecurity", "NotAuthorized", "OptInRequired"),
+        # The key of the queue.
+        *("KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState"),
+        *("KmsNotFound", "KmsOptInRequired"),
+        # Credentials: missing, not accepted, over.
+        *("CredentialRetrievalError", "MetadataRetrievalError", "MissingAuthenticationToken"),
+        *("NoCredentialsError", "PartialCredentialsError", "SSOTokenLoadError"),
+        *("TokenRetrievalError", "UnauthorizedSSOTokenError"),
+        *("IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId"),
+        *("SignatureDoesNotMatch", "UnrecognizedClient"),
+        *("ExpiredToken", "RequestExpired"),
+    )
 )
 
 

@@ -79,7 +79,8 @@ def redrive(
     if options.group is not None:
         plan = plan.only(options.group)
     options.check_decisions(plan)
-    attributes = require_queue(options.destination_option, options.destination, make_client)
+    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
+    attributes = require_queue(option, options.destination, make_client)
     queues, destinations = find_queues(options, attributes, make_client)
     context = RunContext(
         request=options,

@@ -23,11 +23,11 @@ class ResendOptions:
     """What a redrive and a restore have in common.
 
     Attributes:
-        archive: a folder or S3 prefix.
         where: a Spark SQL condition over the archive's columns; what it does not match stays open.
         limit: messages to act on in this run, at least 1; None for all.
         max_rate: messages a second, above 0; None for as fast as it goes.
-        send_in_doubt: send again what may have been sent before.
+        in_doubt: what to do with what may have been sent before: ``leave`` it, ``send`` it again,
+            or record that it ``arrived``, with the operator as the witness.
         claim_ttl_seconds: how long a claim without a result counts as busy.
         reason: why, for the ledger; required with *execute*.
         execute: without it nothing is sent or written.
@@ -38,7 +38,7 @@ class ResendOptions:
     where: str | None = None
     limit: int | None = None
     max_rate: float | None = None
-    send_in_doubt: bool = False
+    in_doubt: str = "leave"
     claim_ttl_seconds: float = 900
     reason: str = ""
     execute: bool = False
@@ -122,18 +122,12 @@ class RedriveOptions(ResendOptions):
         """The URL of the queue that messages go to."""
         return self.to_queue_url or self.main_queue_url or ""
 
-    @property
-    def destination_option(self) -> str:
-        """Which option named it."""
-        return "--to-queue-url" if self.to_queue_url else "--main-queue-url"
-
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions(ResendOptions):
     """What goes back, and where to.
 
     Attributes:
-        parked_queue_url: the destination.
         include_foreign: also messages that were drained from another parked queue.
         include_discarded: also what was discarded, which is how a discard is undone.
     """
@@ -149,7 +143,6 @@ class Tally:
 
     Attributes:
         group_id: empty for all groups.
-        word: the disposition.
         detail: why, empty if there is nothing to add.
         examples: the ids of the first few.
     """

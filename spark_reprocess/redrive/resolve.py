@@ -189,7 +189,7 @@ def _dispositions(
         states,
         plan.actions,
         queues,
-        send_in_doubt=options.send_in_doubt,
+        in_doubt=options.in_doubt,
         requires_room=options.requires_room,
     )
     if queues.is_fifo and not options.allow_reordering:

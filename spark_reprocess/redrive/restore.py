@@ -19,12 +19,7 @@ from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
 from spark_reprocess.archive.frames import FILE, Held, ledger_states, read_archive_set
 from spark_reprocess.archive.message_store import digest
-from spark_reprocess.clients import (
-    ClientFactory,
-    require_queue,
-    sqs_client,
-    sqs_sender,
-)
+from spark_reprocess.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.errors import BusyError
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
@@ -55,12 +50,7 @@ _IN_ORDER_UNITS = 8
 
 
 def restore(
-    spark: SparkSession,
-    options: RestoreOptions,
-    *,
-    make_client: ClientFactory = sqs_client,
-    make_sender: ClientFactory = sqs_sender,
-    progress: Progress = silent,
+    spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
 ) -> RedriveSummary:
     """Say what would go back to the parked queue, and with ``execute`` send it. Safe to repeat.
 
@@ -75,7 +65,7 @@ def restore(
     options.check()
     archive = open_archive(options.archive)
     url = options.parked_queue_url
-    queue = require_queue("--parked-queue-url", url, make_client)
+    queue = require_queue("--parked-queue-url", url, sqs_client)
     context = RunContext(
         request=options,
         plan_id=f"restore-{sha256(url.encode()).hexdigest()[:12]}",
@@ -110,7 +100,7 @@ def restore(
         groups = [PlannedGroup(d, "", count, Action.REDRIVE) for d, count in sizes.items()]
         if not options.execute:
             return dry_summary(groups, resolved, context)
-        runner = TaskRunner(archive, messages, make_sender, progress)
+        runner = TaskRunner(archive, messages, sqs_sender, progress)
 
         def send(context: RunContext, dispositions: DataFrame) -> dict[str, Sent]:
             return {url: runner.execute(dispositions, planned, context, context.run_id)}
@@ -154,7 +144,7 @@ def _dispositions(
             None if options.include_foreign else options.parked_queue_url,
             includes_foreign=True,
         ),
-        send_in_doubt=options.send_in_doubt,
+        in_doubt=options.in_doubt,
     )
     if context.to_fifo:
         dispositions = with_waiting(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from dlq_replay.addresses import QueueAddress
 from dlq_replay.message import Message, SendEntry
 from dlq_replay.outgoing import canary_entry, has_room_for_canary, redriven_entry, restored_entry
 from spark_reprocess.actor import actor
@@ -78,14 +79,20 @@ class RunContext:
         if isinstance(self.request, RestoreOptions):
             return restored_entry(message, self.plan_id, to_fifo=self.to_fifo)
         if self.is_canary:
-            return canary_entry(message, self.plan_id, to_fifo=self.to_fifo)
+            return canary_entry(self._moved(message), self.plan_id, to_fifo=self.to_fifo)
         return redriven_entry(
-            message,
+            self._moved(message),
             self.plan_id,
             to_fifo=self.to_fifo,
             keep_counter=self.request.keep_counter,
             max_message_bytes=self.sizes.message,
         )
+
+    def _moved(self, message: Message) -> Message:
+        """Return *message* as one of the destination, whose dead letter it is when it fails."""
+        name = QueueAddress.from_url(self.destination).name
+        context = replace(message.history.context, source_queue=name)
+        return message.with_history(replace(message.history, context=context))
 
     @property
     def lock_holder(self) -> LockHolder:
@@ -104,4 +111,4 @@ class RunContext:
         requires_room = isinstance(self.request, RedriveOptions) and self.request.requires_room
         if not self.is_canary and not requires_room:
             return True
-        return has_room_for_canary(message, self.plan_id, self.sizes.room)
+        return has_room_for_canary(self._moved(message), self.plan_id, self.sizes.room)

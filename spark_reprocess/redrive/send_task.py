@@ -178,10 +178,13 @@ class ChunkSender:
             return Disposition(item.disposition)
         if state in DECIDED:
             # Spark runs a lost task again: what its first attempt did counts as this run's.
+            if item.disposition == Disposition.RECORD and ours is state:
+                return Disposition.ARRIVED
             return state if ours is state else BEFORE[state]
-        if state is Disposition.IN_DOUBT and not self.context.request.send_in_doubt:
+        is_sent = item.disposition == Disposition.SEND
+        if is_sent and state is Disposition.IN_DOUBT and self.context.request.in_doubt != "send":
             return Disposition.IN_DOUBT
-        if item.disposition == Disposition.SEND and self._group_of(item) in self._blocked_groups:
+        if is_sent and self._group_of(item) in self._blocked_groups:
             return Disposition.WAITS
         return None
 
@@ -209,7 +212,10 @@ class ChunkSender:
         time = timestamp(self.now_seconds())
         confirmed = self.context.confirmed
         results = [
-            _result(item.message_id, answers.get(item.message_id), time, confirmed) for item in work
+            Result(item.message_id, Disposition.SENT, time, detail=Disposition.ARRIVED)
+            if item.disposition == Disposition.RECORD
+            else _result(item.message_id, answers.get(item.message_id), time, confirmed)
+            for item in work
         ]
         try:
             self.ledger.record(unit, chunk, number, results)
@@ -219,6 +225,8 @@ class ChunkSender:
         return [
             Settled(item, Disposition.NOT_REACHED)
             if isinstance(answers.get(item.message_id), NotSent)
+            else Settled(item, Disposition.ARRIVED)
+            if item.disposition == Disposition.RECORD
             else Settled(item, result.outcome, result.detail)
             for item, result in zip(work, results, strict=True)
         ]

@@ -43,7 +43,8 @@ def visible(text: str) -> str:
 
 
 def _visible(one: str, before: str) -> str:
-    if one.isprintable() or one in _KEPT or (one in _JOINERS and _needs_joiners(before)):
+    needs_joiners = before.isprintable() and not before.isascii()
+    if one.isprintable() or one in _KEPT or (one in _JOINERS and needs_joiners):
         return one
     if unicodedata.category(one) not in _INVISIBLE:
         return one
@@ -51,10 +52,6 @@ def _visible(one: str, before: str) -> str:
     if code < ord(" "):
         return chr(_CONTROL_PICTURES + code)
     return _DELETE_PICTURE if code == _DELETE else f"[U+{code:04X}]"
-
-
-def _needs_joiners(before: str) -> bool:
-    return before.isprintable() and not before.isascii()
 
 
 def looks_like_json(text: str) -> bool:
@@ -86,16 +83,12 @@ def _pieces(text: str) -> Iterator[str]:
         elif part == ":":
             yield ": "
         else:
-            yield f"{part} " if _needs_space(after) else part
+            # Two values in a row are not JSON, but they must not be joined.
+            yield f"{part} " if after and after not in "{}[],:" else part
         if after and after in _CLOSING:
             depth = max(0, depth - 1)
             if part not in _OPENING:
                 yield _line(depth)
-
-
-def _needs_space(after: str) -> bool:
-    """Two values in a row are not JSON, but they must not be joined."""
-    return bool(after) and after not in "{}[],:"
 
 
 def _line(depth: int) -> str:

@@ -47,20 +47,27 @@ View = dict[str, Any]
 
 def page_view(findings: Findings) -> View:
     """Return the values of the page."""
-    starts = [group.first_sent_at for group in findings.groups if group.first_sent_at]
-    ends = [group.last_sent_at for group in findings.groups if group.last_sent_at]
     samples = shown_samples(findings.groups)
     pairs = enumerate(zip(findings.groups, samples, strict=True), start=1)
     return {
-        "findings": findings,
+        **head_view(findings),
         "groups": [group_view(findings, group, rank, shown) for rank, (group, shown) in pairs],
+        "data": chart_data(findings),
+        "path_of_groups": "#",
+        "places": places(findings),
+    }
+
+
+def head_view(findings: Findings) -> View:
+    """Return the values of the page's head, and of the table below its chart."""
+    starts = [group.first_sent_at for group in findings.groups if group.first_sent_at]
+    ends = [group.last_sent_at for group in findings.groups if group.last_sent_at]
+    return {
+        "findings": findings,
         "first_sent": min(starts, default=None),
         "last_sent": max(ends, default=None),
         "table": arrivals_table(findings),
         "without_time": without_time(findings),
-        "data": chart_data(findings),
-        "path_of_groups": "#",
-        "places": places(findings),
     }
 
 

@@ -27,7 +27,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.spark.failures import SPARK_FAILURES, sentence_of, silence_query_log
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
 
 
 class Place(StrEnum):
@@ -69,12 +69,7 @@ FUNCTIONS: Mapping[str, str] = {
 whose length is given as a number, or a text of an array: one message could fill the memory."""
 
 _FUNCTIONS = frozenset(" ".join(FUNCTIONS.values()).split())
-_LAMBDAS: Mapping[str, Callable[[Column, Callable[..., Column]], Column]] = {
-    "exists": F.exists,
-    "filter": F.filter,
-    "forall": F.forall,
-    "transform": F.transform,
-}
+_LAMBDAS = ("exists", "filter", "forall", "transform")
 _OPERATORS = dict(
     re.findall(
         r"(\w+) (\S+)",
@@ -189,7 +184,7 @@ def _analyzed(
             casts.apply(number).eval(None)
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
-        raise InputError(sentence_of(error)) from error
+        raise InputError(condition_and_sentence(error)[1]) from error
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return column, frame
@@ -370,9 +365,8 @@ class _Builder:
             return F.transform(
                 columns[0], lambda x: _Builder([]).build(function.this, {variable: x})
             )
-        return _LAMBDAS[name](
-            columns[0], lambda x: self.build(function.this, {**scope, variable: x})
-        )
+        apply: Callable[..., Column] = getattr(F, name)
+        return apply(columns[0], lambda x: self.build(function.this, {**scope, variable: x}))
 
 
 def _refused(node: exp.Expr, why: str = _NOT_LISTED) -> InputError:

@@ -30,16 +30,6 @@ def archive_fault_of(error: BaseException) -> ArchiveError | None:
     return ArchiveError(raised[-1]) if raised else None
 
 
-def condition_of(error: BaseException) -> str:
-    """Return Spark's error condition, empty if it has none."""
-    return _find(error)[0]
-
-
-def sentence_of(error: BaseException) -> str:
-    """Return the first line of Spark's text. It may quote a message if a condition fails."""
-    return _find(error)[1]
-
-
 @contextmanager
 def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[None]:
     """Convert errors while Spark evaluates *where*, such as a bad cast, to ours.
@@ -59,10 +49,11 @@ def explained(where: str | None, expressions: Sequence[str] = ()) -> Iterator[No
             raise
         raise fault from error
     except SPARK_FAILURES as error:
-        condition = condition_of(error)
+        condition, sentence = condition_and_sentence(error)
         if condition.startswith(_UNREADABLE_FILE):
-            named = sentence_of(error)
-            raise ArchiveError(f"the archive has a file that Spark cannot read: {named}") from error
+            raise ArchiveError(
+                f"the archive has a file that Spark cannot read: {sentence}"
+            ) from error
         sources = [*([] if where is None else [f"--where {where!r}"]), *expressions]
         if not sources or condition in ("", CANCELLED):
             raise
@@ -78,7 +69,11 @@ def silence_query_log() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _find(error: BaseException) -> tuple[str, str]:
+def condition_and_sentence(error: BaseException) -> tuple[str, str]:
+    """Return Spark's error condition, empty if it has none, and the first line of its text.
+
+    The text may quote a message if a condition of SQL fails.
+    """
     if isinstance(error, PySparkException):
         return error.getCondition() or "", _first_line(str(error))
     cause: Any = getattr(error, "java_exception", None)

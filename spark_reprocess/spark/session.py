@@ -29,8 +29,6 @@ _EVERYWHERE = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-    # A task of a drain or a redrive that runs twice is safe, but the second run is useless.
-    "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",
     # A plan's data for each message is small: broadcast it rather than shuffle the bodies.
     "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
@@ -38,6 +36,10 @@ _EVERYWHERE = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
 }
+_SPECULATION = "spark.speculation"
+"""A task of a drain or a redrive that runs twice is safe, but the second run is useless, and keeps
+no rate. A session that runs cannot change it."""
+
 _LOCAL = {
     "spark.app.name": "spark_reprocess",
     "spark.ui.enabled": "false",
@@ -49,14 +51,6 @@ _LOCAL = {
     # Otherwise each use of a column asks the JVM five questions, to name our line in an error.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-_CLASSES = {
-    "functions": "org.apache.spark.sql.functions",
-    "org.apache.spark.sql.functions": "org.apache.spark.sql.functions",
-    "PythonUtils": "org.apache.spark.api.python.PythonUtils",
-    "PythonSQLUtils": "org.apache.spark.sql.api.python.PythonSQLUtils",
-    "org.apache.spark.sql.classic.SparkSession": "org.apache.spark.sql.classic.SparkSession",
-}
-"""The names under which PySpark uses Java classes most often."""
 # A verb takes a minute or two: the optimising compiler costs more than it saves. Under spark-submit
 # the options of the JVM are the operator's.
 _JAVA_OPTIONS = (
@@ -70,20 +64,42 @@ _NOISE = b"WARNING: Using incubator modules"
 def get_session() -> SparkSession:
     """Return the process's session; start one if there is none. The caller need not stop it.
 
+    Beside a session of somebody else, as in a notebook, one with our settings is made.
+
     Spark reads ``--master`` and its other settings from ``spark-submit``; the default is
     ``local[*]``.
 
     Raises:
-        InputError: Spark finds no Java that it can start.
+        InputError: Spark finds no Java that it can start, is another version than 4.1, or runs with
+            a setting that we cannot change.
     """
+    if fault := version_fault():
+        raise InputError(fault)
     builder: SparkSession.Builder = SparkSession.builder
     if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
             _start_local()
         else:
-            for name, value in _EVERYWHERE.items():
+            for name, value in (*_EVERYWHERE.items(), (_SPECULATION, "false")):
                 builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if session.sparkContext.getConf().get(_SPECULATION, "false") != "false":
+        raise InputError(
+            f"this Spark session runs with {_SPECULATION}=true: start it with {_SPECULATION}=false"
+        )
+    if all(session.conf.get(name) == value for name, value in _EVERYWHERE.items()):
+        return session
+    session = session.newSession()
+    for name, value in _EVERYWHERE.items():
+        session.conf.set(name, value)
+    return session
+
+
+def version_fault() -> str:
+    """Return what is wrong with the version of Spark; empty if nothing is."""
+    if pyspark.__version__.startswith("4.1."):
+        return ""
+    return f"this needs Spark 4.1, and here is Spark {pyspark.__version__}"
 
 
 def end_session() -> None:
@@ -112,11 +128,6 @@ def _start_local() -> None:
         ) from error
     finally:
         os.close(writer)
-    # PySpark would ask the JVM for the same class hundreds of times in a verb: for a name without
-    # its package the JVM looks into every jar, for each package that PySpark has imported. py4j
-    # asks it only for what is not an attribute.
-    for name, full_name in _CLASSES.items():
-        setattr(gateway.jvm, name, getattr(gateway.jvm, full_name))
     SparkContext(conf=conf, gateway=gateway)
 
 

@@ -20,6 +20,6 @@ def client_at(queue_url: str) -> "SQSClient":
 @cache
 def _client(endpoint: str) -> "SQSClient":
     client: Any = botocore.session.get_session().create_client(
-        "sqs", endpoint_url=endpoint, region_name=os.environ["AWS_DEFAULT_REGION"]
+        "sqs", endpoint_url=endpoint, region_name=os.environ["AWS_REGION"]
     )
     return cast("SQSClient", client)

@@ -90,9 +90,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sqs(sqs_endpoint: str) -> "SQSClient":
-    return boto3.client(
-        "sqs", endpoint_url=sqs_endpoint, region_name=os.environ["AWS_DEFAULT_REGION"]
-    )
+    return boto3.client("sqs", endpoint_url=sqs_endpoint, region_name=os.environ["AWS_REGION"])
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Ledger,
-    attempt_names,
-)
+from spark_reprocess.archive.ledger import Ledger, attempt_names
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.approved_plan import planned
 from tests.integration.spark_world import archive_of, executed, parked, receive_all, sender_at

@@ -113,7 +113,7 @@ class ClientAt:
     endpoint: str
 
     def __call__(self, queue_url: str) -> "SQSClient":
-        region = os.environ["AWS_DEFAULT_REGION"]
+        region = os.environ["AWS_REGION"]
         return boto3.client("sqs", endpoint_url=self.endpoint, region_name=region)
 
 

@@ -20,11 +20,7 @@ from spark_reprocess.plan.reading import read_plan
 from spark_reprocess.spark.allowed_sql import matching
 from tests.builders import context, message, text
 from tests.event_faults import FAULTS, dead_letters
-from tests.integration.spark_world import (
-    analyzed,
-    archive_of,
-    parked,
-)
+from tests.integration.spark_world import analyzed, archive_of, parked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,9 +210,7 @@ def test_wrong_condition_is_one_sentence_without_a_body(
 
 
 def test_broken_file_in_the_archive_is_named(
-    spark: "SparkSession",
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(tmp_path, [parked(1)])
     (tmp_path / "messages" / "drain_id=x").mkdir()

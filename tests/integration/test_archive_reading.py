@@ -7,13 +7,7 @@ import pytest
 
 from spark_reprocess.archive import frames
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.frames import (
-    FILE,
-    MessageSet,
-    archive_rows,
-    message_set,
-    read_rows,
-)
+from spark_reprocess.archive.frames import FILE, MessageSet, archive_rows, message_set, read_rows
 from spark_reprocess.archive.message_store import digest
 from tests.integration.spark_world import archive_of, parked
 

@@ -71,6 +71,16 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
         yield pool
 
 
+def test_store_that_ignores_conditions_is_refused(
+    s3: Archive, server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.check_writable()
+    monkeypatch.setattr(server, "ignores_conditions", True)
+
+    with pytest.raises(ArchiveError, match="this store ignores If-None-Match"):
+        s3.check_writable()
+
+
 def test_removed_file_is_gone_and_may_be_removed_again(archive: Archive) -> None:
     archive.write("a/b", b"one")
     archive.write("a/b", b"two")

@@ -8,9 +8,7 @@ import pytest
 
 from spark_reprocess.archive.erasures import erasures
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    attempt_names,
-)
+from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.command_line.cli import main
 from tests.approved_plan import planned
 from tests.glue_run import run_on_glue
@@ -73,7 +71,6 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
         "destination": queue.url,
         "destinations": [queue.url],
         "policy_sha256": None,
-        "note": "",
     }
     capsys.readouterr()
     assert main(["show", "--archive", archive.root, "m-000"]) == 0

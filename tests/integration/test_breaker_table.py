@@ -23,7 +23,7 @@ def client(moto_endpoint: str) -> Any:
     return boto3.client(
         "dynamodb",
         endpoint_url=moto_endpoint,
-        region_name=os.environ["AWS_DEFAULT_REGION"],
+        region_name=os.environ["AWS_REGION"],
         # The server of the tests is slower than DynamoDB.
         config=breaker_client_config().merge(Config(read_timeout=10)),
     )
@@ -137,7 +137,7 @@ def test_a_server_that_does_not_answer_costs_one_short_wait() -> None:
     client = boto3.client(
         "dynamodb",
         endpoint_url="http://127.0.0.1:9",
-        region_name=os.environ["AWS_DEFAULT_REGION"],
+        region_name=os.environ["AWS_REGION"],
         config=breaker_client_config(),
     )
     table = DynamoDbBreakers(client, "failures", "orders", lambda: NOW)

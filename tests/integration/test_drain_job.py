@@ -41,10 +41,7 @@ if TYPE_CHECKING:
 
 
 def test_nothing_is_deleted_when_the_write_fails(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(5)])
@@ -78,7 +75,7 @@ def test_archive_names_the_source_queue_of_each_message(
     spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     source = make_queue("parked")
-    ours = context(first_id="a", reason="too_old", source_queue="orders.fifo")
+    ours = context("by the function", first_id="a", reason="too_old", source_queue="orders.fifo")
     source.send([SendEntry("by the function", ours), SendEntry("by SQS")])
 
     drain(spark, DrainOptions(source.url, str(tmp_path), tasks=1, wait_seconds=0))
@@ -118,10 +115,7 @@ def test_unwritable_archive_is_noticed_before_a_receive(
 
 @pytest.mark.parametrize("url", ["parked", "http://127.0.0.1:1/123456789012/parked"])
 def test_queue_that_is_not_there_exits_with_two(
-    spark: "SparkSession",
-    tmp_path: Path,
-    url: str,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["drain", "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
     assert capsys.readouterr().err.startswith("dlq: --parked-queue-url")

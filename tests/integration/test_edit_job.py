@@ -14,7 +14,8 @@ from spark_reprocess.errors import InputError
 from tests.approved_plan import planned
 from tests.builders import context, filler, message, text
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import OWN, archive_of, bodies, executed, parked, receive_all
+from tests.integration.desk import MakeDesk, standard
+from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
 from tests.ledgers import attempts_of
 
 if TYPE_CHECKING:
@@ -43,17 +44,13 @@ def with_edit(plan: str, keys: str) -> str:
     return plan
 
 
-def test_edited_copy_carries_what_the_plan_says_and_its_origin(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(0), parked(2)])
-    plan = with_edit(planned(archive), RAISE_ID + SET)
+def test_edited_copy_carries_what_the_plan_says_and_its_origin(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(0), parked(2)])
 
-    summary = executed(spark, archive, plan, destination.url)
+    summary = desk.redrive(with_edit(desk.plan, RAISE_ID + SET))
 
     assert (summary.count("sent"), summary.is_unfinished) == (2, False)
-    arrived = sorted(receive_all(destination), key=lambda m: m.first_id)
+    arrived = sorted(receive_all(desk.destination), key=lambda m: m.first_id)
     assert bodies(arrived) == ['{"type": "Order", "id": 1000000000000000000000.10}'] * 2
     own = {n: a for n, a in arrived[1].attributes.items() if not n.startswith("sqs-dlq-")}
     assert own == {
@@ -64,13 +61,11 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin(
     assert [one.history.context.first_id for one in arrived] == ["first-0", "first-2"]
 
 
-def test_ledger_names_the_edit_of_each_claim(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(0)])
-    plan = with_edit(planned(archive), SET)
+def test_ledger_names_the_edit_of_each_claim(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(0)])
+    archive = desk.archive
 
-    summary = executed(spark, archive, plan, make_queue("main").url)
+    summary = desk.redrive(with_edit(desk.plan, SET))
 
     (attempt,) = attempts_of(archive, summary.plan_id)
     ((group_id, digest),) = attempt.claim.edits.items()
@@ -80,10 +75,7 @@ def test_ledger_names_the_edit_of_each_claim(
 
 
 def test_message_that_the_edit_does_not_fit_is_left_and_named(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main", MaximumMessageSize="1024")
     origin = context(first_id="f", reason="attempts_exhausted")
@@ -146,15 +138,12 @@ def test_dry_run_shows_some_messages_before_and_after(
     assert archive.list("ledger") == []
 
 
-def test_expressions_are_checked_with_the_whole_plan(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    archive = archive_of(tmp_path, [parked(0)])
+def test_expressions_are_checked_with_the_whole_plan(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(0)])
     keys = (
         "set_attributes:\n  a: nothing + 1\n  b: sum(body_bytes)\n  c: parked_reason is null\n"
         "  d: attributes\n  e: rand()\n  f: explode(array(1))\n  g: ')'\n"
     )
-    plan = with_edit(planned(archive), keys)
     faults = [
         ("a", "nothing"),
         ("b", "other messages"),
@@ -166,7 +155,7 @@ def test_expressions_are_checked_with_the_whole_plan(
     ]
 
     with pytest.raises(InputError) as caught:
-        executed(spark, archive, plan, make_queue("main").url)
+        desk.redrive(with_edit(desk.plan, keys))
 
     for line, (name, fault) in zip(str(caught.value).splitlines()[1:], faults, strict=True):
         assert line.startswith(f"  groups[0].set_attributes.{name}: ")
@@ -174,29 +163,24 @@ def test_expressions_are_checked_with_the_whole_plan(
 
 
 def test_expression_that_fails_on_a_message_stops_before_anything_is_sent(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
+    make_desk: MakeDesk,
 ) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(0)])
-    plan = with_edit(planned(archive), "set_attributes: {n: cast(body as int)}\n")
+    desk = make_desk([parked(0)])
+    plan = with_edit(desk.plan, "set_attributes: {n: cast(body as int)}\n")
 
     with pytest.raises(InputError, match=r"set_attributes of group .*CAST_INVALID_INPUT.*try_cast"):
-        executed(spark, archive, plan, destination.url)
-    assert receive_all(destination) == []
-    assert archive.list("ledger") == []
+        desk.redrive(plan)
+    assert not desk.arrived()
+    assert desk.archive.list("ledger") == []
 
 
-def test_rest_of_a_group_that_goes_with_another_edit_is_told(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in (0, 2, 4)])
-    plan = planned(archive)
-    plain = Path(plan).read_text()
-    first = executed(spark, archive, plan, destination.url, limit=1)
-    second = executed(spark, archive, with_edit(plan, SET), destination.url, limit=1)
-    Path(plan).write_text(plain)
-    third = executed(spark, archive, with_edit(plan, RAISE_ID), destination.url, execute=False)
+def test_rest_of_a_group_that_goes_with_another_edit_is_told(make_desk: MakeDesk) -> None:
+    desk = make_desk(standard(3))
+    plain = Path(desk.plan).read_text()
+    first = desk.redrive(limit=1)
+    second = desk.redrive(with_edit(desk.plan, SET), limit=1)
+    Path(desk.plan).write_text(plain)
+    third = desk.redrive(with_edit(desk.plan, RAISE_ID), execute=False)
 
     assert first.notes == ()
     (note,) = second.notes
@@ -206,21 +190,15 @@ def test_rest_of_a_group_that_goes_with_another_edit_is_told(
     assert second.run_id in note
 
 
-def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main.fifo")
-    archive = archive_of(
-        tmp_path,
-        [
-            message("m-1", '{"type":"Other","id":1}', MessageGroupId="g", SequenceNumber="1"),
-            message("m-2", '{"type":"Order","id":2}', MessageGroupId="g", SequenceNumber="2"),
-            message("m-3", '{"type":"Order","id":3}', MessageGroupId="h", SequenceNumber="3"),
-        ],
-    )
-    plan = with_edit(planned(archive), RAISE_ID)
+def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(make_desk: MakeDesk) -> None:
+    messages = [
+        message("m-1", '{"type":"Other","id":1}', MessageGroupId="g", SequenceNumber="1"),
+        message("m-2", '{"type":"Order","id":2}', MessageGroupId="g", SequenceNumber="2"),
+        message("m-3", '{"type":"Order","id":3}', MessageGroupId="h", SequenceNumber="3"),
+    ]
+    desk = make_desk(messages, "main.fifo")
 
-    summary = executed(spark, archive, plan, destination.url)
+    summary = desk.redrive(with_edit(desk.plan, RAISE_ID))
 
     assert [summary.count(word) for word in ("edit_failed", "waits", "sent")] == [1, 1, 1]
-    assert [one.message_group_id for one in receive_all(destination)] == ["h"]
+    assert [one.message_group_id for one in receive_all(desk.destination)] == ["h"]

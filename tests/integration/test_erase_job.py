@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 
 from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
@@ -14,6 +13,7 @@ from spark_reprocess.archive.erasures import unfinished
 from spark_reprocess.archive.files import Archive
 from spark_reprocess.archive.frames import column_texts, read_archive
 from spark_reprocess.archive.plan_lock import LockHolder, erase_holder, plan_lock
+from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
@@ -182,7 +182,7 @@ def test_an_analysis_waits_for_an_erase_and_for_nobody_else(
 def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A failure table with what consumers recorded of three copies."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = boto3.client("dynamodb")
+    client = aws_client("dynamodb")
     client.create_table(
         TableName="failures",
         KeySchema=[{"AttributeName": "message_id", "KeyType": "HASH"}],
@@ -197,11 +197,11 @@ def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def record_failure(message_id: str) -> None:
     item = {"message_id": {"S": message_id}, "error_message": {"S": "Jane is unknown"}}
-    boto3.client("dynamodb").put_item(TableName="failures", Item=item)
+    aws_client("dynamodb").put_item(TableName="failures", Item=item)
 
 
 def recorded_failures() -> list[str]:
-    answer = boto3.client("dynamodb").scan(TableName="failures")
+    answer = aws_client("dynamodb").scan(TableName="failures")
     return sorted(item["message_id"]["S"] for item in answer["Items"])
 
 
@@ -227,10 +227,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
-    spark: "SparkSession",
-    table: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: "SparkSession", table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), parked(2), jane])

@@ -1,5 +1,6 @@
 """What an erase does in a versioned bucket, with the rights that the documentation names for it."""
 
+import fnmatch
 import json
 import re
 from contextlib import redirect_stdout
@@ -9,13 +10,13 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
 
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.files import open_archive
 from spark_reprocess.archive.message_store import write_messages
+from spark_reprocess.clients import aws_client
 from spark_reprocess.command_line.cli import main
 from tests.builders import NOW, context, message, queue_url
 from tests.contract.permissions import Call, is_allowed
@@ -66,7 +67,7 @@ def erased(started_spark: "SparkSession") -> Erased:
     with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", aws.url)
         patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)
-        s3, dynamodb = boto3.client("s3"), boto3.client("dynamodb")
+        s3, dynamodb = aws_client("s3"), aws_client("dynamodb")
         bucket = NAMES["BUCKET"]
         s3.create_bucket(Bucket=bucket)
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -119,6 +120,13 @@ def test_the_documented_rights_are_those_that_an_erase_needs(erased: Erased) -> 
     assert {call for call in made if not is_allowed(call, statements)} == set()
     actions = {action for one in statements for action in as_list(one["Action"])}
     assert {call.action for call in made} == actions
+    written = {call.resource for call in made if call.action == "s3:PutObject"}
+    [puts] = [one["Resource"] for one in statements if one["Action"] == "s3:PutObject"]
+    assert [one for one in puts if not fnmatch.filter(written, one)] == []
+    # Who may write more than an erase does could decide what a redrive sends.
+    for path in ("ledger/plan_id=p/claim.json", "reports/r/messages.parquet/part-0", "format"):
+        put = Call("s3:PutObject", f"arn:aws:s3:::{NAMES['BUCKET']}/archive/{path}")
+        assert not is_allowed(put, statements), path
 
 
 def test_versions_of_deleted_files_go_where_they_hold_the_message(erased: Erased) -> None:

@@ -42,10 +42,7 @@ def expired_a_month_later(archive: Archive) -> EraseSummary:
 
 
 def test_plan_says_that_messages_expired_and_goes_on_with_the_rest(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in (0, 2)])
@@ -67,9 +64,7 @@ def test_plan_says_that_messages_expired_and_goes_on_with_the_rest(
 
 
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination, back = make_queue("main"), make_queue("parked")
     archive = archive_of(tmp_path, [parked(0), parked(2)])

@@ -9,13 +9,7 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from dlq_replay.consumer.failures import FailureRecorder
-from dlq_replay.failure_table import (
-    MAX_READS,
-    MAX_WRITES,
-    FailureTable,
-    Found,
-    table_client_config,
-)
+from dlq_replay.failure_table import MAX_READS, MAX_WRITES, FailureTable, Found, table_client_config
 from dlq_replay.failures import Failure
 from tests.builders import NOW, lambda_record, message
 from tests.failure_table import create_failure_table
@@ -28,7 +22,7 @@ def client(moto_endpoint: str) -> Any:
     return boto3.client(
         "dynamodb",
         endpoint_url=moto_endpoint,
-        region_name=os.environ["AWS_DEFAULT_REGION"],
+        region_name=os.environ["AWS_REGION"],
         config=table_client_config(),
     )
 
@@ -147,6 +141,7 @@ def test_a_consumer_in_a_lambda_needs_only_the_name_of_the_table(
     table: FailureTable, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
     recorder = FailureRecorder.from_environment({"FAILURE_TABLE": table.table_name})
 
     with recorder.batch():

@@ -25,9 +25,7 @@ def tallied(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> set[tuple[Any
     return found
 
 
-def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(
-    spark: "SparkSession",
-) -> None:
+def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: "SparkSession") -> None:
     rows = [
         ("g1", None, "orders", 3, 10),
         ("g1", "too_old", None, 3, 11),

@@ -9,12 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.group_records import (
-    add_statement,
-    read_memory,
-    read_notes,
-    write_seen,
-)
+from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes, write_seen
 from spark_reprocess.archive.s3 import S3Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.triage import Found, Statement, Status, outcome

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from pyspark import SparkJobInfo
 
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_of
+from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence
 from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_a_job_is_cancelled(spark: "SparkSession") -> None:
     with pytest.raises(SPARK_FAILURES) as caught:
         spark.range(1).foreach(lambda _: time.sleep(60))
 
-    assert condition_of(caught.value) == CANCELLED
+    assert condition_and_sentence(caught.value)[0] == CANCELLED
     for thread in threading.enumerate():
         if thread.name == "cancel":
             thread.join()

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from dlq_replay.message import Message, SendEntry
+from dlq_replay.message import Message
 from dlq_replay.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.server import RunningServer, serve_in_thread
-from tests.builders import environment, lambda_record
+from tests.builders import entry, environment, lambda_record
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -138,7 +138,8 @@ def test_killed_function_loses_nothing(
 ) -> None:
     function = Function(world, client, suffix)
     for start in range(0, MESSAGES, 10):
-        function.dlq.send([_entry(n, suffix) for n in range(start, start + 10)])
+        numbers = range(start, start + 10)
+        function.dlq.send([entry(str(n), suffix and f"group-{n}") for n in numbers])
     batch = take(function.dlq, MESSAGES)
     killed = function.invoke(batch, Fault(Effect.CALL, "SendMessageBatch", nth=nth, after=after))
     assert take(function.dlq, MESSAGES) == []
@@ -152,10 +153,3 @@ def test_killed_function_loses_nothing(
     assert set(arrived) == {str(n) for n in range(MESSAGES)}
     # What was in flight when the process died arrives again, but on FIFO, where SQS knows it.
     assert max(arrived.values()) <= (1 if suffix else 2)
-
-
-def _entry(number: int, suffix: str) -> SendEntry:
-    if not suffix:
-        return SendEntry(str(number))
-    group = f"group-{number}"
-    return SendEntry(str(number), message_group_id=group, deduplication_id=str(number))

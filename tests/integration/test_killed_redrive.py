@@ -25,11 +25,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Attempt,
-    Ledger,
-    attempt_names,
-)
+from spark_reprocess.archive.ledger import Attempt, Ledger, attempt_names
 from spark_reprocess.redrive.redrive_values import RedriveSummary
 from spark_reprocess.spark.interrupts import INTERRUPTED
 from tests.approved_plan import planned
@@ -156,7 +152,7 @@ class Job:
             self.destination.url,
             make_sender=partial(sender_at, self.world.url),
             claim_ttl_seconds=TTL_SECONDS,
-            send_in_doubt=True,
+            in_doubt="send",
         )
 
     def attempts(self) -> list[Attempt]:

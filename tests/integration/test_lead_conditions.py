@@ -115,10 +115,7 @@ def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
     """Return each condition, with its predicate in words and the rows that it should select."""
     features = [
         features_of(
-            row["body"],
-            row["body_bytes"],
-            row["attributes"],
-            {name: row[name] for name in COLUMNS},
+            row["body"], row["body_bytes"], row["attributes"], {name: row[name] for name in COLUMNS}
         )
         for row in rows
     ]

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.frames import ledger_states
-from spark_reprocess.archive.ledger import (
-    Claim,
-    Ledger,
-    Result,
-    states_of,
-    timestamp,
-)
+from spark_reprocess.archive.ledger import Claim, Ledger, Result, states_of, timestamp
 from spark_reprocess.archive.ledgers import compact_ledger
 from tests.ledgers import NOW, Try, tries, uncompacted, write
 

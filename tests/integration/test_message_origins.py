@@ -18,11 +18,7 @@ from spark_reprocess.archive.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.queues import (
-    PARKED_QUEUE,
-    Queues,
-    parked_queue,
-)
+from spark_reprocess.redrive.queues import PARKED_QUEUE, Queues, parked_queue
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.restore import restore

@@ -73,10 +73,6 @@ rules:
     assert "rule 'one': when \"colour = 'red'\": " in faults[0]
 
 
-def test_sound_conditions_pass(spark: "SparkSession") -> None:
-    check_conditions(spark, read_policy(POLICY))
-
-
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     spark: "SparkSession",
 ) -> None:

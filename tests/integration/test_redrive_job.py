@@ -7,81 +7,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
-from spark_reprocess.archive.ledger import (
-    Claim,
-    Ledger,
-    timestamp,
-)
+from spark_reprocess.archive.ledger import Claim, Ledger, timestamp
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.plan.reading import read_plan
 from tests.approved_plan import planned
 from tests.builders import message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import archive_of, bodies, executed, parked, receive_all
+from tests.integration.desk import MakeDesk
+from tests.integration.spark_world import archive_of, bodies, parked, receive_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_fifo_redrive_follows_the_sequence_numbers(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main.fifo")
+def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     # The numbers grow in length, and the chunks are cut across both signature groups.
     sequence = {n: str(10**19 - 60 + n) for n in range(120)}
-    archive = archive_of(
-        tmp_path,
-        [parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence[n]) for n in sequence],
-    )
+    messages = [
+        parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence[n]) for n in sequence
+    ]
+    desk = make_desk(messages, "main.fifo")
 
-    summary = executed(spark, archive, planned(archive), destination.url)
+    assert desk.redrive().count("sent") == 120
 
-    assert summary.count("sent") == 120
     arrived: dict[str, list[int]] = {}
-    for one in receive_all(destination):
+    for one in receive_all(desk.destination):
         arrived.setdefault(one.message_group_id or "", []).append(json.loads(one.body)["id"])
     assert arrived == {f"g-{g}": list(range(g, 120, 3)) for g in range(3)}
 
 
-def test_fifo_group_waits_behind_a_message_in_doubt(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main.fifo")
-    groups = {0: "a", 1: "a", 2: "b"}
-    archive = archive_of(
-        tmp_path, [parked(n, MessageGroupId=g, SequenceNumber=str(n)) for n, g in groups.items()]
-    )
-    plan = planned(archive)
+def test_fifo_group_waits_behind_a_message_in_doubt(make_desk: MakeDesk) -> None:
+    messages = [parked(n, MessageGroupId="aab"[n], SequenceNumber=str(n)) for n in range(3)]
+    desk = make_desk(messages, "main.fifo")
     dead = Claim("run-0", "you", "", "", timestamp(time.time() - 901), ("m-000",))
-    Ledger(archive, yaml.safe_load(Path(plan).read_text())["plan_id"]).claim(
-        "in-order-00", 1, 1, dead
-    )
+    plan_id = read_plan(Path(desk.plan).read_text()).plan_id
+    Ledger(desk.archive, plan_id).claim("in-order-00", 1, 1, dead)
 
-    summary = executed(spark, archive, plan, destination.url)
+    summary = desk.redrive()
 
     assert [summary.count(word) for word in ("in_doubt", "waits", "sent")] == [1, 1, 1]
-    assert bodies(receive_all(destination)) == [parked(2).body]
+    assert set(desk.arrived()) == {"m-002"}
 
 
-def test_message_without_group_is_left_by_a_fifo_queue(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main.fifo")
-    archive = archive_of(tmp_path, [parked(0), parked(2, MessageGroupId="g")])
-
-    summary = executed(spark, archive, planned(archive), destination.url)
+def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> None:
+    summary = make_desk([parked(0), parked(2, MessageGroupId="g")], "main.fifo").redrive()
 
     assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
 
 
 def test_refused_message_fails_and_exits_with_four(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main", MaximumMessageSize="1024")
     archive = archive_of(tmp_path, [parked(0), message("m-big", "x" * 2000)])
@@ -95,39 +72,29 @@ def test_refused_message_fails_and_exits_with_four(
     assert bodies(receive_all(destination)) == [parked(0).body]
 
 
-def test_dry_run_sends_and_writes_nothing(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+def test_dry_run_sends_and_writes_nothing(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(n) for n in range(4)])
 
-    summary = executed(spark, archive, planned(archive), destination.url, execute=False)
+    summary = desk.redrive(execute=False)
 
     assert (summary.count("send"), summary.executed) == (4, False)
-    assert archive.list("ledger") == []
-    assert receive_all(destination) == []
+    assert desk.archive.list("ledger") == []
+    assert not desk.arrived()
 
 
-def test_where_and_limit_leave_the_rest_open(
-    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
-) -> None:
-    destination = make_queue("main")
-    archive = archive_of(tmp_path, [parked(n) for n in range(6)])
-    plan = planned(archive)
+def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
+    desk = make_desk([parked(n) for n in range(6)])
 
-    some = executed(spark, archive, plan, destination.url, where="message_id < 'm-004'", limit=3)
-    rest = executed(spark, archive, plan, destination.url)
+    some = desk.redrive(where="message_id < 'm-004'", limit=3)
+    rest = desk.redrive()
 
     assert (some.count("sent"), some.count("over_limit"), some.count("not_selected")) == (3, 1, 2)
     assert (rest.count("sent"), rest.count("sent_before")) == (3, 3)
-    assert len(receive_all(destination)) == 6
+    assert desk.arrived().total() == 6
 
 
 def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main")
     messages = [parked(n) for n in range(6)]

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import Update
 from dlq_replay.breaker_table import DynamoDbBreakers
-from spark_reprocess.clients import queue_counts
+from spark_reprocess.clients import aws_client, queue_counts
 from spark_reprocess.redrive import pace
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -30,7 +29,7 @@ TABLE = "failures-of-a-redrive"
 @pytest.fixture
 def dynamodb(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
-    client = boto3.client("dynamodb")
+    client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
     yield client
     client.delete_table(TableName=TABLE)

@@ -1,6 +1,8 @@
 """``redrive`` while things go wrong: SQS refuses, falls silent, loses its queue; the disk fills."""
 
+import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +10,10 @@ import pytest
 
 from local_sqs.faults import Effect
 from spark_reprocess.archive.disposition import Disposition
+from spark_reprocess.command_line.cli import main
+from spark_reprocess.erase.erase import EraseOptions, erase
 from spark_reprocess.redrive import redrive as redrive_module
+from tests.approved_plan import approve
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import SlowClaims, parked, receive_all
 
@@ -31,9 +36,7 @@ def test_queue_that_disappears_stops_the_run(make_desk: MakeDesk) -> None:
     assert set(arrived) <= desk.recorded(Disposition.SENT)
 
 
-def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(
-    make_desk: MakeDesk,
-) -> None:
+def test_credentials_that_expire_stop_the_run_and_the_next_one_goes_on(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(600))
     desk.at_send(15, lambda: desk.meet(Effect.REFUSE, code="ExpiredToken"))
 
@@ -89,12 +92,42 @@ def test_lost_answers_are_named_and_only_those_can_arrive_twice(make_desk: MakeD
     first = desk.redrive()
     in_doubt = desk.recorded(Disposition.IN_DOUBT)
     desk.world.front.faults.clear()
-    second = desk.redrive(send_in_doubt=True)
+    second = desk.redrive(in_doubt="send")
 
     assert first.count("in_doubt") == len(in_doubt) > 0
     assert first.count("sent") + len(in_doubt) == 200
     assert second.count("sent") == len(in_doubt)
     assert desk.arrived() == Counter({m.message_id: 1 for m in desk.sent}) + Counter(in_doubt)
+
+
+def test_what_is_in_doubt_is_settled_by_a_witness_or_by_a_discard(
+    make_desk: MakeDesk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = make_desk(standard(100))
+    desk.meet(Effect.LOSE, probability=0.5, seed=3)
+    desk.redrive()
+    desk.world.front.faults.clear()
+    seen, *others = sorted(desk.recorded(Disposition.IN_DOUBT))
+    seen_alone = {"where": f"message_id = '{seen}'", "in_doubt": "arrived"}
+
+    planned_first = desk.redrive(execute=False, **seen_alone)
+    witnessed = desk.redrive(reason="it is in the table of orders", **seen_alone)
+    discard = str(approve(Path(desk.plan), "discard"))
+    discarded = desk.redrive(discard)
+    again = desk.redrive(discard, in_doubt="send")
+
+    assert (planned_first.count("record"), planned_first.count("send")) == (1, 0)
+    assert (witnessed.count("arrived"), witnessed.count("sent")) == (1, 0)
+    assert (discarded.count("discarded"), again.count("discarded")) == (len(others), 0)
+    assert desk.arrived() == Counter(one.message_id for one in desk.sent)
+    assert main(["show", "--archive", desk.archive.root, seen]) == 0
+    assert "it is in the table of orders" in capsys.readouterr().out
+    assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)["counts"]
+    assert counts == {"undecided": 0, "sent": 100 - len(others), "discarded": len(others)}
+    later = EraseOptions(desk.archive.root, older_than_days=1, execute=True)
+    expired = erase(None, later, now_seconds=lambda: time.time() + 3 * 86_400)
+    assert (expired.messages, expired.undecided) == (100, 0)
 
 
 def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:

@@ -17,14 +17,7 @@ from dlq_replay.outgoing import canary_entry, redriven_entry
 from dlq_replay.sqs import SqsQueue
 from functions.replay import handler
 from local_sqs.server import serve_in_thread
-from tests.builders import (
-    counter,
-    environment,
-    lambda_record,
-    message,
-    queue_arn,
-    text,
-)
+from tests.builders import counter, entry, environment, lambda_record, message, queue_arn, text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -109,7 +102,7 @@ def invoke(*letters: Message) -> set[str]:
 
 TYPED = {
     "text": text("späť 🎉"),
-    "price": text("7.5", "Number"),
+    "price": text("12345678901234567890123456789012345678", "Number"),
     "kind": text("a", "String.custom"),
     "icon": MessageAttribute("Binary.png", b"\x00\x01\xff"),
 }
@@ -222,18 +215,25 @@ def test_canary_that_fails_is_parked_at_once_with_its_true_count(world: World) -
     assert replayed.history.replay_count == 3
 
 
-def test_queue_limit_is_read_and_kept(world: World) -> None:
+COUNTER_BYTES = len(REPLAY_COUNT_ATTRIBUTE + "Number" + "1")
+
+
+@pytest.mark.parametrize("limit_bytes", [1024, 1_048_576])
+def test_queue_limit_is_read_and_kept_to_the_byte(world: World, limit_bytes: int) -> None:
+    """The context gives way first; what has no room for its counter is parked as it came."""
     world.main.client.set_queue_attributes(
-        QueueUrl=world.main.url, Attributes={"MaximumMessageSize": "1024"}
+        QueueUrl=world.main.url, Attributes={"MaximumMessageSize": str(limit_bytes)}
     )
-    letters = world.put_in_dlq(SendEntry("x" * 950), SendEntry("y" * 1020))
-    kept = invoke(*letters)
+    longest = limit_bytes - COUNTER_BYTES
+    (fits,) = world.put_in_dlq(SendEntry("x" * longest))
+    (does_not,) = world.put_in_dlq(SendEntry("y" * (longest + 1)))
+    kept = invoke(fits, does_not)
 
     (copy,) = receive_all(world.main)
     (parked,) = receive_all(world.parked)
     assert kept == set()
-    assert set(copy.attributes) == {REPLAY_COUNT_ATTRIBUTE}
-    assert parked.body == "y" * 1020
+    assert (copy.body, set(copy.attributes)) == (fits.body, {REPLAY_COUNT_ATTRIBUTE})
+    assert parked.body == does_not.body
 
 
 @pytest.mark.parametrize(
@@ -263,12 +263,7 @@ def test_queue_urls_may_have_a_path_prefix(world: World, monkeypatch: pytest.Mon
 
 
 def test_fifo_group_comes_back_in_its_order(fifo_world: World) -> None:
-    entries = [
-        SendEntry(f"{group}{n}", message_group_id=group, deduplication_id=f"{group}{n}")
-        for n in range(3)
-        for group in "ab"
-    ]
-    letters = fifo_world.put_in_dlq(*entries)
+    letters = fifo_world.put_in_dlq(*(entry(f"{g}{n}", g) for n in range(3) for g in "ab"))
     kept = invoke(*letters)
 
     copies = receive_all(fifo_world.main)

@@ -89,10 +89,7 @@ def test_fifo_groups_go_back_in_order(
 
 
 def test_messages_that_are_drained_meanwhile_make_it_wait(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another restore may share the claims, and would have cut its chunks from other files."""
     queue = make_queue("parked")
@@ -112,10 +109,7 @@ def test_messages_that_are_drained_meanwhile_make_it_wait(
 
 
 def test_dry_run_says_what_would_go_back_and_sends_nothing(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked")
     archive = archive_of(tmp_path, [parked(n) for n in range(3)], drained_from=queue.url)

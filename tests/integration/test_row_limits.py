@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from spark_reprocess.archive.disposition import WORK, Disposition
-from spark_reprocess.redrive.dispositions import (
-    keep_groups_whole,
-    limited,
-    number_chunks,
-)
+from spark_reprocess.redrive.dispositions import keep_groups_whole, limited, number_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,11 +78,7 @@ def test_limit_takes_the_first_of_the_plans_order(
 
     found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=False))
 
-    over = set(work[limit:])
-    assert found == {
-        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.disposition
-        for r in rows
-    }
+    assert found == changed(rows, set(work[limit:]), Disposition.OVER_LIMIT)
 
 
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1), (2, 7), (3, 12), (4, 1000)])
@@ -103,10 +95,7 @@ def test_limit_takes_whole_groups_on_fifo(spark: "SparkSession", seed: int, limi
     found = fates_of(limited(frame_of(spark, rows), limit, to_fifo=True))
 
     over = {r.message_id for r in work if (r.message_group_id or r.message_id) not in within}
-    assert found == {
-        r.message_id: Disposition.OVER_LIMIT if r.message_id in over else r.disposition
-        for r in rows
-    }
+    assert found == changed(rows, over, Disposition.OVER_LIMIT)
     assert sum(disposition in WORK for disposition in found.values()) <= limit
 
 

@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dlq_replay.context import FailureError
@@ -114,14 +116,15 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
 
 
-def test_without_execute_nothing_is_sent(installation: Installation) -> None:
+@pytest.mark.parametrize("has_policy", [True, False])
+def test_without_execute_nothing_is_sent(installation: Installation, *, has_policy: bool) -> None:
     installation.park(1, 2)
 
-    summary = installation.run(execute=False)
+    summary = installation.run(execute=False, **({} if has_policy else {"policy": None}))
 
     assert receive_all(installation.main) == []
-    assert summary.redriven is not None
-    assert summary.redriven.count("send") == 1
+    assert summary.findings is not None
+    assert (summary.redriven and summary.redriven.count("send")) == (1 if has_policy else None)
     assert summary.undecided.messages == 2
 
 
@@ -147,16 +150,6 @@ def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
     assert "Mona" not in shown.out + shown.err
 
 
-def test_without_a_policy_everything_is_left(installation: Installation) -> None:
-    installation.park(1, 2)
-
-    summary = installation.run(policy=None, execute=False)
-
-    assert summary.findings is not None
-    assert summary.redriven is None
-    assert summary.undecided.messages == 2
-
-
 def test_an_empty_queue_and_archive_are_fine(installation: Installation) -> None:
     summary = installation.run()
 
@@ -180,6 +173,65 @@ def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_
     counts = [summary.redriven.count(word) for word in ("sent", "not_selected")]
     assert [*counts, summary.undecided.messages] == ([2, 0, 0] if again else [1, 1, 1])
     assert ("came back" in bodies(receive_all(installation.main))) is again
+
+
+def test_what_people_said_of_a_group_beats_every_rule_and_follows_its_messages(
+    installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = open_archive(installation.archive, creates=True)
+    names = ("leave", "discard", "edit", "by hand", "free")
+    installation.policy.write_text(POLICY.replace("TimeoutError", ""))
+
+    def park(*letters: tuple[str, str]) -> None:
+        for body, error in letters:
+            ours = context(reason="too_old", error=FailureError(error.title(), "it was so"))
+            installation.parked.send([entry_of(message("m", body, ours))])
+
+    def decide(name: str, *words: str) -> None:
+        assert main(["decide", "--archive", archive.root, ids[name], *words]) == 0
+
+    def sent_by(summary: RunSummary) -> tuple[list[str], dict[str, str]]:
+        assert summary.findings
+        left = summary.findings.left_for_people
+        by_id = {group_id: name for name, group_id in ids.items()}
+        return sorted(bodies(receive_all(installation.main))), {
+            by_id[one]: left[one] for one in left
+        }
+
+    park(*((f'{{"of": "{name}"}}', name) for name in names))
+    first = installation.run(execute=False).findings
+    assert first
+    ids = {one.title.split(":")[0].lower(): one.group_id for one in first.groups}
+    decide("leave", "leave", "--note", "never send")
+    decide("discard", "discard")
+    decide("edit", "redrive", "--edit", '[{"op": "remove", "path": "/of"}]')
+    plan = Path(first.plan_path)
+    head, entry, tail = plan.read_text().partition(f"- id: {ids['by hand']}\n")
+    plan.write_text(f"{head}{entry}    set_attributes: {{of: body}}\n{tail}")
+
+    said = {"leave": "leave", "discard": "discard", "edit": "edit", "by hand": "edit"}
+    assert sent_by(installation.run()) == (['{"of": "free"}'], said)
+
+    # A later grouping puts one message into another group.
+    files = Path(archive.root, "messages").rglob("*.parquet")
+    [file] = [one for one in files if "Leave" in pq.read_table(one)["error_type"].to_pylist()]
+    rows = pq.read_table(file)
+    errors = ["Free" if one == "Leave" else one for one in rows["error_type"].to_pylist()]
+    index = rows.schema.get_field_index("error_type")
+    pq.write_table(rows.set_column(index, rows.schema.field(index), pa.array(errors)), file)
+    park(("new", "free"))
+    del said["leave"]
+    capsys.readouterr()
+    assert main(installation.argv) == 0
+    shown = capsys.readouterr().out
+    assert "left for a person, who last said otherwise than the policy: 4 groups: g-" in shown
+    assert f"{ids['free']} (leave)" in shown
+    decide("free", "redrive")
+    assert sent_by(installation.run()) == (["new", '{"of": "leave"}'], said)
+
+    installation.policy.write_text(installation.policy.read_text() + "    overrides_people: true\n")
+    rest = sorted(f'{{"of": "{name}"}}' for name in said)
+    assert sent_by(installation.run()) == (rest, {})
 
 
 def test_two_runs_at_the_same_time_send_each_message_once(installation: Installation) -> None:

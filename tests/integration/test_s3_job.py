@@ -26,7 +26,7 @@ def archive(
 ) -> Archive:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
     bucket = re.sub(r"[^a-z0-9]+", "-", request.node.name)[:63].strip("-")
-    region = os.environ["AWS_DEFAULT_REGION"]
+    region = os.environ["AWS_REGION"]
     boto3.client("s3", region_name=region).create_bucket(Bucket=bucket)
     return open_archive(f"s3://{bucket}/dead letters", creates=True)
 

@@ -165,7 +165,8 @@ def test_message_that_comes_twice_is_processed_once_whatever_its_copy(
     consumer = make_consumer()
     consumer.queue.send("order")
     (first,) = consumer.queue.receive()
-    attributes = {name: one.to_api() for name, one in context(first_id=first["MessageId"]).items()}
+    copied = context("order", first_id=first["MessageId"])
+    attributes = {name: one.to_api() for name, one in copied.items()}
     consumer.queue.send("order", MessageAttributes=attributes)
 
     # Twice, as if Lambda had not come to delete it after the first time.

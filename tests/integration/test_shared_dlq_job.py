@@ -87,17 +87,11 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     canary = CanaryOptions(Share.of("2"), parked.url, wait_seconds=400)
     with pytest.raises(InputError, match=rf"of source queue {names[1]}: --canary-wait 400: a fail"):
         executed(
-            *(spark, archive, plan, ""),
-            main_queue_url=orders.url,
-            canary=canary,
-            execute=False,
+            *(spark, archive, plan, ""), main_queue_url=orders.url, canary=canary, execute=False
         )
 
     summary = executed(
-        *(spark, archive, plan, ""),
-        main_queue_url=orders.url,
-        max_rate=100.0,
-        requires_room=True,
+        *(spark, archive, plan, ""), main_queue_url=orders.url, max_rate=100.0, requires_room=True
     )
 
     # On FIFO the large message keeps its message group waiting, and with it whatever came later.

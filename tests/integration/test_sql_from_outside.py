@@ -207,9 +207,7 @@ def test_refused_rules_of_a_policy_are_named_before_a_queue_is_touched(
 
 
 def test_a_name_in_braces_is_text_and_no_variable_of_the_machine(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """Spark by itself replaces ``${env:NAME}`` by the value that the environment has."""
     name = "${env:PATH}"

@@ -4,20 +4,18 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from spark_reprocess.archive.disposition import Disposition
-from spark_reprocess.archive.files import Archive
-from spark_reprocess.archive.ledger import (
-    Claim,
-    Ledger,
-    Result,
-    timestamp,
-)
+from spark_reprocess.archive.files import MESSAGES, Archive, open_archive
+from spark_reprocess.archive.ledger import Claim, Ledger, Result, timestamp
+from spark_reprocess.archive.local import LocalArchive
+from spark_reprocess.archive.message_store import remove_messages
 from spark_reprocess.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, status
+from spark_reprocess.inspect.status import DrainCount, PlanCount, StatusOptions, count, status
 from tests.builders import NOW
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
@@ -62,6 +60,25 @@ def test_every_message_is_counted_once(archive: Archive) -> None:
     )
     assert found.examples == {Disposition.IN_DOUBT: (IDS[4], IDS[5])}
     assert found.queue is None
+
+
+class Erasing(LocalArchive):
+    """An archive in which an erase replaces a file after it was listed and before it is read."""
+
+    erased: ClassVar[list[str]] = []
+
+    def list(self, folder: str) -> list[str]:
+        paths = LocalArchive.list(self, folder)
+        if folder == MESSAGES and not self.erased:
+            self.erased.append(IDS[0])
+            remove_messages(self, "d-1", IDS[:1], lambda: None)
+        return paths
+
+
+def test_an_erase_meanwhile_stops_no_count(archive: Archive) -> None:
+    found = count(Erasing(archive.root), 900)
+
+    assert (found.messages, found.count("sent")) == (9, 1)
 
 
 def test_queue_is_counted_where_it_is_named(
@@ -121,6 +138,25 @@ def test_broken_file_is_named_in_a_sentence(archive: Archive, capsys: Capture) -
     assert "claim.json or its result cannot be read" in capsys.readouterr().err
 
 
-def test_empty_archive_is_no_error(tmp_path: Path, capsys: Capture) -> None:
+def test_empty_archive_is_no_error_and_the_answer_says_what_to_do(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    open_archive(str(tmp_path), creates=True)
+
     assert main(["status", "--archive", str(tmp_path)]) == 0
-    assert "       0     0" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "the archive is empty: a drain moves messages of the parked queue into it",
+        f"next: dlq drain --archive {tmp_path} --parked-queue-url URL",
+    ]
+
+
+@pytest.mark.parametrize("place", ["", "nonexistent"])
+def test_archive_that_no_drain_began_does_not_exist(
+    tmp_path: Path, capsys: Capture, place: str
+) -> None:
+    location = str(tmp_path / place)
+
+    assert main(["status", "--archive", location, "--json"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"dlq: archive {location}: does not exist; ")

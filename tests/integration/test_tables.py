@@ -35,7 +35,7 @@ def archive(
     if request.param == "disk":
         return open_archive(str(tmp_path))
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("moto_endpoint"))
-    region = os.environ["AWS_DEFAULT_REGION"]
+    region = os.environ["AWS_REGION"]
     boto3.client("s3", region_name=region).create_bucket(Bucket="tables")
     return open_archive(f"s3://tables/{tmp_path.name}")
 

@@ -112,10 +112,7 @@ def stage(
 ) -> Iterator[Stage]:
     name: str = request.param
     fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith("fifo") else {}
-    with (
-        serve_in_thread(latency_ms=2) as world,
-        ThreadPoolExecutor(4) as executor,
-    ):
+    with serve_in_thread(latency_ms=2) as world, ThreadPoolExecutor(4) as executor:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
         client = boto3.client("sqs")
         queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])

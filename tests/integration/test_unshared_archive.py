@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.files import open_archive
-from spark_reprocess.archive.ledger import (
-    attempt_names,
-)
+from spark_reprocess.archive.ledger import attempt_names
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.message_store import drain_ids
 from spark_reprocess.command_line.cli import main
@@ -42,11 +40,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def test_drain_deletes_nothing_from_the_queue(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    other_disk: Path,
-    capsys: Capture,
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, other_disk: Path, capsys: Capture
 ) -> None:
     source = make_queue("parked")
     sent = [parked(n) for n in range(5)]

@@ -61,14 +61,10 @@ def sent(queue: SqsQueue) -> list[str]:
 
 
 def test_what_the_plan_leaves_holds_back_the_rest_of_its_message_group(
-    spark: "SparkSession",
-    destination: SqsQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", destination: SqsQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(
-        tmp_path,
-        [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")],
+        tmp_path, [parked(1), parked(2, "KeyError"), parked(3), parked(4), parked(5, group="g-2")]
     )
     plan = plan_of(archive, "TimeoutError")
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
@@ -137,10 +133,7 @@ def test_reordering_is_allowed_by_the_run(
 
 
 def test_status_names_the_message_that_others_wait_for(
-    spark: "SparkSession",
-    make_queue: MakeQueue,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession", make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     messages = [parked(1), parked(2), parked(3), parked(4, group="g-2")]
     archive = archive_of(tmp_path, messages, drained_from=make_queue("parked.fifo").url)

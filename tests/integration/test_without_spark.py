@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from spark_reprocess.command_line.verb import SPARK_INSTALL
 from tests.parked_orders import archived, order, plan_of
 
 PROGRAM = """
@@ -40,4 +41,4 @@ def test_help_of_every_verb_and_an_export_need_no_spark(tmp_path: Path) -> None:
         "m-002",
     ]
     assert "codes: [0, 2]" in finished.stdout
-    assert "redrive needs Spark: pip install" in finished.stderr
+    assert f"redrive needs Spark: {SPARK_INSTALL}" in finished.stderr

@@ -1,7 +1,6 @@
 import re
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -10,8 +9,9 @@ from spark_reprocess.command_line.analyze import print_analysis
 from spark_reprocess.command_line.drain import print_drain
 from spark_reprocess.command_line.redrive import print_redrive
 from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.findings import Findings, GroupFinding, Lead, Sample, Spread, Synonym
+from spark_reprocess.findings import Lead, Synonym
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
+from tests.findings_builder import a_group, some_findings
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,39 +27,18 @@ DRAINED = DrainSummary(
     faults=(),
     stopped_by=(),
 )
-NOW = datetime(2026, 11, 21, 3, 15, tzinfo=UTC)
-UNKNOWN = Spread(None, None, None, None)
 LEAD = Lead("body.tenant", "acme", 0.874, 0.021, 3.4, "get_json_object(body, '$.tenant') = 'acme'")
-GROUP = GroupFinding(
+GROUP = a_group(
     group_id="g-1",
     title="TimeoutError",
     count=3,
     share=0.75,
-    first_sent_at=NOW,
-    last_sent_at=None,
-    arrivals=(0, 1, 4, 8),
     trend="rising",
-    reasons=(("parked_by_sqs", 1), ("too_old", 2)),
-    sources=(),
-    replay_counts=((None, 3),),
-    body_bytes=Spread(1, 1, 2, 2),
-    age_seconds=UNKNOWN,
+    arrivals=(0, 1, 4, 8),
     leads=(LEAD,),
-    samples=(Sample("m-1", NOW, "a body"),),
 )
-ANALYZED = Findings(
-    plan_id="p-1",
-    archive="/a",
-    plan_path="/a/r/plan.yaml",
-    analyzed_at=NOW,
-    messages=5,
-    decided=1,
-    bucket_starts=(NOW,),
-    bucket_seconds=60.0,
-    groups=(GROUP,),
-    unlisted_groups=0,
-    unlisted_messages=0,
-    where=None,
+ANALYZED = some_findings(
+    archive="/a", plan_path="/a/r/plan.yaml", messages=5, decided=1, groups=(GROUP,)
 )
 
 
@@ -162,12 +141,32 @@ def test_analysis_without_groups_has_nothing_to_do(capsys: Capture) -> None:
     assert capsys.readouterr().out.endswith("nothing is left to decide; report: /a/r\n")
 
 
-def test_dry_run_says_what_it_would_do(capsys: Capture) -> None:
-    print_redrive(redriven({"send": 1200, "sent_before": 3}))
+@pytest.mark.parametrize(
+    ("summary", "sentences"),
+    [
+        (
+            redriven({"send": 1200, "sent_before": 3}),
+            ["dry run: nothing was sent. 1,200 would go to https://q", "--execute --reason"],
+        ),
+        (
+            replace(redriven({"send": 1200}), max_rate=2.5),
+            ["1,200 would go to https://q in about 8 min at 2.5 a second"],
+        ),
+        (redriven({"send": 3, "discard": 4}), ["to discard", ", 4 would be discarded"]),
+        (
+            redriven({"leave": 3}, action="leave"),
+            ["the plan leaves every group; edit its actions first"],
+        ),
+    ],
+)
+def test_dry_run_says_what_it_would_do(
+    summary: RedriveSummary, sentences: list[str], capsys: Capture
+) -> None:
+    print_redrive(summary)
 
     shown = capsys.readouterr().out
-    assert "dry run: nothing was sent. 1,200 would go to https://q" in shown
-    assert "--execute --reason" in shown
+    assert [one for one in sentences if one not in shown] == []
+    assert ("discard" in shown) is ("discard" in summary.groups[0].counts)
 
 
 def test_titles_are_shown_where_somebody_looks(
@@ -183,45 +182,27 @@ def test_titles_are_shown_where_somebody_looks(
     assert "TimeoutError" in capsys.readouterr().out
 
 
-def test_dry_run_says_how_long_it_takes(capsys: Capture) -> None:
-    print_redrive(replace(redriven({"send": 1200}), max_rate=2.5))
+@pytest.mark.parametrize(
+    ("counts", "end"),
+    [
+        ({"sent": 3}, "plan p-1, run r-1: sent 3\n"),
+        ({"sent_before": 3}, "run r-1: sent 0; nothing was left to do\n"),
+        ({"sent_before": 3, "not_selected": 1}, "run r-1: sent 0\n"),
+        ({"discarded": 4}, "run r-1: sent 0, discarded 4\n"),
+    ],
+)
+def test_run_ends_with_what_it_sent(counts: dict[str, int], end: str, capsys: Capture) -> None:
+    print_redrive(redriven(counts, run_id="r-1"))
 
-    assert "1,200 would go to https://q in about 8 min at 2.5 a second" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith(end)
 
-
-def test_dry_run_of_an_unedited_plan_says_so(capsys: Capture) -> None:
-    print_redrive(redriven({"leave": 3}, action="leave"))
-
-    assert "the plan leaves every group; edit its actions first" in capsys.readouterr().out
-
-
-def test_run_says_what_it_sent(capsys: Capture) -> None:
-    print_redrive(redriven({"sent": 3}, run_id="r-1"))
-
-    assert capsys.readouterr().out.endswith("plan p-1, run r-1: sent 3\n")
-
-
-def test_run_of_a_finished_plan_says_that_nothing_was_left(capsys: Capture) -> None:
-    print_redrive(redriven({"sent_before": 3}, run_id="r-1"))
-
-    assert capsys.readouterr().out.endswith("run r-1: sent 0; nothing was left to do\n")
-
-    print_redrive(redriven({"sent_before": 3, "not_selected": 1}, run_id="r-1"))
-
-    assert capsys.readouterr().out.endswith("run r-1: sent 0\n")
-
-
-def test_discards_are_shown_where_there_are_any(capsys: Capture) -> None:
-    print_redrive(redriven({"send": 3}))
-    assert "discard" not in capsys.readouterr().out
-
-    print_redrive(redriven({"send": 3, "discard": 4}))
+    print_redrive(redriven({"send": 3, "record": 4}))
     shown = capsys.readouterr().out
-    assert "to discard" in shown
-    assert ", 4 would be discarded" in shown
+    assert "to record" in shown
+    assert ", 4 would be recorded as arrived" in shown
 
-    print_redrive(redriven({"discarded": 4}, run_id="r-1"))
-    assert capsys.readouterr().out.endswith("run r-1: sent 0, discarded 4\n")
+    print_redrive(redriven({"arrived": 4}, run_id="r-1"))
+    assert capsys.readouterr().out.endswith("run r-1: sent 0, recorded 4 as arrived\n")
 
 
 @pytest.mark.parametrize(

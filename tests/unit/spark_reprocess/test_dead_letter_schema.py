@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext
+from dlq_replay.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.errors import MalformedMessageError
 from dlq_replay.history import REPLAY_COUNT_ATTRIBUTE
 from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import Row, from_row, to_row, to_table
-from tests.builders import context, counter, message, queue_arn, queue_url, text
+from tests.builders import BODY, context, counter, message, queue_arn, queue_url, text
 from tests.property.strategies import messages
 
 URL = queue_url("parked")
@@ -140,7 +140,9 @@ def test_time_beyond_the_calendar_is_null() -> None:
 
 
 def test_error_that_is_no_unicode_is_made_storable() -> None:
-    spelled = '{"v":1,"error":{"type":"E","message":"\\ud800 broke"}}'
+    spelled = (
+        f'{{"v":1,"h":"{body_digest(BODY)}","error":{{"type":"E","message":"\\ud800 broke"}}}}'
+    )
 
     row = through_parquet(row_of(message(attributes={CONTEXT_ATTRIBUTE: text(spelled)})))
 

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -89,20 +90,21 @@ def parked(count: int) -> list[Received]:
     return [message(f"m-{index}") for index in range(count)]
 
 
-def task(shelf: Shelf, disk: Disk, rules: DrainRules, now_seconds: float = 0.0) -> DrainTask:
+def run(
+    shelf: Shelf,
+    disk: Disk,
+    rules: DrainRules | None = None,
+    now_seconds: Callable[[], float] = lambda: 0.0,
+) -> DrainCounts:
     return DrainTask(
         queue=shelf,
         write=disk.write,
-        rules=rules,
+        rules=rules or DrainRules(),
         executor=InlineExecutor(),
         count_visible=shelf.count_visible,
-        now_seconds=lambda: now_seconds,
+        now_seconds=now_seconds,
         sleep=lambda _: None,
-    )
-
-
-def run(shelf: Shelf, disk: Disk, rules: DrainRules | None = None) -> DrainCounts:
-    return task(shelf, disk, rules or DrainRules()).run()
+    ).run()
 
 
 def test_every_message_is_archived_then_deleted() -> None:
@@ -121,38 +123,26 @@ def test_empty_polls_do_not_end_it_while_sqs_counts_messages(empty_polls: int) -
     assert run(shelf, Disk()).archived == 25
 
 
-def test_empty_polls_end_it_once_sqs_counts_none() -> None:
-    shelf = Shelf([])
-
-    run(shelf, Disk())
-
-    assert shelf.receives == EMPTY_POLLS
-
-
-def test_empty_answers_to_calls_on_their_way_do_not_make_it_go_on() -> None:
-    detector = EmptyQueueDetector(count_visible=lambda: 0)
-
-    for _ in range(EMPTY_POLLS + 1):
-        detector.record(0)
-
-    assert detector.is_empty
-
-
-def test_message_after_empty_answers_makes_it_go_on() -> None:
-    detector = EmptyQueueDetector(count_visible=lambda: 0)
-
-    for _ in range(EMPTY_POLLS):
-        detector.record(0)
-    detector.record(1)
-
-    assert not detector.is_empty
-
-
-def test_many_empty_polls_end_it_whatever_sqs_counts() -> None:
-    shelf = Shelf(parked(25), empty_polls_between=LAST_POLL)
+@pytest.mark.parametrize(("waiting", "receives"), [(0, EMPTY_POLLS), (25, LAST_POLL)])
+def test_empty_polls_end_it_once_sqs_counts_none_and_many_whatever_sqs_counts(
+    waiting: int, receives: int
+) -> None:
+    shelf = Shelf(parked(waiting), empty_polls_between=LAST_POLL)
 
     assert run(shelf, Disk()).archived == 0
-    assert shelf.receives == LAST_POLL
+    assert shelf.receives == receives
+
+
+@pytest.mark.parametrize(("last", "is_empty"), [(0, True), (1, False)])
+def test_message_after_empty_answers_makes_it_go_on_and_one_more_empty_answer_does_not(
+    last: int, *, is_empty: bool
+) -> None:
+    detector = EmptyQueueDetector()
+
+    for received in (*[0] * EMPTY_POLLS, last):
+        detector.record(received, lambda: 0)
+
+    assert detector.is_empty is is_empty
 
 
 def test_doubtful_polls_wait_long_enough_to_ask_all_servers() -> None:
@@ -252,11 +242,8 @@ def test_without_time_or_a_share_of_the_limit_nothing_is_received(rules: DrainRu
 def test_time_budget_still_settles_what_was_received() -> None:
     clock = iter(range(1000))
     shelf, disk = Shelf(parked(100)), Disk()
-    rules = DrainRules(until_seconds=12.0)
 
-    DrainTask(
-        shelf, disk.write, rules, InlineExecutor(), shelf.count_visible, lambda: float(next(clock))
-    ).run()
+    run(shelf, disk, DrainRules(until_seconds=12.0), lambda: float(next(clock)))
 
     assert shelf.deleted == disk.ids
     assert 0 < len(disk.ids) < 100
@@ -271,22 +258,19 @@ def test_message_that_comes_twice_fills_one_row() -> None:
     assert (counts.received, counts.archived) == (2, 1)
 
 
-def test_fifo_chunk_ends_where_nothing_more_is_to_be_had_at_once() -> None:
-    shelf, disk = Shelf(parked(25), empty_polls_between=1), Disk()
+@pytest.mark.parametrize(
+    ("empty_polls", "files", "waits"),
+    [(0, [25], [2, 0, 0, 0, 2, 2]), (1, [10, 10, 5], [2, 2, 0, 2, 0, 2, 0, 2, 2])],
+)
+def test_fifo_chunk_goes_on_while_messages_come_at_once(
+    empty_polls: int, files: list[int], waits: list[int]
+) -> None:
+    shelf, disk = Shelf(parked(25), empty_polls_between=empty_polls), Disk()
 
     run(shelf, disk, DrainRules(is_fifo=True))
 
-    assert [len(file) for file in disk.files] == [10, 10, 5]
-    assert shelf.waits[:6] == [2, 2, 0, 2, 0, 2]
-
-
-def test_fifo_chunk_goes_on_without_waiting_while_messages_come() -> None:
-    shelf, disk = Shelf(parked(25)), Disk()
-
-    run(shelf, disk, DrainRules(is_fifo=True))
-
-    assert [len(file) for file in disk.files] == [25]
-    assert shelf.waits == [2, 0, 0, 0, 2, 2]
+    assert [len(file) for file in disk.files] == files
+    assert shelf.waits == waits
 
 
 def test_chunk_is_written_when_its_bytes_are_many() -> None:
@@ -308,15 +292,10 @@ def test_receives_at_once_leave_room_for_each_other() -> None:
 
 
 def test_old_chunk_is_written_before_it_is_full() -> None:
-    now = [0.0]
+    clock = itertools.count(step=CHUNK_SECONDS / 4)
     shelf, disk = Shelf(parked(30)), Disk()
 
-    def slow_clock() -> float:
-        now[0] += CHUNK_SECONDS / 4
-        return now[0]
-
-    executor = InlineExecutor()
-    DrainTask(shelf, disk.write, DrainRules(), executor, shelf.count_visible, slow_clock).run()
+    run(shelf, disk, now_seconds=lambda: next(clock))
 
     assert len(disk.files) > 1
     assert len(disk.ids) == 30

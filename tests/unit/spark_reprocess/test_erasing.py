@@ -1,12 +1,13 @@
 """What an erasure removes, what it never does, and what is left wherever the process dies."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +43,7 @@ from spark_reprocess.archive.message_store import (
     write_without,
 )
 from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase import erase as erase_module
 from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
 from spark_reprocess.erase.reports import reports_of, without_quotes
@@ -407,6 +409,20 @@ def test_nothing_goes_while_somebody_decides(archive: Archive, *, is_by_age: boo
     with plan_lock(archive, REDRIVE), pytest.raises(BusyError, match="plan p-1 is being"):
         expired(archive) if is_by_age else erased(archive, "a")
     assert ids_in(archive) == ["a"]
+
+
+def test_erase_that_may_wait_tries_again(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    drained(archive, D1, ["a"])
+    attempted(archive, {"a": Disposition.SENT})
+    argv = ["erase", "--archive", archive.root, "--older-than-days", "1", "--execute"]
+    redrive = ExitStack()
+    redrive.enter_context(plan_lock(archive, REDRIVE))
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: redrive.close())
+    monkeypatch.setattr("spark_reprocess.command_line.erase.time", clock)
+
+    assert main(argv) == 2
+    assert main([*argv, "--wait-seconds", "60"]) == 0
+    assert ids_in(archive) == []
 
 
 def test_nobody_decides_while_messages_are_selected_and_removed(

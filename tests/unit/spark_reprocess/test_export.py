@@ -48,6 +48,19 @@ def test_line_has_the_group_and_every_column_of_the_archive() -> None:
     assert line["sequence_number"] is None
 
 
+@pytest.mark.parametrize(
+    "words", [["groups"], ["decide", "g-1", "leave"], ["export", "--group", "g-1", "--out", "-"]]
+)
+def test_every_verb_names_the_file_of_a_plan_that_it_cannot_read(
+    tmp_path: Path, capsys: Capture, words: list[str]
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("{{{", "utf-8")
+
+    assert main([*words, "--archive", str(tmp_path), "--plan", str(plan)]) == 2
+    assert capsys.readouterr().err.startswith(f"dlq: {plan}: line 1: is not YAML")
+
+
 def test_times_are_iso_in_utc_and_attributes_have_the_shape_of_sqs() -> None:
     line = json.loads(json_line(archived(), "g-1"))
 
@@ -174,7 +187,7 @@ def test_help_says_that_nothing_is_masked(capsys: Capture) -> None:
 
 
 def test_answer_leaves_standard_output_to_the_messages(capsys: Capture) -> None:
-    print_export(ExportSummary("g-1", 1200, 1199, 1, "-"))
+    print_export(ExportSummary(1200, 1199, 1), "g-1", "-")
 
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -183,6 +196,6 @@ def test_answer_leaves_standard_output_to_the_messages(capsys: Capture) -> None:
 
 
 def test_answer_names_the_file(capsys: Capture) -> None:
-    print_export(ExportSummary("g-1", 1, 1, 0, "out.jsonl"))
+    print_export(ExportSummary(1, 1, 0), "g-1", "out.jsonl")
 
     assert capsys.readouterr().out == "wrote 1 of 1 message of group g-1 to out.jsonl\n"

@@ -49,14 +49,14 @@ def test_an_archive_without_groups_remembers_nothing(archive: Archive) -> None:
 
 
 def test_what_is_written_is_what_is_read(archive: Archive) -> None:
-    say(archive, GROUP, 1, action="redrive", plan_id="p-1")
+    say(archive, GROUP, 1, action="redrive", plan_id="p-1", is_edited=True)
     say(archive, GROUP, 2, text="why 🎉")
     say(archive, GROUP, 5, is_resolved=True)
     before = read_memory(archive)
     written = analyze(archive, 6, GROUP, OTHER)
     after = read_memory(archive)
 
-    assert before.said == {GROUP: GroupState(3, "redrive", 2, day(5))}
+    assert before.said == {GROUP: GroupState(3, "redrive", 2, day(5), "p-1", day(1))}
     assert after == written
     assert (after.said, after.groups[GROUP].status) == (before.said, Status.RESOLVED)
     assert read_notes(archive, after, [GROUP, OTHER]) == {GROUP: "why 🎉"}
@@ -89,7 +89,7 @@ def test_two_people_at_the_same_moment_lose_nothing(archive: Archive) -> None:
     say(TakenFirst(archive.root, others), GROUP, 1, text="why")
 
     memory = read_memory(archive)
-    assert memory.state(GROUP) == GroupState(3, "discard", 3, day(9))
+    assert memory.state(GROUP) == GroupState(3, "discard", 3, day(9), "p-1")
     assert read_notes(archive, memory, [GROUP]) == {GROUP: "why"}
 
 

@@ -74,6 +74,21 @@ def ledger(archive: Archive) -> Ledger:
         ),
         ([attempt(1, "m", age=900), attempt(2, "m", age=5)], Disposition.BUSY),
         ([attempt(1, "other", age=5)], None),
+        (
+            [attempt(1, "m", age=900), attempt(2, "m", results={"m": Disposition.DISCARDED})],
+            Disposition.DISCARDED,
+        ),
+        (
+            [attempt(1, "m", results={"m": Disposition.DISCARDED}), attempt(2, "m", age=5)],
+            Disposition.BUSY,
+        ),
+        (
+            [
+                attempt(1, "m", results={"m": Disposition.DISCARDED}),
+                attempt(2, "m", results={"m": Disposition.IN_DOUBT}),
+            ],
+            Disposition.IN_DOUBT,
+        ),
     ],
 )
 def test_state_follows_from_all_attempts(
@@ -82,24 +97,21 @@ def test_state_follows_from_all_attempts(
     assert states_of(attempts, NOW, TTL).get("m") == state
 
 
-@pytest.mark.parametrize(("age", "state"), [(1999, Disposition.BUSY), (2000, Disposition.IN_DOUBT)])
-def test_claim_keeps_others_away_for_as_long_as_its_own_run_asked(
-    age: float, state: Disposition
+@pytest.mark.parametrize(
+    ("ttl_seconds", "age", "state"),
+    [
+        (2000, 1999, Disposition.BUSY),
+        (2000, 2000, Disposition.IN_DOUBT),
+        (60, 100, Disposition.BUSY),
+    ],
+)
+def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(
+    ttl_seconds: float, age: float, state: Disposition
 ) -> None:
     """A slow run asks for more than a reader's 900 s, and may be sending still."""
-    slow = Attempt(
-        AttemptName("p-1", "g-1", 1, 1), replace(claim("m", age=age), ttl_seconds=2000), None
-    )
+    other = replace(claim("m", age=age), ttl_seconds=ttl_seconds)
 
-    assert states_of([slow], NOW, TTL) == {"m": state}
-
-
-def test_reader_may_have_more_patience_than_the_claims_run() -> None:
-    quick = Attempt(
-        AttemptName("p-1", "g-1", 1, 1), replace(claim("m", age=100), ttl_seconds=60), None
-    )
-
-    assert states_of([quick], NOW, TTL) == {"m": Disposition.BUSY}
+    assert states_of([replace(attempt(1), claim=other)], NOW, TTL) == {"m": state}
 
 
 outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(list(Disposition)))
@@ -165,7 +177,6 @@ def test_attempts_of_all_plans_are_named(archive: Archive) -> None:
     names = attempt_names(archive)
 
     assert names == [(p, "g-1", 1, n) for p in ("p-1", "p-2") for n in (1, 2)]
-    assert attempt_names(archive, ["p-2"]) == names[2:]
     found = Ledger(archive, "p-2").attempt(names[3])
     assert found == Attempt(names[3], claim("m-p-2"), None)
 

@@ -3,13 +3,12 @@ import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.files import Archive, open_archive
 from spark_reprocess.archive.local import LocalArchive
 from spark_reprocess.archive.plan_lock import (
     ANALYZE,
@@ -66,41 +65,49 @@ class FaultyArchive(LocalArchive):
         return [path for path in super().list(folder) if path not in self.unlisted]
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> FaultyArchive:
-    return FaultyArchive(str(tmp_path))
+@dataclass
+class Locks:
+    """The locks of an archive, at a time."""
+
+    archive: FaultyArchive
+    clock: Clock = field(default_factory=Clock)
+
+    def hold(self, holder: LockHolder) -> AbstractContextManager[PlanLock]:
+        return plan_lock(self.archive, holder, now_seconds=self.clock)
+
+    def take(self, holder: LockHolder) -> PlanLock:
+        """Take the lock, as a process does that is killed before it renews or releases it."""
+        return PlanLock(self.archive, holder, LOCK_SECONDS, self.clock)
+
+    def try_to_take(self, holder: LockHolder) -> PlanLock | None:
+        with suppress(BusyError):
+            return self.take(holder)
+        return None
+
+    def is_free(self, holder: LockHolder) -> bool:
+        if lock := self.try_to_take(holder):
+            lock.release()
+        return lock is not None
+
+    def observer(self, lock: PlanLock) -> LockObserver:
+        return LockObserver(self.archive, lock.view, self.clock)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def locks(tmp_path: Path) -> Locks:
+    return Locks(FaultyArchive(str(tmp_path)))
 
 
 def run(run_id: str, claims: str) -> LockHolder:
     return LockHolder(run_id, claims, f"plan {claims}", "me@here")
 
 
-def take(archive: Archive, holder: LockHolder, clock: Clock) -> PlanLock:
-    """Take the lock, as a process does that is killed before it renews or releases it."""
-    return PlanLock(archive, holder, LOCK_SECONDS, clock)
-
-
-def is_free(archive: Archive, holder: LockHolder, clock: Clock) -> bool:
-    try:
-        take(archive, holder, clock).release()
-    except BusyError:
-        return False
-    return True
-
-
-def test_another_plan_is_refused_with_who_and_what_and_times(
-    archive: Archive, clock: Clock
-) -> None:
+def test_another_plan_is_refused_with_who_and_what_and_times(locks: Locks) -> None:
     with (
-        plan_lock(archive, run("r-1", "p-1"), now_seconds=clock),
+        locks.hold(run("r-1", "p-1")),
         pytest.raises(BusyError) as refusal,
     ):
-        take(archive, run("r-2", "p-2"), clock)
+        locks.take(run("r-2", "p-2"))
 
     assert str(refusal.value) == (
         "plan p-1 is being carried out by me@here since 2023-11-14T22:13:20.000+00:00 (run r-1); "
@@ -109,73 +116,68 @@ def test_another_plan_is_refused_with_who_and_what_and_times(
     )
 
 
-def test_runs_of_one_plan_share_the_lock(archive: Archive, clock: Clock) -> None:
+def test_runs_of_one_plan_share_the_lock(locks: Locks) -> None:
     with (
-        plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as first,
-        plan_lock(archive, run("r-2", "p-1"), now_seconds=clock) as second,
+        locks.hold(run("r-1", "p-1")) as first,
+        locks.hold(run("r-2", "p-1")) as second,
     ):
         for lock in (first, second):
             lock.renew()
             assert lock.trouble() == ""
-            assert LockObserver(archive, lock.view, clock).trouble() == ""
-        assert not is_free(archive, run("r-3", "p-2"), clock)
+            assert locks.observer(lock).trouble() == ""
+        assert not locks.is_free(run("r-3", "p-2"))
 
-    assert is_free(archive, run("r-3", "p-2"), clock)
+    assert locks.is_free(run("r-3", "p-2"))
 
 
-def test_lock_is_free_again_only_when_the_last_run_of_the_plan_has_ended(
-    archive: Archive, clock: Clock
-) -> None:
-    first = take(archive, run("r-1", "p-1"), clock)
-    second = take(archive, run("r-2", "p-1"), clock)
+def test_lock_is_free_again_only_when_the_last_run_of_the_plan_has_ended(locks: Locks) -> None:
+    first = locks.take(run("r-1", "p-1"))
+    second = locks.take(run("r-2", "p-1"))
 
     second.release()
-    assert not is_free(archive, run("r-3", "p-2"), clock)
+    assert not locks.is_free(run("r-3", "p-2"))
     first.release()
-    assert is_free(archive, run("r-3", "p-2"), clock)
+    assert locks.is_free(run("r-3", "p-2"))
 
 
-def test_refused_run_writes_nothing(archive: Archive, clock: Clock) -> None:
-    take(archive, run("r-1", "p-1"), clock)
-    before = archive.list("")
+def test_refused_run_writes_nothing(locks: Locks) -> None:
+    locks.take(run("r-1", "p-1"))
+    before = locks.archive.list("")
 
-    assert not is_free(archive, run("r-2", "p-2"), clock)
-    assert archive.list("") == before
+    assert not locks.is_free(run("r-2", "p-2"))
+    assert locks.archive.list("") == before
 
 
-def test_lock_is_released_when_the_run_fails(archive: Archive, clock: Clock) -> None:
-    with (
-        pytest.raises(ZeroDivisionError),
-        plan_lock(archive, run("r-1", "p-1"), now_seconds=clock),
-    ):
+def test_lock_is_released_when_the_run_fails(locks: Locks) -> None:
+    with pytest.raises(ZeroDivisionError), locks.hold(run("r-1", "p-1")):
         raise ZeroDivisionError
 
-    assert is_free(archive, run("r-2", "p-2"), clock)
+    assert locks.is_free(run("r-2", "p-2"))
 
 
-def test_killed_run_counts_as_alive_until_its_life_is_over(archive: Archive, clock: Clock) -> None:
-    take(archive, run("r-1", "p-1"), clock)
+def test_killed_run_counts_as_alive_until_its_life_is_over(locks: Locks) -> None:
+    locks.take(run("r-1", "p-1"))
 
-    clock.now += LOCK_SECONDS - 0.001
-    assert not is_free(archive, run("r-2", "p-2"), clock)
-    assert is_free(archive, run("r-3", "p-1"), clock)
-    clock.now += 0.001
-    assert is_free(archive, run("r-2", "p-2"), clock)
+    locks.clock.now += LOCK_SECONDS - 0.001
+    assert not locks.is_free(run("r-2", "p-2"))
+    assert locks.is_free(run("r-3", "p-1"))
+    locks.clock.now += 0.001
+    assert locks.is_free(run("r-2", "p-2"))
 
 
-def test_run_that_renews_its_lock_stays_alive(archive: Archive, clock: Clock) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
+def test_run_that_renews_its_lock_stays_alive(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
     for _ in range(5):
-        clock.now += LOCK_SECONDS - 1
+        locks.clock.now += LOCK_SECONDS - 1
         lock.renew()
         assert lock.trouble() == ""
-        assert not is_free(archive, run("r-2", "p-2"), clock)
+        assert not locks.is_free(run("r-2", "p-2"))
 
 
-def test_thread_renews_the_lock(archive: Archive) -> None:
-    with plan_lock(archive, run("r-1", "p-1"), lock_seconds=5) as lock:
-        first = archive.read(lock.view.path)
-        until(lambda: archive.read(lock.view.path) != first)
+def test_thread_renews_the_lock(locks: Locks) -> None:
+    with plan_lock(locks.archive, run("r-1", "p-1"), lock_seconds=5) as lock:
+        first = locks.archive.read(lock.view.path)
+        until(lambda: locks.archive.read(lock.view.path) != first)
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -185,183 +187,151 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_of_many_plans_that_start_together_exactly_one_goes_on(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_of_many_plans_that_start_together_exactly_one_goes_on(tmp_path: Path) -> None:
+    holders = [run(f"r-{number}", f"p-{number}") for number in range(24)]
     with ThreadPoolExecutor(8) as executor:
         for attempt in range(10):
-            archive = open_archive(str(tmp_path / str(attempt)))
-            holders = [run(f"r-{number}", f"p-{number}") for number in range(24)]
-            won = executor.map(lambda one, a=archive: is_taken_by(a, one, clock), holders)
-            assert sum(won) == 1
+            locks = Locks(FaultyArchive(str(tmp_path / str(attempt))))
+            assert len([*filter(None, executor.map(locks.try_to_take, holders))]) == 1
 
 
-def test_of_many_runs_of_one_plan_that_start_together_all_go_on(
-    archive: Archive, clock: Clock
-) -> None:
+def test_of_many_runs_of_one_plan_that_start_together_all_go_on(locks: Locks) -> None:
     holders = [run(f"r-{number}", "p-1") for number in range(24)]
     with ThreadPoolExecutor(8) as executor:
-        assert all(executor.map(lambda one: is_taken_by(archive, one, clock), holders))
+        assert all(executor.map(locks.try_to_take, holders))
 
 
-def is_taken_by(archive: Archive, holder: LockHolder, clock: Clock) -> bool:
-    try:
-        take(archive, holder, clock)
-    except BusyError:
-        return False
-    return True
-
-
-def test_plan_that_comes_between_look_and_creation_wins(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    archive.before_create.append(lambda: take(archive, run("r-1", "p-1"), clock))
+def test_plan_that_comes_between_look_and_creation_wins(locks: Locks) -> None:
+    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")))
 
     with pytest.raises(BusyError, match="plan p-1"):
-        take(archive, run("r-2", "p-2"), clock)
+        locks.take(run("r-2", "p-2"))
 
 
-def test_sharer_that_comes_between_look_and_creation_does_not_lose(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    archive.before_create.append(lambda: take(archive, run("r-1", "p-1"), clock))
+def test_sharer_that_comes_between_look_and_creation_does_not_lose(locks: Locks) -> None:
+    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")))
 
-    assert take(archive, run("r-2", "p-1"), clock).view.path == "locks/000002.json"
+    assert locks.take(run("r-2", "p-1")).view.path == "locks/000002.json"
 
 
-def test_another_plan_that_comes_before_a_sharer_wins(archive: FaultyArchive, clock: Clock) -> None:
+def test_another_plan_that_comes_before_a_sharer_wins(locks: Locks) -> None:
     """The first run of the plan ends after the sharer has seen it."""
-    first = take(archive, run("r-1", "p-1"), clock)
+    first = locks.take(run("r-1", "p-1"))
 
     def end_and_take() -> None:
         first.release()
-        take(archive, run("r-2", "p-2"), clock)
+        locks.take(run("r-2", "p-2"))
 
-    archive.before_create.append(end_and_take)
+    locks.archive.before_create.append(end_and_take)
 
     with pytest.raises(BusyError, match="plan p-2"):
-        take(archive, run("r-3", "p-1"), clock)
+        locks.take(run("r-3", "p-1"))
 
 
-def test_sharer_that_comes_before_another_plan_wins(archive: FaultyArchive, clock: Clock) -> None:
+def test_sharer_that_comes_before_another_plan_wins(locks: Locks) -> None:
     """The first run of the plan is over, and a second one starts beside another plan."""
-    take(archive, run("r-1", "p-1"), clock)
-    clock.now += LOCK_SECONDS
-    archive.before_create.append(lambda: take(archive, run("r-3", "p-1"), clock))
+    locks.take(run("r-1", "p-1"))
+    locks.clock.now += LOCK_SECONDS
+    locks.archive.before_create.append(lambda: locks.take(run("r-3", "p-1")))
 
     with pytest.raises(BusyError, match=r"plan p-1 .* \(run r-3\)"):
-        take(archive, run("r-2", "p-2"), clock)
+        locks.take(run("r-2", "p-2"))
 
 
-def test_run_that_ended_between_look_and_creation_is_in_nobodys_way(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    archive.before_create.append(lambda: take(archive, run("r-1", "p-1"), clock).release())
+def test_run_that_ended_between_look_and_creation_is_in_nobodys_way(locks: Locks) -> None:
+    locks.archive.before_create.append(lambda: locks.take(run("r-1", "p-1")).release())
 
-    assert take(archive, run("r-2", "p-2"), clock).view.path == "locks/000002.json"
+    assert locks.take(run("r-2", "p-2")).view.path == "locks/000002.json"
 
 
-def test_analysis_and_erase_wait_for_each_other(archive: Archive, clock: Clock) -> None:
-    with plan_lock(archive, ANALYSIS, now_seconds=clock):
-        assert not is_free(archive, ERASE, clock)
+def test_analysis_and_erase_wait_for_each_other(locks: Locks) -> None:
+    with locks.hold(ANALYSIS):
+        assert not locks.is_free(ERASE)
     with (
-        plan_lock(archive, ERASE, now_seconds=clock),
+        locks.hold(ERASE),
         pytest.raises(BusyError, match="an erase is being carried out by me@here"),
     ):
-        take(archive, ANALYSIS, clock)
-    assert is_free(archive, ANALYSIS, clock)
+        locks.take(ANALYSIS)
+    assert locks.is_free(ANALYSIS)
 
 
-def test_analyses_share_the_lock_with_each_other_and_with_plans(
-    archive: Archive, clock: Clock
-) -> None:
+def test_analyses_share_the_lock_with_each_other_and_with_plans(locks: Locks) -> None:
     other = LockHolder("a-2", ANALYZE, "an analysis", "you@there")
     with ExitStack() as held:
-        locks = [
-            held.enter_context(plan_lock(archive, one, now_seconds=clock))
-            for one in (ANALYSIS, run("r-1", "p-1"), other)
+        shared = [
+            held.enter_context(locks.hold(one)) for one in (ANALYSIS, run("r-1", "p-1"), other)
         ]
-        for lock in locks:
+        for lock in shared:
             lock.renew()
             assert lock.trouble() == ""
-            assert LockObserver(archive, lock.view, clock).trouble() == ""
-        assert not is_free(archive, run("r-2", "p-2"), clock)
-        assert not is_free(archive, ERASE, clock)
+            assert locks.observer(lock).trouble() == ""
+        assert not locks.is_free(run("r-2", "p-2"))
+        assert not locks.is_free(ERASE)
 
 
-def test_erases_and_plans_wait_for_each_other(archive: Archive, clock: Clock) -> None:
-    with plan_lock(archive, ERASE, now_seconds=clock):
-        assert not is_free(archive, run("r-1", "p-1"), clock)
-        assert not is_free(archive, erase_holder("e-2", "me"), clock)
-    with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock):
-        assert not is_free(archive, ERASE, clock)
+def test_erases_and_plans_wait_for_each_other(locks: Locks) -> None:
+    with locks.hold(ERASE):
+        assert not locks.is_free(run("r-1", "p-1"))
+        assert not locks.is_free(erase_holder("e-2", "me"))
+    with locks.hold(run("r-1", "p-1")):
+        assert not locks.is_free(ERASE)
 
 
-def test_run_that_cannot_renew_its_lock_stops_at_half_its_life(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    archive.cannot_write.add(lock.view.path)
+def test_run_that_cannot_renew_its_lock_stops_at_half_its_life(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    locks.archive.cannot_write.add(lock.view.path)
 
-    clock.now += LOCK_SECONDS / 2 - 1
+    locks.clock.now += LOCK_SECONDS / 2 - 1
     with pytest.raises(ArchiveError):
         lock.renew()
     assert lock.trouble() == ""
-    clock.now += 1
+    locks.clock.now += 1
     assert lock.trouble() == (
         "locks/000001.json was not renewed for 60 s (the archive cannot be written, or this "
         "machine slept), so another run may have begun"
     )
 
 
-def test_machine_that_slept_within_the_life_of_its_lock_goes_on(
-    archive: Archive, clock: Clock
-) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    clock.now += LOCK_SECONDS * 0.9
+def test_machine_that_slept_within_the_life_of_its_lock_goes_on(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    locks.clock.now += LOCK_SECONDS * 0.9
 
     assert lock.trouble() != ""
     lock.renew()
     assert lock.trouble() == ""
 
 
-def test_machine_that_slept_past_the_life_of_its_lock_does_not_get_it_back(
-    archive: Archive, clock: Clock
-) -> None:
+def test_machine_that_slept_past_the_life_of_its_lock_does_not_get_it_back(locks: Locks) -> None:
     """Another plan may have begun since, and may act on the same messages."""
-    lock = take(archive, run("r-1", "p-1"), clock)
-    clock.now += 3600
+    lock = locks.take(run("r-1", "p-1"))
+    locks.clock.now += 3600
 
     lock.renew()
 
     assert "was not renewed for 3600 s" in lock.trouble()
-    assert is_free(archive, run("r-2", "p-2"), clock)
+    assert locks.is_free(run("r-2", "p-2"))
 
 
-def test_renewal_whose_write_ends_after_the_life_of_the_lock_does_not_count(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    clock.now += LOCK_SECONDS - 1
+def test_renewal_whose_write_ends_after_the_life_of_the_lock_does_not_count(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    locks.clock.now += LOCK_SECONDS - 1
 
     def write_slowly() -> None:
-        clock.now += 30
-        take(archive, run("r-2", "p-2"), clock)
+        locks.clock.now += 30
+        locks.take(run("r-2", "p-2"))
 
-    archive.before_write.append(write_slowly)
+    locks.archive.before_write.append(write_slowly)
     lock.renew()
 
     assert "was not renewed for 149 s" in lock.trouble()
 
 
-def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(
-    archive: Archive, clock: Clock
-) -> None:
+def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(locks: Locks) -> None:
     """The other machine's clock is wrong by more than the life of a lock."""
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
+    lock = locks.take(run("r-1", "p-1"))
+    observer = locks.observer(lock)
     assert observer.trouble() == ""
-    other = take(archive, run("r-2", "p-2"), Clock(NOW + 600))
+    other = Locks(locks.archive, Clock(NOW + 600)).take(run("r-2", "p-2"))
 
     lock.renew()
 
@@ -371,34 +341,32 @@ def test_run_whose_lock_was_taken_learns_of_it_and_takes_nothing_back(
     )
     assert (lock.trouble(), observer.trouble()) == (reason, reason)
     lock.release()
-    assert not is_free(archive, run("r-1", "p-1"), clock)
-    assert other.trouble() == LockObserver(archive, other.view, clock).trouble() == ""
+    assert not locks.is_free(run("r-1", "p-1"))
+    assert other.trouble() == locks.observer(other).trouble() == ""
 
 
-def test_lock_that_cannot_be_released_ends_with_its_life(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        archive.cannot_write.add(lock.view.path)
+def test_lock_that_cannot_be_released_ends_with_its_life(locks: Locks) -> None:
+    with locks.hold(run("r-1", "p-1")) as lock:
+        locks.archive.cannot_write.add(lock.view.path)
 
-    assert not is_free(archive, run("r-2", "p-2"), clock)
-    clock.now += LOCK_SECONDS
-    assert is_free(archive, run("r-2", "p-2"), clock)
+    assert not locks.is_free(run("r-2", "p-2"))
+    locks.clock.now += LOCK_SECONDS
+    assert locks.is_free(run("r-2", "p-2"))
 
 
-def test_view_travels_to_tasks(archive: Archive, clock: Clock) -> None:
-    view = take(archive, run("r-1", "p-1"), clock).view
+def test_view_travels_to_tasks(locks: Locks) -> None:
+    view = locks.take(run("r-1", "p-1")).view
 
     assert pickle.loads(pickle.dumps(view)) == view  # noqa: S301 - our own bytes
     assert view.path == "locks/000001.json"
 
 
-def test_observer_counts_renewals_on_its_own_clock(archive: Archive, clock: Clock) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
+def test_observer_counts_renewals_on_its_own_clock(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
     task_clock = Clock(NOW - 86_400)
-    observer = LockObserver(archive, lock.view, task_clock)
+    observer = LockObserver(locks.archive, lock.view, task_clock)
     for _ in range(5):
-        clock.now += 50
+        locks.clock.now += 50
         task_clock.now += 50
         lock.renew()
         assert observer.trouble() == ""
@@ -408,88 +376,74 @@ def test_observer_counts_renewals_on_its_own_clock(archive: Archive, clock: Cloc
     task_clock.now += 1
     assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
     lock.renew()
-    clock.now += 1
+    locks.clock.now += 1
     lock.renew()
     assert observer.trouble() == ""
 
 
-def test_reads_that_fail_show_no_renewal(archive: FaultyArchive, clock: Clock) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
-    archive.cannot_read.add(lock.view.path)
+def test_reads_that_fail_show_no_renewal(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    observer = locks.observer(lock)
+    locks.archive.cannot_read.add(lock.view.path)
 
-    clock.now += LOCK_SECONDS / 2 - 1
+    locks.clock.now += LOCK_SECONDS / 2 - 1
     lock.renew()
     assert observer.trouble() == ""
-    clock.now += 1
+    locks.clock.now += 1
     assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
-    archive.cannot_read.clear()
+    locks.archive.cannot_read.clear()
     assert observer.trouble() == ""
 
 
-def test_task_that_was_frozen_finds_that_another_plan_has_the_lock(
-    archive: Archive, clock: Clock
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_task_that_was_frozen_finds_that_another_plan_took_the_lock(
+    locks: Locks, *, has_ended: bool
 ) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
+    observer = locks.observer(locks.take(run("r-1", "p-1")))
     assert observer.trouble() == ""
-
-    clock.now += 3600
-    take(archive, run("r-2", "p-2"), clock)
+    locks.clock.now += LOCK_SECONDS
+    locks.take(ANALYSIS)
+    other = locks.take(run("r-2", "p-2"))
+    if has_ended:
+        other.release()
 
     assert "plan p-2 by me@here" in observer.trouble()
 
 
-def test_task_that_was_frozen_finds_it_even_when_the_other_plan_has_ended(
-    archive: Archive, clock: Clock
-) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
-    clock.now += LOCK_SECONDS
-    take(archive, ANALYSIS, clock)
-    take(archive, run("r-2", "p-2"), clock).release()
-
-    assert "plan p-2 by me@here" in observer.trouble()
-
-
-def test_task_that_was_frozen_goes_on_if_its_run_still_holds_the_lock(
-    archive: Archive, clock: Clock
-) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
+def test_task_that_was_frozen_goes_on_if_its_run_still_holds_the_lock(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    observer = locks.observer(lock)
     assert observer.trouble() == ""
 
     for _ in range(60):
-        clock.now += 60
+        locks.clock.now += 60
         lock.renew()
 
     assert observer.trouble() == ""
 
 
-def test_task_stops_when_its_run_has_ended(archive: Archive, clock: Clock) -> None:
-    with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        observer = LockObserver(archive, lock.view, clock)
+def test_task_stops_when_its_run_has_ended(locks: Locks) -> None:
+    with locks.hold(run("r-1", "p-1")) as lock:
+        observer = locks.observer(lock)
         assert observer.trouble() == ""
 
     assert observer.trouble() == "locks/000001.json says that the run has ended"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"run_id": "x"}', b'{"alive_until": 3}'])
-def test_file_that_somebody_changed_is_named(
-    archive: Archive, clock: Clock, content: bytes
-) -> None:
+def test_file_that_somebody_changed_is_named(locks: Locks, content: bytes) -> None:
     path = "locks/000003.json"
-    archive.write(path, content)
+    locks.archive.write(path, content)
 
     with pytest.raises(ArchiveError, match=rf"{path} cannot be read .* if no run is going on, rem"):
-        take(archive, run("r-2", "p-2"), clock)
+        locks.take(run("r-2", "p-2"))
 
 
-def test_broken_newer_lock_shows_no_renewal(archive: Archive, clock: Clock) -> None:
-    lock = take(archive, run("r-1", "p-1"), clock)
-    observer = LockObserver(archive, lock.view, clock)
-    archive.write("locks/000002.json", b"{")
-    clock.now += LOCK_SECONDS / 2
+def test_broken_newer_lock_shows_no_renewal(locks: Locks) -> None:
+    lock = locks.take(run("r-1", "p-1"))
+    observer = locks.observer(lock)
+    locks.archive.write("locks/000002.json", b"{")
+    locks.clock.now += LOCK_SECONDS / 2
 
     with pytest.raises(ArchiveError, match=r"locks/000002\.json cannot be read"):
         lock.renew()
@@ -497,30 +451,26 @@ def test_broken_newer_lock_shows_no_renewal(archive: Archive, clock: Clock) -> N
     assert observer.trouble() == "the driver has not renewed locks/000001.json for 60 s"
 
 
-def test_lock_that_was_created_while_the_folder_was_listed_counts(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    archive.unlisted.add(take(archive, run("r-1", "p-1"), clock).view.path)
-    take(archive, ANALYSIS, clock)
+def test_lock_that_was_created_while_the_folder_was_listed_counts(locks: Locks) -> None:
+    locks.archive.unlisted.add(locks.take(run("r-1", "p-1")).view.path)
+    locks.take(ANALYSIS)
 
-    assert not is_free(archive, run("r-2", "p-2"), clock)
+    assert not locks.is_free(run("r-2", "p-2"))
 
 
-def test_removed_files_give_no_number_twice(archive: Archive, clock: Clock) -> None:
-    take(archive, run("r-1", "p-1"), clock).release()
-    archive.remove("locks/000001.json")
+def test_removed_files_give_no_number_twice(locks: Locks) -> None:
+    locks.take(run("r-1", "p-1")).release()
+    locks.archive.remove("locks/000001.json")
 
-    lock = take(archive, run("r-2", "p-2"), clock)
+    lock = locks.take(run("r-2", "p-2"))
 
     assert lock.view.path == "locks/000002.json"
-    assert not is_free(archive, run("r-3", "p-3"), clock)
+    assert not locks.is_free(run("r-3", "p-3"))
 
 
-def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(
-    archive: FaultyArchive, clock: Clock
-) -> None:
-    with plan_lock(archive, run("r-1", "p-1"), now_seconds=clock) as lock:
-        content = json.loads(archive.read(lock.view.path) or b"")
+def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks) -> None:
+    with locks.hold(run("r-1", "p-1")) as lock:
+        content = json.loads(locks.archive.read(lock.view.path) or b"")
 
     assert content == {
         "run_id": "r-1",
@@ -530,6 +480,6 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(
         "since": "2023-11-14T22:13:20.000+00:00",
         "alive_until": "2023-11-14T22:15:20.000+00:00",
     }
-    assert archive.list("") == ["locks/000001.end.json", "locks/000001.json"]
-    archive.cannot_read.add("locks/000001.json")
-    assert is_free(archive, run("r-2", "p-2"), clock)
+    assert locks.archive.list("") == ["locks/000001.end.json", "locks/000001.json"]
+    locks.archive.cannot_read.add("locks/000001.json")
+    assert locks.is_free(run("r-2", "p-2"))

@@ -150,6 +150,7 @@ rules:
   - just a text
   - name: ""
     when: 7
+    overrides_people: 1
 """
 
 
@@ -166,10 +167,11 @@ def test_every_fault_is_named_with_its_place() -> None:
         "  rules[1].edit: is not known; remove it",
         f"  rules[1].when: '  ': {condition}",
         "  rules[1].name: 'one' is another rule's too; each needs its own",
-        "  rules[2]: must be a mapping with name, when, action",
+        "  rules[2]: must be a mapping with name, when, action, overrides_people",
         "  rules[3].name: '': must be a text that says what the rule is for",
         f"  rules[3].when: 7: {condition}",
         "  rules[3].action: None: must be leave, redrive, discard",
+        "  rules[3].overrides_people: 1: must be true or false",
     ]
 
 

@@ -109,13 +109,29 @@ class SlowLimiter(FakeLimiter):
         return super().acquire(messages, may_wait)
 
 
-def test_every_call_is_acquired_and_released() -> None:
+THREE = [Confirmed(f"copy of {n}") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "results", "calls"),
+    [
+        (Answers(), THREE, [3]),
+        (Answers(of={"1": [THROTTLED, THROTTLED]}), THREE, [3, 1, 1]),
+        (
+            Answers(spoilt_by="1"),
+            [THREE[0], Refused("InvalidMessageContents"), THREE[2]],
+            [3, 1, 1, 1],
+        ),
+    ],
+    ids=["one call", "repeats", "a call for each entry"],
+)
+def test_every_call_is_acquired_and_released(
+    answers: Answers, results: list[SendResult], calls: list[int]
+) -> None:
     limiter = FakeLimiter()
 
-    results = limited(Answers(), limiter=limiter).send(entries(10))
-
-    assert results == [Confirmed(f"copy of {n}") for n in range(10)]
-    assert (limiter.calls, limiter.in_flight) == ([10], 0)
+    assert limited(answers, limiter=limiter).send(entries(3)) == results
+    assert (limiter.calls, limiter.in_flight) == (calls, 0)
 
 
 def test_calls_are_no_larger_than_the_rate_allows() -> None:
@@ -125,27 +141,6 @@ def test_calls_are_no_larger_than_the_rate_allows() -> None:
     assert len(limited(answers, limiter=limiter).send(entries(10))) == 10
     assert answers.calls == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
     assert limiter.calls == [4, 4, 2]
-
-
-def test_repeated_entries_count() -> None:
-    limiter = FakeLimiter()
-
-    limited(Answers(of={"1": [THROTTLED, THROTTLED]}), limiter=limiter).send(entries(3))
-
-    assert limiter.calls == [3, 1, 1]
-
-
-def test_calls_for_one_entry_each_count_too() -> None:
-    limiter = FakeLimiter()
-
-    results = limited(Answers(spoilt_by="1"), limiter=limiter).send(entries(3))
-
-    assert results == [
-        Confirmed("copy of 0"),
-        Refused("InvalidMessageContents"),
-        Confirmed("copy of 2"),
-    ]
-    assert limiter.calls == [3, 1, 1, 1]
 
 
 def test_stopped_task_sends_nothing() -> None:
@@ -193,18 +188,13 @@ def test_repeats_end() -> None:
     assert signals.pauses == [0.2, 0.4, 0.8, 1.6, 3.2]
 
 
-def test_what_is_refused_for_good_does_not_go_again() -> None:
-    answers = Answers(of={"0": [Refused("InvalidMessageContents")]})
+@pytest.mark.parametrize("answer", [Refused("InvalidMessageContents"), LOST])
+def test_standard_queue_is_not_asked_again_after_a_refusal_for_good_or_a_lost_answer(
+    answer: SendResult,
+) -> None:
+    answers = Answers(of={"0": [answer]})
 
-    limited(answers).send(entries(1))
-
-    assert len(answers.calls) == 1
-
-
-def test_standard_queue_is_not_asked_again_after_a_lost_answer() -> None:
-    answers = Answers(of={"0": [LOST]})
-
-    assert limited(answers).send(entries(1)) == [LOST]
+    assert limited(answers).send(entries(1)) == [answer]
     assert len(answers.calls) == 1
 
 
@@ -214,21 +204,18 @@ def test_fifo_queue_is_asked_again_because_it_knows_the_message() -> None:
     assert limited(answers, is_fifo=True).send(entries(1)) == [Confirmed("copy of 0")]
 
 
-def test_fifo_queue_is_not_asked_again_once_it_may_have_forgotten_the_message() -> None:
-    answers = Answers(of={"0": [LOST] * 9})
-    limiter = SlowLimiter()
-    queue = limited(answers, limiter=limiter, is_fifo=True, now=lambda: limiter.now)
+@pytest.mark.parametrize(
+    ("is_fifo", "answer", "result", "calls"),
+    [(True, LOST, LOST, 2), (False, THROTTLED, Confirmed("copy of 0"), 6)],
+)
+def test_only_a_fifo_queue_that_may_have_forgotten_the_message_is_not_asked_again(
+    answer: SendResult, result: SendResult, calls: int, *, is_fifo: bool
+) -> None:
+    answers, limiter = Answers(of={"0": [answer] * 5}), SlowLimiter()
+    queue = limited(answers, limiter=limiter, is_fifo=is_fifo, now=lambda: limiter.now)
 
-    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [LOST]
-    assert len(answers.calls) == 2
-
-
-def test_standard_queue_takes_its_time() -> None:
-    answers = Answers(of={"0": [THROTTLED] * 5})
-    limiter = SlowLimiter()
-    queue = limited(answers, limiter=limiter, now=lambda: limiter.now)
-
-    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [Confirmed("copy of 0")]
+    assert replace(queue, until_seconds=10_000.0).send(entries(1)) == [result]
+    assert len(answers.calls) == calls
 
 
 @pytest.mark.parametrize("second", [THROTTLED, Refused("ExpiredToken"), NotSent()])

@@ -9,17 +9,12 @@ import pytest
 from dlq_replay.sending import Confirmed, InDoubt, Refused, SendResult
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    Claim,
-    Ledger,
-    states_of,
-    timestamp,
-)
+from spark_reprocess.archive.ledger import Claim, Ledger, states_of, timestamp
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.send_task import ChunkSender, Item, settle_all
-from tests.builders import FakeQueue, counter, message, queue_url
+from tests.builders import FakeQueue, context, context_of, counter, message, queue_url
 from tests.fake_limits import FakeSignals
 from tests.ledgers import attempts_of
 
@@ -27,12 +22,16 @@ REQUEST = RedriveOptions("a", reason="it is fixed")
 CONTEXT = RunContext(
     REQUEST, "p-1", queue_url("main"), to_fifo=False, run_id="run-1", who="me@here"
 )
+REFUSED = Refused("InvalidMessageContents")
 FIFO = replace(CONTEXT, to_fifo=True, destination=queue_url("main.fifo"))
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return open_archive(str(tmp_path))
+def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
+    """Else the dead letter of another queue than its first one would lose plan and canary mark."""
+    parked = message(attributes=context(first_id="first", source_queue="another"))
+
+    for run in (CONTEXT, replace(CONTEXT, is_canary=True)):
+        assert context_of(run.entry(parked)).source_queue == "main"
 
 
 @dataclass
@@ -69,9 +68,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(archive: Archive) -> Iterator[Bench]:
+def bench(tmp_path: Path) -> Iterator[Bench]:
     with ThreadPoolExecutor(4) as executor:
-        yield Bench(archive, executor)
+        yield Bench(open_archive(str(tmp_path)), executor)
 
 
 def item(
@@ -82,9 +81,8 @@ def item(
     return Item("g-1", disposition, source)
 
 
-def refusing(*ids: str, answer: SendResult | None = None) -> FakeQueue:
-    refused = answer or Refused("InvalidMessageContents")
-    return FakeQueue(refuses={f"body of {one}": refused for one in ids})
+def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
+    return FakeQueue(refuses={f"body of {message_id}": answer})
 
 
 def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
@@ -117,37 +115,30 @@ def test_refused_message_fails_and_is_sent_by_the_next_run(bench: Bench) -> None
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
 
-def test_lost_answer_is_in_doubt_and_not_sent_again(bench: Bench) -> None:
-    lost = refusing("m-1", answer=InDoubt("ReadTimeoutError"))
-    assert bench.settle(lost, [item("m-1")]) == ["in_doubt"]
+@pytest.mark.parametrize(("in_doubt", "word"), [("leave", "in_doubt"), ("send", "sent")])
+def test_lost_answer_is_in_doubt_and_sent_again_only_when_told_so(
+    bench: Bench, in_doubt: str, word: str
+) -> None:
+    assert bench.settle(refusing("m-1", InDoubt("lost")), [item("m-1")]) == ["in_doubt"]
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1")]) == ["in_doubt"]
-    assert queue.calls == []
+    again = replace(CONTEXT, request=replace(REQUEST, in_doubt=in_doubt))
+    assert bench.settle(queue, [item("m-1")], again) == [word]
+    assert len(queue.calls) == (word == "sent")
 
 
-def test_message_in_doubt_is_sent_when_told_so(bench: Bench) -> None:
-    bench.settle(refusing("m-1", answer=InDoubt("x")), [item("m-1")])
-
-    told = replace(CONTEXT, request=replace(REQUEST, send_in_doubt=True))
-
-    assert bench.settle(FakeQueue(), [item("m-1")], told) == ["sent"]
-
-
-def test_young_claim_without_result_keeps_the_chunk_busy(bench: Bench) -> None:
-    bench.leave_claim("m-1", age=10)
+@pytest.mark.parametrize(
+    ("age", "words", "sent"),
+    [(10, ["busy", "busy"], []), (901, ["in_doubt", "sent"], ["body of m-2"])],
+)
+def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_doubt(
+    bench: Bench, age: float, words: list[str], sent: list[str]
+) -> None:
+    bench.leave_claim("m-1", age=age)
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["busy", "busy"]
-    assert queue.calls == []
-
-
-def test_old_claim_without_result_puts_its_messages_in_doubt(bench: Bench) -> None:
-    bench.leave_claim("m-1", age=901)
-    queue = FakeQueue()
-
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["in_doubt", "sent"]
-    assert [entry.body for entry in queue.sent] == ["body of m-2"]
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == words
+    assert [entry.body for entry in queue.sent] == sent
 
 
 def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
@@ -158,12 +149,12 @@ def test_discarded_message_is_recorded_and_never_sent(bench: Bench) -> None:
     assert bench.states() == {"m-1": Disposition.DISCARDED}
 
 
-def test_claim_stands_before_anything_is_sent(bench: Bench, archive: Archive) -> None:
+def test_claim_stands_before_anything_is_sent(bench: Bench) -> None:
     seen: list[list[str]] = []
 
     class Looking(FakeQueue):
         def send(self, entries: Sequence[object]) -> list[SendResult]:
-            seen.append(archive.list("ledger"))
+            seen.append(bench.archive.list("ledger"))
             return [Confirmed("copy")] * len(entries)
 
     bench.settle(Looking(), [item("m-1")])

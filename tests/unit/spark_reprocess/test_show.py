@@ -11,13 +11,7 @@ from dlq_replay.message import Message
 from spark_reprocess.archive.dead_letter_schema import to_row
 from spark_reprocess.archive.disposition import Disposition
 from spark_reprocess.archive.files import Archive, open_archive
-from spark_reprocess.archive.ledger import (
-    OUTCOMES,
-    Claim,
-    Ledger,
-    Result,
-    timestamp,
-)
+from spark_reprocess.archive.ledger import OUTCOMES, Claim, Ledger, Result, timestamp
 from spark_reprocess.archive.ledgers import compact_ledger
 from spark_reprocess.archive.message_store import write_messages
 from spark_reprocess.command_line.cli import main
@@ -205,8 +199,16 @@ def test_unknown_id_exits_with_two_and_says_where_to_look(
 
 
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none of the 0 drains"):
+    with pytest.raises(InputError, match=r"archive .*new is empty: drain the parked queue"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
+
+
+def test_the_id_of_a_group_leads_to_the_verbs_for_groups(archive: Archive, capsys: Capture) -> None:
+    assert main(["show", "--archive", archive.root, "g-53cb1ad25b"]) == 2
+    assert capsys.readouterr().err == (
+        f"dlq: g-53cb1ad25b: that is a group: dlq groups --archive {archive.root}; "
+        f"its messages: dlq export --archive {archive.root} --group g-53cb1ad25b\n"
+    )
 
 
 def test_broken_file_is_named(archive: Archive) -> None:

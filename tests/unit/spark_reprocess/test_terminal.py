@@ -1,4 +1,5 @@
 import io
+from contextlib import redirect_stdout
 
 import pytest
 
@@ -16,12 +17,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_pipe_gets_aligned_plain_lines() -> None:
-    out = io.StringIO()
+def test_pipe_gets_aligned_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("group", "count", "failure"), [("g-1", 1200, "x"), ("g-22", 7, "long")])
 
-    print_table(("group", "count", "failure"), [("g-1", 1200, "x"), ("g-22", 7, "long")], out)
-
-    assert out.getvalue().splitlines() == [
+    assert capsys.readouterr().out.splitlines() == [
         "group  count  failure",
         "g-1    1,200  x",
         "g-22       7  long",
@@ -29,28 +28,24 @@ def test_pipe_gets_aligned_plain_lines() -> None:
 
 
 def test_terminal_gets_a_drawn_table() -> None:
-    out = Terminal()
-
-    print_table(("group", "count"), [("g-1", 1200)], out)
+    with redirect_stdout(Terminal()) as out:
+        print_table(("group", "count"), [("g-1", 1200)])
 
     assert "1,200" in out.getvalue()
     assert "──" in out.getvalue()
 
 
 def test_markup_in_a_cell_is_only_text() -> None:
-    out = Terminal()
-
-    print_table(("failure",), [("[red]x[/red] [link=y]",)], out)
+    with redirect_stdout(Terminal()) as out:
+        print_table(("failure",), [("[red]x[/red] [link=y]",)])
 
     assert "[red]x[/red] [link=y]" in out.getvalue()
 
 
-def test_table_without_rows_has_its_headings() -> None:
-    out = io.StringIO()
+def test_table_without_rows_has_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("group", "count"), [])
 
-    print_table(("group", "count"), [], out)
-
-    assert out.getvalue() == "group  count\n"
+    assert capsys.readouterr().out == "group  count\n"
 
 
 def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,14 +54,12 @@ def test_complaint_names_the_program(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err == "dlq: no\n"
 
 
-def test_nothing_on_the_screen_can_drive_the_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_nothing_on_the_screen_can_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
-    out = Terminal()
 
     print_error(hostile)
-    print_table(("failure",), [(hostile,)], out)
+    with redirect_stdout(Terminal()) as out:
+        print_table(("failure",), [(hostile,)])
 
     shown = capsys.readouterr().err
     assert shown == "dlq: \\x1b]0;title\\x07\\x1b[2J\\rover\\u202ewritten\n"

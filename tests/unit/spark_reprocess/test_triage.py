@@ -35,7 +35,7 @@ def said(number: float, **values: Any) -> Statement:
     ("statements", "expected"),
     [
         ([], GroupState()),
-        ([said(1, action="redrive", plan_id="p-1")], GroupState(1, "redrive")),
+        ([said(1, action="redrive", plan_id="p-1")], GroupState(1, "redrive", None, None, "p-1")),
         ([said(1, action="redrive"), said(2, action="discard")], GroupState(2, "discard")),
         ([said(1, text="why"), said(2, action="leave")], GroupState(2, "leave", note_in=1)),
         ([said(1, text="why"), said(2, text="because")], GroupState(2, note_in=2)),
@@ -53,6 +53,25 @@ def test_the_last_word_on_each_thing_counts(
         state = state.after(statement)
 
     assert state == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "is_edited", "oldest", "word"),
+    [
+        ("leave", False, 9, "leave"),
+        ("discard", False, 9, "discard"),
+        ("redrive", False, 1, None),
+        ("redrive", True, 2, "edit"),
+        ("redrive", True, None, "edit"),
+        ("redrive", True, 3, None),
+    ],
+)
+def test_a_policy_is_free_once_an_edit_is_carried_out(
+    action: str, oldest: int | None, word: str | None, *, is_edited: bool
+) -> None:
+    state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
+
+    assert state.word(None if oldest is None else day(oldest)) == word
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
@@ -110,7 +129,8 @@ def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolve
     memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 2)
     regressed = analyzed(memory, 3, found(sent=2.5))
     # The message that was sent after the fix was redriven.
-    still = analyzed(regressed.memory, 4, found())
+    before = analyzed(regressed.memory, 3.5, found())
+    still = analyzed(before.memory, 4, found())
     again = analyzed(resolved(still.memory, 5), 6, found(sent=2.5))
     reopened = analyzed(replace(still.memory, said={}), 7, found())
 
@@ -127,6 +147,8 @@ def test_a_group_is_gone_only_where_all_messages_were_looked_at() -> None:
     whole = analyzed(part.memory, 3, found(OTHER))
 
     assert (part.gone, unlisted.gone, whole.gone) == ((), (), (GROUP,))
+    report_ids = [one.memory.groups[OTHER].report_id for one in (part, whole)]
+    assert report_ids == ["r-001.0", "r-003.0"], "the last report about all messages"
 
 
 def test_memory_is_bounded_but_for_groups_that_people_spoke_of(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks, excerpt
+from dlq_replay.masks import MASKED
+from spark_reprocess.analysis.mask import Masks, compile_masks, excerpt
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.mask import MASKED, Masks, compile_masks, is_secret_key, shorten
+from dlq_replay.masks import MASKED
+from spark_reprocess.analysis.mask import Masks, compile_masks, is_secret_key, shorten
 from spark_reprocess.errors import InputError
 
 IBAN = "DE89 3704 0044 0532 0130 00"

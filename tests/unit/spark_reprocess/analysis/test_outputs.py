@@ -16,13 +16,7 @@ from spark_reprocess.analysis.outputs import (
 )
 from spark_reprocess.archive.table_parts import parquet_bytes
 from spark_reprocess.findings import Findings, GroupFinding, Lead, Spread, Synonym
-from tests.findings_builder import (
-    a_group,
-    a_lead,
-    hostile_findings,
-    many_findings,
-    some_findings,
-)
+from tests.findings_builder import a_group, a_lead, hostile_findings, many_findings, some_findings
 from tests.incident import incident_findings
 
 UNKNOWN = Spread(None, None, None, None)
@@ -129,10 +123,7 @@ def test_without_a_trend_a_lead_or_a_condition_nothing_is_said_of_it() -> None:
     notes = plan_notes(some_findings(plain, masked))
 
     assert notes["g-0123456789"] == ["50% of 20 undecided messages"]
-    assert [line.split(":")[0] for line in notes["g-2"]] == [
-        "50% of 20 undecided messages",
-        "lead",
-    ]
+    assert [line.split(":")[0] for line in notes["g-2"]] == ["50% of 20 undecided messages", "lead"]
 
 
 @pytest.mark.parametrize(

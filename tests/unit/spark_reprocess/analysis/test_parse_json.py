@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reprocess.analysis.payload import NOT_JSON, json_type, parse_container, parse_json
+from spark_reprocess.analysis.payload import JSON_TYPES, NOT_JSON, parse_container, parse_json
 
 VALUES = st.recursive(
     st.none()
@@ -49,7 +49,7 @@ def test_no_text_is_too_odd(text: str) -> None:
 def test_each_type_has_a_name() -> None:
     values: tuple[object, ...] = (None, True, 1, 1.5, "a", [], {})
 
-    assert [json_type(one) for one in values] == [
+    assert [JSON_TYPES[type(one)] for one in values] == [
         "null",
         "boolean",
         "number",

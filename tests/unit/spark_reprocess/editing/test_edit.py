@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.attributes import MessageAttribute
+from dlq_replay.outgoing import redriven_entry
 from spark_reprocess.editing.edit import (
     AttributeChange,
     Edit,
@@ -13,18 +15,13 @@ from spark_reprocess.editing.edit import (
     changed,
     name_fault,
 )
-from tests.builders import message, text
+from tests.builders import context, context_of, message, text
 
-OLD = {
-    "tenant": text("acme", "String.name"),
-    "size": text("7", "Number.int"),
-    "debug": text("on"),
-}
+OLD = {"tenant": text("acme", "String.name"), "size": text("7", "Number.int"), "debug": text("on")}
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["a", "tenant-id", "a.b.c", "A_1", "x" * 256, "AWSx", "sqs", "sqs-dlqx"],
+    "name", ["a", "tenant-id", "a.b.c", "A_1", "x" * 256, "AWSx", "sqs", "sqs-dlqx"]
 )
 def test_name_that_sqs_takes_is_taken(name: str) -> None:
     assert name_fault(name) is None
@@ -116,6 +113,17 @@ def test_edit_changes_body_and_attributes_of_a_message() -> None:
     assert edited.body == '{"y":2.0}'
     assert list(edited.attributes) == ["tenant", "size"]
     assert (edited.message_id, edited.system) == (source.message_id, source.system)
+
+
+def test_edited_message_keeps_its_first_id_and_its_context_fits_the_new_body() -> None:
+    ours = context(first_id="first", source_queue="orders")
+    parked = replace(message("m-1", '{"x":1}', ours), md5_of_body="0" * 32)
+    fitting = message("m-1", '{"x":1}', ours)
+    edit = Edit(Patch('[{"op":"remove","path":"/x"}]'), (("a", "'x'"),))
+
+    for source, first_id in ((parked, "m-1"), (fitting, "first")):
+        entry = redriven_entry(edit.apply(source, [("a", text("x"))]), "p", to_fifo=False)
+        assert context_of(entry).first_id == first_id
 
 
 def test_attributes_of_a_message_with_any_body_can_be_set() -> None:

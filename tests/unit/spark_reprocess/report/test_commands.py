@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.report.texts import (
-    lead_with_option,
-    places,
-    quoted,
-    visible,
-)
+from spark_reprocess.report.texts import lead_with_option, places, quoted, visible
 from tests.findings_builder import HOSTILE_TEXTS, a_group, a_lead, some_findings
 
 BASH = shutil.which("bash") or "bash"

@@ -192,10 +192,7 @@ def test_the_redrive_is_shown_as_a_dry_run_and_with_the_options_that_send() -> N
     commands = [unescape(one) for one in re.findall(r'<span class="slot">.*?</code>', page)]
 
     options = [re.sub("<.*?>", "", one) for one in commands]
-    assert options == [
-        "--stack NAME",
-        "--stack NAME --execute --reason 'WHY'",
-    ]
+    assert options == ["--stack NAME", "--stack NAME --execute --reason 'WHY'"]
 
 
 def csp_hash(text: str) -> str:

@@ -1,0 +1,96 @@
+"""What people said of groups, where an analysis fills in a plan by a policy.
+
+A decision is remembered by group. Where a later grouping puts messages into another group, the
+decision goes with them.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from spark_reprocess.archive.files import Archive
+from spark_reprocess.archive.frames import read_table
+from spark_reprocess.archive.group_records import add_statement, read_memory
+from spark_reprocess.archive.message_index import table_folder
+from spark_reprocess.archive.table_parts import table_digest
+from spark_reprocess.errors import InputError
+from spark_reprocess.findings import Findings
+from spark_reprocess.plan.plan import Action
+from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.plan.policy import Rule
+from spark_reprocess.triage import EDIT, WORDS, GroupMemory, Statement, Status
+
+
+def note_edits(archive: Archive, memory: GroupMemory) -> None:
+    """Write down which groups have an edit in the newest plan, where nobody said so.
+
+    Edits may be written into a plan by hand. The next plan does not have them.
+    """
+    try:
+        plan = find_plan(archive, None).plan()
+    except InputError:
+        return
+    for group in plan.groups:
+        seen, state = memory.groups.get(group.group_id), memory.state(group.group_id)
+        is_said = (state.plan_id or "", state.edited_at is not None) >= (plan.plan_id, True)
+        if group.edit and seen and not is_said:
+            who = f"plan {plan.plan_id}"
+            said = Statement(seen.last_seen_at, who, plan_id=plan.plan_id, is_edited=True)
+            add_statement(archive, group.group_id, said)
+
+
+def follow_messages(undecided: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
+    """Say of a group what people said of the one that messages of it were in before.
+
+    The strictest word holds. It is not said of a group that somebody decided in a plan that has
+    these messages in it already. *undecided* has ``message_id`` and ``group_id`` of all undecided
+    messages; *plan_id* and *now* are those of this analysis.
+    """
+    memory = read_memory(archive)
+    strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
+    for group_id, seen in memory.groups.items():
+        if seen.status is not Status.GONE and (word := memory.state(group_id).word()):
+            strengths[group_id] = WORDS.index(word)
+            said_in[seen.report_id].append(group_id)
+    words = defaultdict[str, list[tuple[int, str]]](list)
+    later = undecided.select("message_id", F.col("group_id").alias("later"))
+    for report_id, group_ids in said_in.items():
+        folder = table_folder(report_id)
+        if table_digest(archive, folder) is None:
+            continue
+        columns = "message_id string, group_id string"
+        before = read_table(undecided.sparkSession, archive, folder, columns)
+        moved = before.where(F.col("group_id").isin(group_ids)).join(later, "message_id")
+        pairs = moved.where("group_id <> later").select("group_id", "later").distinct()
+        for source, group_id in pairs.collect():
+            if (memory.state(group_id).plan_id or "") <= report_id:
+                words[group_id].append((strengths[source], source))
+    for group_id, heard in words.items():
+        own = memory.state(group_id).word()
+        strictest, source = max(heard)
+        if own is None or strictest > WORDS.index(own):
+            word, who = WORDS[strictest], f"analysis, as said of {source}"
+            action, is_edited = (None, True) if word == EDIT else (word, False)
+            said = Statement(now, who, action, plan_id, is_edited=is_edited)
+            add_statement(archive, group_id, said)
+
+
+def left_for_people(
+    findings: Findings, rules: Mapping[str, Rule], memory: GroupMemory
+) -> dict[str, str]:
+    """Return the groups that their rule must not decide, and why; see ``Findings``."""
+    damaged = {path.split("/")[1] for path in memory.unreadable}
+    left = {}
+    for group in findings.groups:
+        rule = rules.get(group.group_id)
+        if rule is None or rule.overrides_people or rule.action is Action.LEAVE:
+            continue
+        word = memory.state(group.group_id).word(group.first_sent_at)
+        if group.group_id in damaged:
+            word = "unreadable"
+        if word is not None and word != rule.action:
+            left[group.group_id] = word
+    return left
