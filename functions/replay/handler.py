@@ -23,7 +23,7 @@ from botocore.session import Session
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.breaker import BreakerRules
-from dlq_replay.breaker_table import DynamoDbBreakers, breaker_client_config
+from dlq_replay.breaker_table import DynamoDbBreaker, breaker_client_config
 from dlq_replay.breaker_worker import BreakerWorker
 from dlq_replay.deadline import DeadlineExecutor, calls_until, checking_deadline
 from dlq_replay.decision import Park, Replay
@@ -53,13 +53,6 @@ if TYPE_CHECKING:
 CONCURRENT_CALLS = 16
 ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
-
-DEFAULT_VISIBILITY_SECONDS = 30
-DEFAULT_MAX_RECEIVE_COUNT = 5
-"""Of a main queue that cannot be asked; the second is what this application's own queue has."""
-
-RETURN_MARGIN_SECONDS = 60
-"""For the receives between the failures of a message and its move to the DLQ."""
 
 ASK_SECONDS = 10.0
 ASK_AGAIN_AFTER_SECONDS = 60.0
@@ -208,7 +201,7 @@ def _breakers(
     main_queues: Mapping[QueueAddress, Mapping[str, str]],
     session: Session,
 ) -> dict[QueueAddress, BreakerWorker]:
-    """Make the circuit breakers of each main queue, of which the attributes are given."""
+    """Make the circuit breaker of each main queue, of which the attributes are given."""
     if settings.failure_table is None or not settings.has_breaker:
         return {}
     client = make_client(session, "dynamodb", breaker_client_config())
@@ -216,19 +209,11 @@ def _breakers(
     make_metric_client = partial(make_client, session, "cloudwatch", metric_client_config())
     workers = {}
     for queue, attributes in main_queues.items():
-        table = DynamoDbBreakers(client, settings.failure_table, queue.name, _now_seconds)
-        receives = _max_receive_count(attributes)
-        rules = BreakerRules(return_seconds=_return_seconds(attributes, receives))
+        table = DynamoDbBreaker(client, settings.failure_table, queue.name, _now_seconds)
         deletions = partial(read_deletions, make_metric_client, queue.name)
-        first_looks = (receives or 0) if queue.is_fifo else None
-        workers[queue] = BreakerWorker(table, rules, deletions, first_looks)
+        first_looks = (_max_receive_count(attributes) or 0) if queue.is_fifo else None
+        workers[queue] = BreakerWorker(table, BreakerRules(), deletions, first_looks)
     return workers
-
-
-def _return_seconds(main_queue: Mapping[str, str], receives: int | None) -> int:
-    """How long a message that fails takes at most from the main queue back to the DLQ."""
-    visibility = int(main_queue.get("VisibilityTimeout", DEFAULT_VISIBILITY_SECONDS))
-    return visibility * (receives or DEFAULT_MAX_RECEIVE_COUNT) + RETURN_MARGIN_SECONDS
 
 
 def _max_receive_count(queue: Mapping[str, str]) -> int | None:
@@ -305,11 +290,11 @@ def _log(outcome: BatchOutcome) -> None:
         logger.warning, "context ignored", ({"fault": f, "ids": i} for f, i in faults.items())
     )
     for queue, report in outcome.breakers.items():
-        for line in report.events:
-            logger.warning(line, extra={"main_queue": queue.name})
+        if report.event:
+            logger.warning(report.event, extra={"main_queue": queue.name})
         if report.fault:
             logger.warning(
-                "circuit breaker: its state is unknown",
+                "circuit breaker: no limit is known",
                 extra={"main_queue": queue.name, "reason": report.fault},
             )
     logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})

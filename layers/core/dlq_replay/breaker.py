@@ -1,145 +1,156 @@
-"""The circuit breaker: when replays pause, what is tried meanwhile, how they resume. Pure.
+"""The circuit breaker: how many replays a minute a main queue gets. Pure.
 
-One breaker guards the dead letters of one source queue that failed with one type of error. While
-nearly all first replays come back, it is *open* and messages are held instead of replayed; one
-*probe* a minute goes through. After three good probes it closes, and a *ramp* limits how fast the
-held messages go back. ``docs/decisions/0004-circuit-breaker.md`` says why.
+Each main queue has a *limit*: none in normal times, 1 while its consumer does not work, and *full*
+while what was held goes back. Whether the consumer works, the queue's own metric says: how many
+messages it deleted. ``docs/decisions/0004-circuit-breaker.md`` says why.
 
-All workers share a breaker's state, one item of the failure table. They count into it, and change
-it only where it is still as they saw it. So ``BreakerState`` is a value, ``Update`` is the change
-that a worker wants, and ``apply`` says what becomes of it.
+All workers share one item of the failure table. They count into it, and change it only where it is
+still as they saw it. So ``BreakerState`` is a value, ``Update`` is the change that a worker wants,
+and ``apply`` says what becomes of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from itertools import accumulate
+from typing import Self
 
-UNKNOWN_ERROR = "unknown"
-"""The error type of messages whose consumer recorded none."""
+ARRIVED, RETURNED, TURNED_AWAY, GRANTED = "n", "b", "x", "g"
+"""What counters are named by: the kind and the epoch minute, as in ``n29650123``."""
 
-SENT, RETURNED, ARRIVED, RELEASED, RETURN_TIMES = "s", "b", "n", "g", "t"
-"""What counters are named by: kind and slot, as in ``s29650123``. ``t`` has a bucket, no slot."""
-
-_PROBE = "p"
-_BUCKETS = 12
+_LIMIT = frozenset({"limit", "since", "full", "usual", "silent_since", "read"})
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
-    """Every threshold and duration of the breaker. Durations are in seconds, shares in percent.
+    """Every threshold and duration of the breaker, in minutes unless the name says otherwise.
 
     Attributes:
-        slot_seconds: what is counted together.
-        window_slots: first replays of at most so many consecutive slots are judged together.
-        kept_slots: older counts are forgotten.
-        open_count: first replays that a judgment needs at least.
-        open_percent: the breaker opens when so many of them have returned.
-        metric_lag_seconds: the age from which the numbers of a queue's metric are complete.
-        hold_min_seconds: a hold is at least so long once the breaker has been open for as long as
-            the longest hold.
-        hold_max_seconds: the longest hold.
-        fifo_hold_min_seconds: a hold on FIFO is at least so long; each look counts as a receive.
-        hold_limit_seconds: how long one message is held in total.
-        probe_seconds: between two probes.
-        good_probes: so many in a row close the breaker.
-        return_seconds: a probe is good if it has not come back after this long; used until enough
-            return times are known.
-        ramp_factor: the ramp begins at so many times the rate at which dead letters arrived while
-            the breaker was open, which is the normal load where everything failed.
-        ramp_max_factor: it never exceeds so many times that rate.
-        ramp_min_count: replays in a slot that the ramp allows at least.
-        ramp_growth_percent: how much it grows in each ``ramp_growth_seconds``.
-        ramp_growth_seconds: see above.
-        few_percent: it grows while no more than so many first replays have returned.
+        minute_seconds: what is counted together; shorter in a demonstration.
+        kept: older counts are forgotten.
+        lag: the newest minutes for which the metric is not complete.
+        judged_deletes: the consumer is judged by the newest minutes in which so many deletes are
+            usual, and by ``longest_judged`` at most.
+        longest_judged: see above; also the time before it whose mean is *usual*.
+        least_returns: messages that came back in or since those minutes, at least.
+        working_share: the consumer works if it deletes this share of what is usual.
+        recovered: the consumer works again if it did so over the last so many.
+        peak: the normal load is the highest mean of so many.
+        full_factor: full is so many times the normal load, and the replays that were normal.
+        full_least: replays a minute that full allows at least.
+        quiet: full ends when nobody was turned away for so long.
+        abandoned: a limit of 1 ends when nobody was turned away for so long.
+        unread: a limit ends when the metric could not be read for so long.
+        hold_seconds: shortest and longest hold under a limit of 1 that is as old as the longest.
+        first_hold_seconds: the longest hold when it was set.
+        full_hold_seconds: the longest hold under full.
+        fifo_hold_seconds: the shortest hold on FIFO, where each look counts as a receive.
+        hold_limit_seconds: how long limits apply to one message, plus a part of
+            ``hold_limit_spread_seconds`` by its id.
+        hold_limit_spread_seconds: see above.
     """
 
-    slot_seconds: int = 60
-    window_slots: int = 10
-    kept_slots: int = 60
-    open_count: int = 20
-    open_percent: int = 80
-    metric_lag_seconds: int = 180
-    hold_min_seconds: int = 450
-    hold_max_seconds: int = 900
-    fifo_hold_min_seconds: int = 300
-    hold_limit_seconds: int = 12 * 3600
-    probe_seconds: int = 60
-    good_probes: int = 3
-    return_seconds: int = 210
-    ramp_factor: int = 2
-    ramp_max_factor: int = 3
-    ramp_min_count: int = 60
-    ramp_growth_percent: int = 10
-    ramp_growth_seconds: int = 300
-    few_percent: int = 20
+    minute_seconds: int = 60
+    kept: int = 64
+    lag: int = 3
+    judged_deletes: int = 30
+    longest_judged: int = 60
+    least_returns: int = 5
+    working_share: float = 1 / 3
+    recovered: int = 5
+    peak: int = 10
+    full_factor: int = 3
+    full_least: int = 20
+    quiet: int = 3
+    abandoned: int = 60
+    unread: int = 10
+    hold_seconds: tuple[int, int] = (450, 900)
+    first_hold_seconds: int = 60
+    full_hold_seconds: int = 300
+    fifo_hold_seconds: int = 300
+    hold_limit_seconds: int = 11 * 3600
+    hold_limit_spread_seconds: int = 3600
 
-    def slot(self, seconds: int) -> int:
-        """The slot that holds the moment *seconds*, epoch seconds."""
-        return seconds // self.slot_seconds
+    def minute(self, seconds: int) -> int:
+        """The minute that holds the moment *seconds*, epoch seconds."""
+        return seconds // self.minute_seconds
 
-
-class Phase(StrEnum):
-    """What a breaker does with a message that the rules would replay."""
-
-    CLOSED = "closed"
-    """It goes."""
-
-    OPEN = "open"
-    """It is held, unless it is the probe."""
-
-    RAMP = "ramp"
-    """So many a minute go, the others are held."""
+    def metric_range(self, now_seconds: int) -> tuple[int, int]:
+        """From when until when the metric is needed at *now_seconds*, epoch seconds."""
+        end = self.minute(now_seconds) - self.lag
+        return (end - 2 * self.longest_judged) * self.minute_seconds, end * self.minute_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """One breaker as one read of its item showed it. A breaker without an item is closed.
+    """The breaker of one main queue, as one read of its item showed it.
 
     Attributes:
-        numbers: counters, and moments in epoch seconds, by the names that they have in the item.
-        probes: message ids of confirmed probes, by the moment at which each could be received.
+        numbers: by the names that they have in the item: counters; and while there is a limit
+            ``limit`` (replays a minute), ``since`` (epoch seconds), ``full``, ``usual`` (deletes
+            an hour before), ``silent_since`` (epoch seconds, where the consumer deletes nothing)
+            and ``read`` (minute in which the metric was last read). ``judged`` is the minute of
+            the last judgment.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
-    probes: Mapping[int, str] = field(default_factory=dict)
 
-    @property
-    def phase(self) -> Phase:
-        """Which of the three it is in."""
-        if "opened_at" in self.numbers:
-            return Phase.OPEN
-        return Phase.RAMP if "ramp" in self.numbers else Phase.CLOSED
+    def count(self, kind: str, minutes: Iterable[int]) -> int:
+        """What was counted of *kind* in *minutes* together."""
+        return sum(self.numbers.get(f"{kind}{minute}", 0) for minute in minutes)
 
-    def count(self, kind: str, slots: Iterable[int]) -> int:
-        """What was counted of *kind* in *slots* together."""
-        return sum(self.numbers.get(f"{kind}{slot}", 0) for slot in slots)
+    def limit_at(self, now_seconds: int, rules: BreakerRules) -> int | None:
+        """How many replays a minute are allowed at *now_seconds*; None: all.
+
+        A limit that turned nobody away for long enough is over, whether or not anybody noted it.
+        """
+        limit, since = self.numbers.get("limit", 0), self.numbers.get("since")
+        this = rules.minute(now_seconds)
+        if limit < 1 or since is None or rules.minute(since) > this + 1:
+            return None
+        lasts = rules.abandoned if limit == 1 else rules.quiet
+        since_minute = rules.minute(since)
+        is_needed = this - since_minute < lasts or any(
+            self.numbers.get(f"{TURNED_AWAY}{minute}") for minute in range(this - lasts, this + 1)
+        )
+        return limit if is_needed else None
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerView:
-    """What a worker knows of the breakers while it decides on one batch.
+    """What a worker knows of one main queue's breaker while it decides on one batch.
 
     Attributes:
         rules: the thresholds and durations.
         now_seconds: the moment for which it decides, epoch seconds.
-        types: the error type of each message, by message id.
-        names: the breaker of each message, by message id: its error type, or the breaker that is
-            shared by all types beyond the first few.
-        states: by the name of the breaker; one that is missing is closed.
-        grants: how many messages a breaker that is not closed lets through, by its name.
+        limit: replays a minute; None: all.
+        since_seconds: since when it is so, epoch seconds.
+        is_silent: whether the consumer deletes nothing at all.
+        grants: how many replays of the batch the limit allows.
     """
 
     rules: BreakerRules
     now_seconds: int
-    types: Mapping[str, str]
-    names: Mapping[str, str]
-    states: Mapping[str, BreakerState]
-    grants: Mapping[str, int] = field(default_factory=dict)
+    limit: int | None = None
+    since_seconds: int = 0
+    is_silent: bool = False
+    grants: int = 0
 
-    def state_of(self, message_id: str) -> BreakerState:
-        """The breaker of that message."""
-        return self.states.get(self.names[message_id], BreakerState())
+    @classmethod
+    def of(cls, state: BreakerState, now_seconds: int, rules: BreakerRules) -> Self:
+        """Read it from *state*, without grants."""
+        numbers = state.numbers
+        limit = state.limit_at(now_seconds, rules)
+        is_silent = "silent_since" in numbers
+        return cls(rules, now_seconds, limit, numbers.get("since", now_seconds), is_silent)
+
+    def applies_to(self, replay_count: int, held_seconds: int | None) -> bool:
+        """Whether the limit holds for a message with this counter and mark.
+
+        A first replay is what shows that the consumer works again. So that of a message that no
+        limit has touched goes, unless the consumer does nothing at all.
+        """
+        is_first = replay_count == 0 and held_seconds is None
+        return self.limit is not None and (self.is_silent or not is_first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,352 +161,223 @@ class Update:
         add: added to numbers; an absent one counts as 0.
         put: set, over what was there.
         remove: taken away.
-        expect: numbers that must still be what they were seen as, None for absent. If one is not,
-            nothing of the update is done.
+        expect: numbers that must still be what they were seen as, None for absent.
+        at_most: numbers that must not be above these before the change; an absent one is not.
     """
 
     add: Mapping[str, int] = field(default_factory=dict)
-    put: Mapping[str, int | str] = field(default_factory=dict)
+    put: Mapping[str, int] = field(default_factory=dict)
     remove: frozenset[str] = frozenset()
     expect: Mapping[str, int | None] = field(default_factory=dict)
+    at_most: Mapping[str, int] = field(default_factory=dict)
 
 
 def apply(state: BreakerState, update: Update) -> BreakerState | None:
     """What *update* makes of *state*; None where it is not as expected."""
-    if any(state.numbers.get(name) != value for name, value in update.expect.items()):
+    seen = state.numbers
+    if any(seen.get(name) != value for name, value in update.expect.items()):
         return None
-    numbers = {name: n for name, n in state.numbers.items() if name not in update.remove}
-    probes = {at: p for at, p in state.probes.items() if _probe_name(at) not in update.remove}
+    if any(seen.get(name, 0) > most for name, most in update.at_most.items()):
+        return None
+    numbers = {name: n for name, n in seen.items() if name not in update.remove}
     for name, more in update.add.items():
         numbers[name] = numbers.get(name, 0) + more
-    for name, value in update.put.items():
-        if isinstance(value, int):
-            numbers[name] = value
-        else:
-            probes[int(name.removeprefix(_PROBE))] = value
-    return BreakerState(numbers, probes)
+    return BreakerState({**numbers, **update.put})
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """First replays of consecutive slots that nearly all came back.
-
-    Attributes:
-        slots: when they were sent.
-        sent: how many there were.
-        returned: how many of them have come back.
-        arrived: how many new dead letters came in the same slots.
-    """
-
-    slots: range
-    sent: int
-    returned: int
-    arrived: int
-
-    @property
-    def percent(self) -> int:
-        """The share that has returned; above 100 where a return was counted twice."""
-        return 100 * self.returned // self.sent
-
-
-def tripping_windows(
-    state: BreakerState, now_seconds: int, rules: BreakerRules
-) -> Iterator[Window]:
-    """Yield the windows for which a breaker that is not open should open.
-
-    Nothing counts that was sent before the breaker last closed.
-    """
-    if state.phase is Phase.OPEN:
-        return
-    this_slot = rules.slot(now_seconds)
-    earliest = max(this_slot - rules.kept_slots, _slot_after_closing(state, rules))
-    slots = range(earliest, this_slot + 1)
-    # Each once, not again for each window that it is in: this runs in every batch.
-    counts = [
-        tuple(state.numbers.get(f"{kind}{slot}", 0) for kind in (SENT, RETURNED, ARRIVED))
-        for slot in slots
-    ]
-    for index, first in enumerate(slots):
-        if not counts[index][0]:
-            continue
-        sent = returned = arrived = 0
-        window = counts[index : index + rules.window_slots]
-        for length, (more_sent, more_returned, more_arrived) in enumerate(window, start=1):
-            sent, returned = sent + more_sent, returned + more_returned
-            arrived += more_arrived
-            if sent >= rules.open_count and 100 * returned >= rules.open_percent * sent:
-                yield Window(range(first, first + length), sent, returned, arrived)
-
-
-def metric_slots(window: Window, rules: BreakerRules) -> range:
-    """When the main queue may have handled what was sent along with the window's dead letters.
-
-    A message arrives in the DLQ up to ``return_seconds`` after its first try. Without that time
-    the end of a burst would look like an outage: its dead letters come, and nothing is deleted.
-    """
-    earlier = -(-rules.return_seconds // rules.slot_seconds)
-    return range(window.slots.start - earlier, window.slots.stop)
-
-
-def confirmed_by_metric(
-    windows: Iterable[Window], deleted: Mapping[int, int], rules: BreakerRules
-) -> Window | None:
-    """The first window in which at least as many dead letters arrived as messages were deleted.
-
-    Args:
-        windows: of ``tripping_windows``.
-        deleted: messages that the main queue deleted, by slot; a slot that is missing is unknown,
-            and so is every window with it.
-        rules: say which slots belong to a window.
-    """
-    for window in windows:
-        slots = metric_slots(window, rules)
-        known = [deleted[slot] for slot in slots if slot in deleted]
-        if len(known) == len(slots) and window.arrived >= sum(known):
-            return window
-    return None
-
-
-def complete_windows(
-    windows: Iterable[Window], now_seconds: int, rules: BreakerRules
-) -> list[Window]:
-    """Those of *windows* for which the main queue's metric can be complete."""
-    end = rules.slot(now_seconds - rules.metric_lag_seconds)
-    return [window for window in windows if window.slots.stop <= end]
-
-
-def metric_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
-    """The right to read the main queue's metric, which one worker a slot gets; None: not now."""
-    last = state.numbers.get("read_at")
-    if last is not None and now_seconds - last < rules.slot_seconds:
-        return None
-    return Update(put={"read_at": now_seconds}, expect={"read_at": last})
-
-
-def opening(state: BreakerState, window: Window, now_seconds: int) -> Update:
-    """Open a breaker for *window*; done once, whoever of the workers comes first.
-
-    What the window had is kept for people, under ``judged_sent`` and ``judged_returned``.
-    """
-    closed_at = state.numbers.get("closed_at")
-    gone = {"ramp", "ramp_max", "ramp_at", "turned_away_at"}
-    judged = {name for name in state.numbers if name[0] in "sbg" and name[1:].isdigit()}
-    return Update(
-        put={
-            "opened_at": now_seconds,
-            "judged_sent": window.sent,
-            "judged_returned": min(window.returned, window.sent),
-        },
-        remove=frozenset(gone | judged),
-        expect={"opened_at": None, "closed_at": closed_at},
+def stale_names(state: BreakerState, now_seconds: int, rules: BreakerRules) -> frozenset[str]:
+    """The counters that no rule reads any more."""
+    this = rules.minute(now_seconds)
+    kept = dict.fromkeys((ARRIVED, RETURNED, TURNED_AWAY), this - rules.kept) | {GRANTED: this}
+    return frozenset(
+        name
+        for name in state.numbers
+        if name[:1] in kept and name[1:].isdigit() and int(name[1:]) < kept[name[:1]]
     )
 
 
-def hold_seconds(
-    state: BreakerState,
-    now_seconds: int,
-    rules: BreakerRules,
-    draw_up_to: Callable[[int], int],
-    *,
-    is_fifo: bool,
-) -> int:
-    """Draw how long a message waits before the next look, at least 1.
+def grant_claim(
+    state: BreakerState, wanted: int, now_seconds: int, rules: BreakerRules
+) -> tuple[int, Update]:
+    """How many of *wanted* replays the limit still allows in this minute, and the claim of them."""
+    name = f"{GRANTED}{rules.minute(now_seconds)}"
+    limit = state.limit_at(now_seconds, rules) or 0
+    count = max(0, min(wanted, limit - state.numbers.get(name, 0)))
+    expect = {"limit": state.numbers.get("limit")}
+    return count, Update(add={name: count}, expect=expect, at_most={name: limit - count})
 
-    Uniform up to the time since the opening, so that a breaker that opened by mistake delays
-    little; once that is the longest hold, not below ``hold_min_seconds``, to save requests. During
-    the ramp from half of that up to it, because the last message decides when an outage is over.
-    On FIFO the message holds up its group, so during the ramp it waits for the next slot only.
+
+def judgment_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
+    """The right to judge the consumer, which one worker a minute gets; None: there is no need."""
+    this, last = rules.minute(now_seconds), state.numbers.get("judged")
+    hour = range(this - rules.longest_judged, this + 1)
+    needed = "limit" in state.numbers or state.count(RETURNED, hour) >= rules.least_returns
+    if not needed or last == this:
+        return None
+    return Update(put={"judged": this}, expect={"judged": last})
+
+
+def judge(
+    state: BreakerState, deleted: Mapping[int, int], now_seconds: int, rules: BreakerRules
+) -> Update | None:
+    """Set, raise or end the limit; None where it stays as it is.
+
+    Args:
+        state: of which this worker has the ``judgment_claim``.
+        deleted: messages that the main queue deleted, by minute of ``rules.metric_range``; a
+            minute that is missing had none. Empty: the metric cannot be read.
+        now_seconds: epoch seconds.
+        rules: thresholds.
     """
-    opened_at = state.numbers.get("opened_at")
-    if opened_at is None and is_fifo:
-        return rules.slot_seconds + draw_up_to(rules.slot_seconds)
-    if opened_at is None:
-        shortest, longest = rules.hold_min_seconds // 2, rules.hold_min_seconds
-    else:
-        longest = min(rules.hold_max_seconds, max(0, now_seconds - opened_at))
-        shortest = rules.hold_min_seconds if longest == rules.hold_max_seconds else 0
+    this = rules.minute(now_seconds)
+    limit = state.limit_at(now_seconds, rules)
+    expect = {name: state.numbers.get(name) for name in ("limit", "since")}
+    if not deleted:
+        is_unread = this - state.numbers.get("read", this) >= rules.unread
+        is_over = "limit" in state.numbers and (limit is None or is_unread)
+        return Update(remove=_LIMIT, expect=expect) if is_over else None
+    newest = this - rules.lag - 1
+    if limit == 1:
+        return _judge_limited(state, deleted, newest, now_seconds, rules)
+    minutes, usual = _judged_minutes(state, deleted, newest, limit, rules)
+    since = minutes.start
+    if limit is not None:
+        since = max(since, rules.minute(state.numbers["since"]) + 1)
+    returns = state.count(RETURNED, range(since, this + 1))
+    if (
+        minutes
+        and returns >= rules.least_returns
+        and not _works(state, deleted, minutes, usual, rules)
+    ):
+        full = _full(state, this, rules) if limit is None else state.numbers.get("full", limit)
+        silent = _silent_since(deleted, newest, rules)
+        is_silent = not any(deleted.get(minute) for minute in minutes)
+        kept = usual if limit is None else state.numbers.get("usual", usual)
+        put = {"limit": 1, "since": now_seconds, "full": full, "usual": kept, "read": this}
+        put |= {"silent_since": silent} if is_silent else {}
+        remove = frozenset() if is_silent else frozenset({"silent_since"})
+        return Update(put=put, remove=remove, expect=expect)
+    if limit is None and "limit" in state.numbers:
+        return Update(remove=_LIMIT, expect=expect)
+    return Update(put={"read": this}, expect=expect) if limit is not None else None
+
+
+def hold_seconds(view: BreakerView, draw_up_to: Callable[[int], int], *, is_fifo: bool) -> int:
+    """Draw how long a message that the limit turns away waits before the next look, at least 1.
+
+    Under a limit of 1 uniform up to its age, so that a limit that was set by mistake delays little;
+    once that is the longest hold, not below the shortest, to save requests.
+    """
+    rules, (shortest, longest) = view.rules, view.rules.hold_seconds
+    if view.limit != 1:
+        shortest, longest = 0, rules.full_hold_seconds
+    elif (age := view.now_seconds - view.since_seconds) < longest:
+        shortest, longest = 0, max(rules.first_hold_seconds, age)
     if is_fifo:
-        shortest = max(shortest, rules.fifo_hold_min_seconds)
+        shortest = max(shortest, rules.fifo_hold_seconds)
         longest = max(longest, shortest)
     return max(1, shortest + draw_up_to(longest - shortest))
 
 
-def probe_claim(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
-    """The right to send the next probe; None where none is due.
+def hold_limit_seconds(message_id: str, rules: BreakerRules) -> int:
+    """How long limits apply to a message; spread by its id, so that they do not all go at once."""
+    part = int.from_bytes(hashlib.sha256(message_id.encode()).digest()[:4]) / 2**32
+    return rules.hold_limit_seconds + int(part * rules.hold_limit_spread_seconds)
 
-    A worker that claims and then sends nothing has used it up: the next is due a minute later.
+
+def _judge_limited(
+    state: BreakerState,
+    deleted: Mapping[int, int],
+    newest: int,
+    now_seconds: int,
+    rules: BreakerRules,
+) -> Update:
+    """Raise a limit of 1 to full if the consumer works again, or note what was seen."""
+    numbers, this = state.numbers, rules.minute(now_seconds)
+    expect = {name: numbers.get(name) for name in ("limit", "since")}
+    hour = state.count(ARRIVED, range(this - rules.longest_judged, this))
+    load = -(-rules.full_factor * hour // rules.longest_judged)
+    full = max(rules.full_least, numbers.get("full", 0), load)
+    first = max(newest - rules.recovered + 1, rules.minute(numbers["since"]) + 1)
+    minutes = range(first, newest + 1)
+    if minutes and _works(state, deleted, minutes, numbers.get("usual", 0), rules):
+        put = {"limit": full, "since": now_seconds, "full": full, "read": this}
+        return Update(put=put, remove=frozenset({"silent_since"}), expect=expect)
+    put = {"full": full, "read": this}
+    if any(deleted.get(minute) for minute in range(newest - rules.recovered + 1, newest + 1)):
+        return Update(put=put, remove=frozenset({"silent_since"}), expect=expect)
+    silent = numbers.get("silent_since", _silent_since(deleted, newest, rules))
+    return Update(put=put | {"silent_since": silent}, expect=expect)
+
+
+def _judged_minutes(
+    state: BreakerState,
+    deleted: Mapping[int, int],
+    newest: int,
+    limit: int | None,
+    rules: BreakerRules,
+) -> tuple[range, int]:
+    """The newest minutes in which enough deletes are usual, and what is usual in an hour.
+
+    Under full only minutes since it was set count; none, as long as those are too few.
     """
-    last = state.numbers.get("probe_at")
-    if state.phase is not Phase.OPEN or (
-        last is not None and now_seconds - last < rules.probe_seconds
-    ):
-        return None
-    return Update(
-        put={"probe_at": now_seconds},
-        expect={"probe_at": last, "opened_at": state.numbers["opened_at"]},
-    )
+    kept = state.numbers.get("usual", 0)
+    oldest = newest - rules.longest_judged + 1
+    if limit is not None:
+        oldest = max(oldest, rules.minute(state.numbers["since"]) + 1)
+    usual = kept
+    for first in range(newest, oldest - 1, -1):
+        if limit is None:
+            usual = sum(deleted.get(m, 0) for m in range(first - rules.longest_judged, first))
+        if usual * (newest + 1 - first) >= rules.judged_deletes * rules.longest_judged:
+            return range(first, newest + 1), usual
+    is_enough = newest + 1 - oldest >= rules.longest_judged
+    return range(oldest, newest + 1) if is_enough else range(0), usual
 
 
-def probe_sent(state: BreakerState, message_id: str, visible_at: int) -> Update:
-    """Remember a probe that SQS confirmed, and when it can be received at the earliest."""
-    # The probe before may have a timer that ends in the same second.
-    while visible_at in state.probes:
-        visible_at += 1
-    return Update(
-        put={_probe_name(visible_at): message_id},
-        expect={"opened_at": state.numbers.get("opened_at")},
-    )
+def _works(
+    state: BreakerState,
+    deleted: Mapping[int, int],
+    minutes: range,
+    usual: int,
+    rules: BreakerRules,
+) -> bool:
+    """Whether the consumer deleted more than newly failed, or enough of what is usual."""
+    done = sum(deleted.get(minute, 0) for minute in minutes)
+    expected = rules.working_share * usual * len(minutes) / rules.longest_judged
+    return done > 0 and (done > state.count(ARRIVED, minutes) or done >= expected)
 
 
-def probe_returned(state: BreakerState, sent_at: int) -> Update:
-    """Remember that the probe sent at *sent_at* came back: those up to it count no longer."""
-    sent_at = max(sent_at, state.numbers.get("returned_at", 0))
-    return Update(
-        put={"returned_at": sent_at},
-        remove=frozenset(_probe_name(at) for at in state.probes if at <= sent_at),
-        expect={"opened_at": state.numbers.get("opened_at")},
-    )
+def _full(state: BreakerState, this: int, rules: BreakerRules) -> int:
+    """What a queue gets that recovers: its normal load three times, and its normal replays."""
+    hour = range(this - rules.longest_judged, this + 1)
+    arrived = max(state.count(ARRIVED, range(m - rules.peak + 1, m + 1)) for m in hour)
+    returned = state.count(RETURNED, range(this - rules.longest_judged, this))
+    load = rules.full_factor * arrived / rules.peak + returned / rules.longest_judged
+    return max(rules.full_least, round(load))
 
 
-def closing(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
-    """Close an open breaker and begin its ramp; None where too few probes in a row were good."""
-    if state.phase is not Phase.OPEN:
-        return None
-    if len(_good_probes(state, now_seconds, rules)) < rules.good_probes:
-        return None
-    arrived = _arrivals_per_slot(state, now_seconds, rules)
-    gone = {"opened_at", "probe_at", "returned_at", "read_at"}
-    counters = {name for name in state.numbers if name[0] in "sbnt" and name[1:].isdigit()}
-    return Update(
-        put={
-            "closed_at": now_seconds,
-            "ramp": max(rules.ramp_min_count, rules.ramp_factor * arrived),
-            "ramp_max": max(rules.ramp_min_count, rules.ramp_max_factor * arrived),
-            "ramp_at": now_seconds,
-        },
-        remove=frozenset(gone | counters | {_probe_name(at) for at in state.probes}),
-        expect={
-            "opened_at": state.numbers["opened_at"],
-            "returned_at": state.numbers.get("returned_at"),
-        },
-    )
+def _silent_since(deleted: Mapping[int, int], newest: int, rules: BreakerRules) -> int:
+    """The end of the last minute with a delete, or of the oldest that is known, epoch seconds."""
+    last = max((m for m, n in deleted.items() if n and m <= newest), default=min(deleted) - 1)
+    return (last + 1) * rules.minute_seconds
 
 
-def closing_slots(state: BreakerState, now_seconds: int, rules: BreakerRules) -> range:
-    """When the main queue deleted the good probes, if they were handled; without the last minutes.
+def limit_in_words(state: BreakerState, now_seconds: int, rules: BreakerRules) -> str | None:
+    """What people read of the limit, without its moment: ``limited to 1 replay a minute``.
 
-    Of those the metric is not complete yet.
+    None where there is no limit.
     """
-    row = _good_probes(state, now_seconds, rules)[-rules.good_probes :]
-    return range(rules.slot(min(row)), rules.slot(now_seconds - rules.metric_lag_seconds))
-
-
-def were_probes_deleted(slots: range, deleted: Mapping[int, int], rules: BreakerRules) -> bool:
-    """Whether the main queue *deleted* as many messages as a row of good probes has.
-
-    On FIFO a probe waits in the main queue behind its message group. It may stay away because the
-    group fails, and the probe has not been tried. A slot of *slots* that is missing in *deleted* is
-    unknown; then they count as deleted.
-    """
-    known = [deleted[slot] for slot in slots if slot in deleted]
-    return len(known) < len(slots) or sum(known) >= rules.good_probes
-
-
-def ramp_step(state: BreakerState, now_seconds: int, rules: BreakerRules) -> Update | None:
-    """End the ramp, or raise its limit; None where neither is due.
-
-    It ends once nobody was turned away for longer than a hold lasts, because all that was held has
-    gone; and at the latest when nothing that it holds may be held any longer.
-    """
-    if state.phase is not Phase.RAMP:
+    limit = state.limit_at(now_seconds, rules)
+    if limit is None:
         return None
-    ramp_at = state.numbers.get("ramp_at", 0)
-    closed_at = state.numbers.get("closed_at", 0)
-    quiet_since = max(closed_at, state.numbers.get("turned_away_at", 0))
-    is_quiet = now_seconds - quiet_since > rules.hold_max_seconds + rules.slot_seconds
-    if is_quiet or now_seconds - closed_at > rules.hold_limit_seconds:
-        gone = frozenset({"ramp", "ramp_max", "ramp_at", "turned_away_at"})
-        return Update(remove=gone, expect={"ramp_at": ramp_at, "opened_at": None})
-    slots = range(
-        max(rules.slot(now_seconds) - rules.window_slots, _slot_after_closing(state, rules)),
-        rules.slot(now_seconds) + 1,
-    )
-    few = rules.few_percent * state.count(SENT, slots) >= 100 * state.count(RETURNED, slots)
-    if now_seconds - ramp_at < rules.ramp_growth_seconds or not few:
-        return None
-    ramp = state.numbers["ramp"]
-    grown = min(
-        state.numbers.get("ramp_max", ramp),
-        -(-ramp * (100 + rules.ramp_growth_percent) // 100),
-    )
-    return Update(
-        put={"ramp": grown, "ramp_at": now_seconds},
-        expect={"ramp_at": ramp_at, "opened_at": None},
-    )
-
-
-def release_claim(
-    state: BreakerState, wanted: int, now_seconds: int, rules: BreakerRules
-) -> tuple[int, Update]:
-    """How many of *wanted* replays the ramp allows now, and the claim of them.
-
-    The limit of a slot is spread evenly over it.
-    """
-    slot, into_slot = divmod(now_seconds, rules.slot_seconds)
-    name = f"{RELEASED}{slot}"
-    so_far = state.numbers.get("ramp", 0) * (into_slot + 1) // rules.slot_seconds
-    count = max(0, min(wanted, so_far - state.numbers.get(name, 0)))
-    expect = {name: state.numbers.get(name), "closed_at": state.numbers.get("closed_at")}
-    return count, Update(add={name: count}, expect={**expect, "opened_at": None})
-
-
-def return_time_counter(seconds: int, rules: BreakerRules) -> str:
-    """The counter for a first replay that came back after *seconds*: its slots, to a power of 2."""
-    slots = -(-max(0, seconds) // rules.slot_seconds)
-    return f"{RETURN_TIMES}{min(max(0, slots - 1).bit_length(), _BUCKETS - 1)}"
-
-
-def stale_names(state: BreakerState, now_seconds: int, rules: BreakerRules) -> frozenset[str]:
-    """The counters that no rule reads any more, and good probes beyond those that close."""
-    kept_from = rules.slot(now_seconds) - rules.kept_slots
-    counters = {
-        name
-        for name in state.numbers
-        if name[0] in "sbng" and name[1:].isdigit() and int(name[1:]) < kept_from
-    }
-    surplus = _good_probes(state, now_seconds, rules)[: -rules.good_probes]
-    return frozenset(counters | {_probe_name(at) for at in surplus})
-
-
-def _good_probes(state: BreakerState, now_seconds: int, rules: BreakerRules) -> list[int]:
-    """The moments of the probes in a row that have stayed away for long enough, in order."""
-    returned_at = state.numbers.get("returned_at", 0)
-    good_from = now_seconds - _return_seconds(state, rules)
-    return sorted(at for at in state.probes if returned_at < at <= good_from)
-
-
-def _return_seconds(state: BreakerState, rules: BreakerRules) -> int:
-    """What 95 % of the return times seen do not exceed."""
-    counts = [state.numbers.get(f"{RETURN_TIMES}{bucket}", 0) for bucket in range(_BUCKETS)]
-    if sum(counts) < rules.open_count:
-        return rules.return_seconds
-    enough = -(-95 * sum(counts) // 100)
-    bucket = next(i for i, total in enumerate(accumulate(counts)) if total >= enough)
-    return rules.slot_seconds << bucket
-
-
-def _arrivals_per_slot(state: BreakerState, now_seconds: int, rules: BreakerRules) -> int:
-    """The mean of the last hour, or of the time since the opening where that is shorter."""
-    this_slot = rules.slot(now_seconds)
-    opened = rules.slot(state.numbers["opened_at"])
-    slots = range(max(opened, this_slot - rules.kept_slots), max(opened + 1, this_slot))
-    return -(-state.count(ARRIVED, slots) // len(slots))
-
-
-def _slot_after_closing(state: BreakerState, rules: BreakerRules) -> int:
-    closed_at = state.numbers.get("closed_at")
-    return 0 if closed_at is None else rules.slot(closed_at) + 1
-
-
-def _probe_name(visible_at: int) -> str:
-    return f"{_PROBE}{visible_at}"
+    if limit > 1:
+        return f"limited to {limit:,} replays a minute; the consumer works again"
+    silent = state.numbers.get("silent_since")
+    if silent is None:
+        return (
+            "limited to 1 replay a minute; the consumer deletes less than a third of what is usual"
+        )
+    minutes = max(1, (now_seconds - silent) // rules.minute_seconds)
+    ago = "1 minute" if minutes == 1 else f"{minutes:,} minutes"
+    return f"limited to 1 replay a minute; the consumer has deleted nothing for {ago}"

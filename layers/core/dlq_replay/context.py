@@ -72,10 +72,8 @@ class ReplayContext:
         source_queue: name of the queue that it was a dead letter of.
         replay_count: the true replay count of a canary, whose counter is above every
             ``MaxAttempts``; on the canary and on the parked copy that it ends as.
-        first_replay_seconds: when its first replay was sent, epoch seconds; on that copy.
-        error_type: the type of error that it failed with; on the copy of the first replay, and on
-            held copies, whose new ids no consumer recorded a failure for.
-        held_seconds: when the circuit breaker first held it, epoch seconds.
+        held_seconds: when a limit of the circuit breaker first touched it, epoch seconds; until it
+            is replayed without a limit.
         body_digest: ``body_digest`` of the body that it belongs to; on every copy that we send.
     """
 
@@ -87,8 +85,6 @@ class ReplayContext:
     plan_id: str | None = None
     source_queue: str | None = None
     replay_count: int | None = None
-    first_replay_seconds: int | None = None
-    error_type: str | None = None
     held_seconds: int | None = None
     body_digest: str | None = None
 
@@ -119,8 +115,6 @@ class ReplayContext:
             plan_id=_text(raw, "plan"),
             source_queue=_queue_name(raw, "src"),
             replay_count=_replay_count(raw),
-            first_replay_seconds=_seconds(raw, "r"),
-            error_type=_text(raw, "k"),
             held_seconds=_seconds(raw, "held"),
             body_digest=_text(raw, "h"),
         )
@@ -149,8 +143,6 @@ class ReplayContext:
             "plan": self.plan_id,
             "src": self.source_queue,
             "n": self.replay_count,
-            "r": self.first_replay_seconds,
-            "k": self.error_type,
             "held": self.held_seconds,
         }
         return _compact_json({key: value for key, value in fields.items() if value is not None})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dlq_replay.backoff import DrawUpTo, reproducible_draw
-from dlq_replay.breaker import BreakerView, hold_seconds
+from dlq_replay.breaker import BreakerView, hold_limit_seconds, hold_seconds
 from dlq_replay.failures import Failure
 from dlq_replay.message import Message
 from dlq_replay.outgoing import (
@@ -41,12 +41,14 @@ class Replay:
     """Send it back to the main queue.
 
     Attributes:
-        number: which replay this is, counted from 1; the counter that the copy carries.
+        number: which replay this is, counted from 1.
         delay_seconds: how long it stays hidden, 0 to 900; always 0 to a FIFO queue.
+        is_counted: whether the copy carries *number* as its counter; else the counter as it was.
     """
 
     number: int
     delay_seconds: int
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +107,16 @@ def hold_by_breaker(
     draw_up_to: DrawUpTo,
     view: BreakerView,
 ) -> Hold | None:
-    """Decide how long a breaker that is not closed holds what the rules would replay.
+    """Decide how long the limit holds what the rules would replay.
 
     Returns:
-        None where the breaker does not apply: the message was held for 12 hours already, or cannot
-        be held without the risk that it is lost or forgets what it waits for.
+        None where the limit does not apply: it has touched the message for 11 to 12 hours already,
+        or the message cannot be held without the risk that it is lost or forgets what it waits for.
     """
     held_seconds = now_seconds - held_since_seconds(message, policy, now_seconds)
-    longest = view.rules.hold_limit_seconds - held_seconds
-    is_fifo, state = policy.main_queue.is_fifo, view.state_of(message.message_id)
-    drawn = hold_seconds(state, now_seconds, view.rules, draw_up_to, is_fifo=is_fifo)
+    longest = hold_limit_seconds(message.first_id, view.rules) - held_seconds
+    is_fifo = policy.main_queue.is_fifo
+    drawn = hold_seconds(view, draw_up_to, is_fifo=is_fifo)
     wait = min(longest, max(drawn, replay.delay_seconds))
     due = now_seconds + wait
     if wait <= 0:
@@ -122,12 +124,12 @@ def hold_by_breaker(
     if is_fifo:
         return Hold(replay.number, due, wait) if _outlives(message, due, policy) else None
     timer = min(policy.limits.hold_timer_max_seconds, wait)
-    has_room = has_room_to_hold(message, replay.number, view.types[message.message_id], policy)
-    return Hold(replay.number, due, timer) if timer > 0 and has_room else None
+    can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
+    return Hold(replay.number, due, timer) if can_hold else None
 
 
 def held_since_seconds(message: Message, policy: ReplayPolicy, now_seconds: int) -> int:
-    """Since when the breaker has held *message*, epoch seconds; now if it never did.
+    """Since when limits have applied to *message*, epoch seconds; now if they never did.
 
     On FIFO it waits in place and its attributes cannot change, so it counts from the moment at
     which the message entered the DLQ.

@@ -50,6 +50,7 @@ class Metric(StrEnum):
     ARRIVED_TOTAL = "ArrivedTotal"
     FAILED_TOTAL = "FailedTotal"
     CIRCUIT_BREAKERS_OPEN = "CircuitBreakersOpen"
+    BREAKER_FAULTS = "BreakerFaults"
     # ---
     UNDECIDED_MESSAGES = "UndecidedMessages"
     OLDEST_UNDECIDED_SECONDS = "OldestUndecidedSeconds"
@@ -77,16 +78,16 @@ class Measurement:
 
 
 def measure_batch(
-    outcome: BatchOutcome, breakers: BreakerReport | None = None
+    outcome: BatchOutcome, breaker: BreakerReport | None = None
 ) -> Iterator[Measurement]:
     """Yield what a batch tells of one main queue: how often each fate, and each message's values.
 
     Counts have one value, 0 included; other metrics have one per message, and are left out where
-    they have none. HeldByBreaker is there only with breakers.
+    they have none. HeldByBreaker is there only with a breaker.
 
     Args:
         outcome: of the messages of that queue.
-        breakers: of that queue; None where it has none.
+        breaker: of that queue; None where it has none.
     """
     fates = [one.fate for one in outcome.outcomes]
     replays = [fate for fate in fates if isinstance(fate, Replay)]
@@ -103,8 +104,8 @@ def measure_batch(
         _of(Metric.REPLAY_COUNT, *_arrivals(outcome)),
         _of(Metric.DELAY_SECONDS, *(replay.delay_seconds for replay in replays)),
     )
-    if breakers:
-        yield _of(Metric.HELD_BY_BREAKER, breakers.held)
+    if breaker:
+        yield _of(Metric.HELD_BY_BREAKER, breaker.held)
     yield from (measurement for measurement in per_message if measurement.values)
 
 
@@ -119,8 +120,10 @@ def measure_dlq(
     yield _of(Metric.ARRIVED_TOTAL, _arrived(outcome))
     yield _of(Metric.FAILED_TOTAL, len(outcome.failed))
     if outcome.breakers:
-        are_open = sum(report.is_open for report in outcome.breakers.values())
-        yield _of(Metric.CIRCUIT_BREAKERS_OPEN, are_open)
+        limited = sum(report.is_low for report in outcome.breakers.values())
+        yield _of(Metric.CIRCUIT_BREAKERS_OPEN, limited)
+        if faults := sum(report.fault is not None for report in outcome.breakers.values()):
+            yield _of(Metric.BREAKER_FAULTS, faults)
     records = (one.record for one in outcome.outcomes)
     times = (record.sent_seconds for record in records if isinstance(record, Message))
     sent = [int(seconds) for seconds in times if seconds is not None]

@@ -31,26 +31,23 @@ def has_room_for_context(message: Message, replay_number: int, policy: ReplayPol
     )
 
 
-def has_room_to_hold(
-    message: Message, replay_number: int, error_type: str, policy: ReplayPolicy
-) -> bool:
+def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
     """Whether *message* can carry what the circuit breaker must know of it, and its counter."""
     far = 10**11 - 1
-    held = _held_context(message, far, far, policy, error_type, by_breaker=True)
+    held = _context(message, far, policy, due_seconds=far, held_seconds=far)
     counted = _counted(message, replay_number)
     return CONTEXT_ATTRIBUTE in _marked(message.body, counted, held, policy.limits.hold_max_bytes)
 
 
 def replay_entry(
     message: Message,
-    replay_number: int,
+    replay_count: int,
     delay_seconds: int,
     now_seconds: int,
     policy: ReplayPolicy,
-    error_type: str | None = None,
     held_seconds: int | None = None,
 ) -> SendEntry:
-    """The copy that goes to the main queue as replay *replay_number* (counted from 1).
+    """The copy that goes to the main queue.
 
     It carries the counter and, where there is room, the context with the id of the first copy and
     the time we first saw it. ``due`` is gone: the wait is over. A FIFO queue gets no timer, which
@@ -58,35 +55,20 @@ def replay_entry(
 
     Args:
         message: what is replayed.
-        replay_number: counted from 1.
+        replay_count: what the counter says from now on, at least 0.
         delay_seconds: the message timer.
         now_seconds: epoch seconds.
         policy: the rules.
-        error_type: for the circuit breaker, where there is one: the first replay takes it along
-            with its time, if there is room.
-        held_seconds: since when the circuit breaker has held it, where its context cannot say so.
+        held_seconds: since when a limit has applied to it, epoch seconds; None without a limit.
     """
-    known = message.history.context
-    context = _context(
-        message, now_seconds, policy, held_seconds=known.held_seconds or held_seconds
-    )
-    wanted = context
-    if error_type is not None and replay_number == 1:
-        wanted = replace(context, first_replay_seconds=now_seconds, error_type=error_type)
-    counted = _counted(message, replay_number)
-    max_bytes = policy.limits.main_max_bytes
+    context = _context(message, now_seconds, policy, held_seconds=held_seconds)
+    counted = _counted(message, replay_count)
     return _entry(
         message,
-        _with_context(message.body, counted, wanted, context, max_bytes),
+        _marked(message.body, counted, context, policy.limits.main_max_bytes),
         deduplication_id=_deduplication_id(message, policy),
         delay_seconds=None if policy.main_queue.is_fifo else delay_seconds,
     )
-
-
-def is_counted_return(entry: SendEntry) -> bool:
-    """Whether the copy of a first replay says so, so that its return can be counted."""
-    context = entry.attributes.get(CONTEXT_ATTRIBUTE)
-    return context is not None and '"r":' in str(context.value)
 
 
 def held_entry(
@@ -95,22 +77,19 @@ def held_entry(
     delay_seconds: int,
     now_seconds: int,
     policy: ReplayPolicy,
-    error_type: str | None = None,
     *,
     by_breaker: bool = False,
 ) -> SendEntry:
     """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
 
     Ask ``has_room_for_context`` first: without its context the copy would draw anew; and
-    ``has_room_to_hold`` if the circuit breaker holds it. *error_type* goes along where there is
-    room.
+    ``has_room_to_hold`` if the circuit breaker holds it.
     """
-    bare = _context(message, now_seconds, policy, due_seconds=due_seconds)
-    held = _held_context(
-        message, due_seconds, now_seconds, policy, error_type, by_breaker=by_breaker
-    )
+    known = message.history.context
+    held = known.held_seconds or (now_seconds if by_breaker else None)
+    context = _context(message, now_seconds, policy, due_seconds=due_seconds, held_seconds=held)
     others = _without_context(message)
-    attributes = _with_context(message.body, others, held, bare, policy.limits.dlq_max_bytes)
+    attributes = _marked(message.body, others, context, policy.limits.dlq_max_bytes)
     return _entry(message, attributes, delay_seconds=delay_seconds)
 
 
@@ -266,24 +245,6 @@ def _context(
     )
 
 
-def _held_context(
-    message: Message,
-    due_seconds: int,
-    now_seconds: int,
-    policy: ReplayPolicy,
-    error_type: str | None,
-    *,
-    by_breaker: bool,
-) -> ReplayContext:
-    known = message.history.context
-    held_seconds = known.held_seconds or (now_seconds if by_breaker else None)
-    return replace(
-        _context(message, now_seconds, policy, due_seconds=due_seconds, held_seconds=held_seconds),
-        first_replay_seconds=known.first_replay_seconds,
-        error_type=error_type or known.error_type,
-    )
-
-
 def _redriven_context(message: Message, plan_id: str) -> ReplayContext:
     return ReplayContext(
         first_id=message.first_id,
@@ -335,23 +296,9 @@ def _hashed_if_long(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _counted(message: Message, replay_number: int) -> dict[str, MessageAttribute]:
-    counter = MessageAttribute("Number", str(replay_number))
+def _counted(message: Message, replay_count: int) -> dict[str, MessageAttribute]:
+    counter = MessageAttribute("Number", str(replay_count))
     return {**_without(message.attributes, CONTEXT_ATTRIBUTE), REPLAY_COUNT_ATTRIBUTE: counter}
-
-
-def _with_context(
-    body: str,
-    attributes: Attributes,
-    context: ReplayContext,
-    smaller: ReplayContext,
-    max_message_bytes: int,
-) -> Attributes:
-    """Add *context*, or *smaller* where it does not fit, or nothing."""
-    marked = _marked(body, attributes, context, max_message_bytes)
-    if marked is not attributes:
-        return marked
-    return _marked(body, attributes, smaller, max_message_bytes)
 
 
 def _marked(

@@ -1,12 +1,12 @@
 """What is meant to happen to each record of a batch, before any of it has. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from dlq_replay.addresses import QueueAddress
 from dlq_replay.backoff import DrawUpTo
-from dlq_replay.breaker import BreakerView, Phase
+from dlq_replay.breaker import BreakerRules, BreakerView
 from dlq_replay.decision import (
     Decision,
     Hold,
@@ -49,10 +49,10 @@ class Passage(Enum):
     """What the circuit breaker had to do with a decision."""
 
     UNTOUCHED = auto()
-    """Nothing: it is closed, or did not apply."""
+    """Nothing: there is no limit, or it does not apply."""
 
     GRANTED = auto()
-    """It let the replay through: as a probe, or within the limit of its ramp."""
+    """It let the replay through, within its limit."""
 
     HELD = auto()
     """It holds the message."""
@@ -141,7 +141,7 @@ def plan_batch(
 
 
 class _Planner:
-    """Decides on the messages of one main queue, and counts what its breakers still let through."""
+    """Decides on the messages of one main queue, and counts what its limit still lets through."""
 
     def __init__(
         self,
@@ -149,57 +149,50 @@ class _Planner:
         now_seconds: int,
         draw_up_to: DrawUpTo,
         failures: Mapping[str, Failure],
-        breakers: BreakerView | None,
+        breaker: BreakerView | None,
     ) -> None:
         self._policy, self._now_seconds, self._draw_up_to = policy, now_seconds, draw_up_to
-        self._failures, self._breakers = failures, breakers
-        self._grants = dict(breakers.grants) if breakers else {}
+        self._failures = failures
+        self._breaker = breaker or BreakerView(BreakerRules(), now_seconds)
+        self._grants = self._breaker.grants
 
     def step(self, message: Message, group: str) -> Step:
         failure = self._failures.get(message.message_id)
         now_seconds, draw = self._now_seconds, self._draw_up_to
         decision = decide(message, self._policy, now_seconds, draw, failure)
         passage = Passage.UNTOUCHED
-        if isinstance(decision, Replay) and self._breakers:
-            decision, passage = self._pass_breaker(message, decision, self._breakers)
+        if isinstance(decision, Replay):
+            decision, passage = self._pass_breaker(message, decision)
         destination, entry = self._copy(message, decision, passage)
         queue, fault = self._policy.main_queue, message.history.fault
         return Step(message, group, queue, decision, destination, entry, fault, passage)
 
-    def _pass_breaker(
-        self, message: Message, replay: Replay, breakers: BreakerView
-    ) -> tuple[Replay | Hold, Passage]:
-        """Rule 8: what the other rules replay is held while the breaker is not closed."""
-        phase = breakers.state_of(message.message_id).phase
-        if phase is Phase.CLOSED:
+    def _pass_breaker(self, message: Message, replay: Replay) -> tuple[Replay | Hold, Passage]:
+        """Rule 8: what the other rules replay is held where the limit turns it away."""
+        view, history = self._breaker, message.history
+        if not view.applies_to(history.replay_count or 0, history.context.held_seconds):
             return replay, Passage.UNTOUCHED
         hold = hold_by_breaker(
-            message, replay, self._policy, self._now_seconds, self._draw_up_to, breakers
+            message, replay, self._policy, self._now_seconds, self._draw_up_to, view
         )
         if hold is None:
             return replay, Passage.UNTOUCHED
-        name = breakers.names[message.message_id]
-        is_slow = replay.delay_seconds > breakers.rules.probe_seconds
-        if self._grants.get(name, 0) <= 0 or (phase is Phase.OPEN and is_slow):
+        if self._grants <= 0:
             return hold, Passage.HELD
-        self._grants[name] -= 1
-        return replay, Passage.GRANTED
+        self._grants -= 1
+        # Under a limit of 1 the consumer does not work: no attempt of the message's own.
+        return replace(replay, is_counted=view.limit != 1), Passage.GRANTED
 
     def _copy(
         self, message: Message, decision: Decision, passage: Passage
     ) -> tuple[Destination | None, SendEntry | None]:
-        policy, now_seconds, breakers = self._policy, self._now_seconds, self._breakers
-        error_type = breakers.types.get(message.message_id) if breakers else None
+        policy, now_seconds = self._policy, self._now_seconds
         match decision:
-            case Replay(number, delay_seconds):
+            case Replay(number, delay_seconds, is_counted):
+                count = number if is_counted else number - 1
+                held_seconds = self._held_seconds(message, passage)
                 entry = replay_entry(
-                    message,
-                    number,
-                    delay_seconds,
-                    now_seconds,
-                    policy,
-                    error_type,
-                    self._held_seconds(message),
+                    message, count, delay_seconds, now_seconds, policy, held_seconds
                 )
                 return Destination.MAIN, entry
             case Park(reason):
@@ -209,21 +202,16 @@ class _Planner:
             case Hold() if policy.main_queue.is_fifo:
                 return None, None
             case Hold(_, due_seconds, wait_seconds):
+                by_breaker = passage is Passage.HELD
                 entry = held_entry(
-                    message,
-                    due_seconds,
-                    wait_seconds,
-                    now_seconds,
-                    policy,
-                    error_type,
-                    by_breaker=passage is Passage.HELD,
+                    message, due_seconds, wait_seconds, now_seconds, policy, by_breaker=by_breaker
                 )
                 return Destination.DLQ, entry
 
-    def _held_seconds(self, message: Message) -> int | None:
-        """What a FIFO copy, which could not be marked while it was held, takes along."""
-        breakers = self._breakers
-        if not (breakers and self._policy.main_queue.is_fifo):
+    def _held_seconds(self, message: Message, passage: Passage) -> int | None:
+        """Since when limits have applied to what is replayed; None once it is without one."""
+        if self._breaker.limit is None:
             return None
-        is_closed = breakers.state_of(message.message_id).phase is Phase.CLOSED
-        return None if is_closed else held_since_seconds(message, self._policy, self._now_seconds)
+        if passage is Passage.GRANTED:
+            return held_since_seconds(message, self._policy, self._now_seconds)
+        return message.history.context.held_seconds

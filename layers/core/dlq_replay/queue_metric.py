@@ -16,10 +16,10 @@ class CloudWatchClient(Protocol):
 
 
 def metric_client_config() -> Config:
-    """Timeouts of the client: without an answer the breaker stays closed, and is asked again."""
+    """Timeouts of the client: without an answer there is no breaker, and a minute later a try."""
     return Config(
-        connect_timeout=1,
-        read_timeout=2,
+        connect_timeout=0.3,
+        read_timeout=0.3,
         retries={"mode": "standard", "total_max_attempts": 1},
     )
 
@@ -29,12 +29,13 @@ def read_deletions(
     queue: str,
     start_seconds: int,
     end_seconds: int,
-    slot_seconds: int = 60,
+    minute_seconds: int = 60,
 ) -> Mapping[int, int]:
-    """Messages that *queue* deleted, by slot; empty where the metric cannot be read.
+    """Messages that *queue* deleted, by minute; empty where the metric cannot be read.
 
-    A slot that SQS did not publish is left out. *make_client* is called for each read: few
-    environments ever need this client.
+    So it is, too, where CloudWatch has none of this queue: that of another account. A minute that
+    SQS did not publish is left out. *make_client* is called for each read: few environments ever
+    need this client.
     """
     try:
         answer = make_client().get_metric_statistics(
@@ -43,12 +44,12 @@ def read_deletions(
             Dimensions=[{"Name": "QueueName", "Value": queue}],
             StartTime=datetime.fromtimestamp(start_seconds, UTC),
             EndTime=datetime.fromtimestamp(end_seconds, UTC),
-            Period=slot_seconds,
+            Period=minute_seconds,
             Statistics=["Sum"],
         )
     except (BotoCoreError, ClientError, RuntimeError):
         return {}
     return {
-        int(point["Timestamp"].timestamp()) // slot_seconds: round(point["Sum"])
+        int(point["Timestamp"].timestamp()) // minute_seconds: round(point["Sum"])
         for point in answer["Datapoints"]
     }

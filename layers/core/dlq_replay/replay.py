@@ -6,7 +6,7 @@ for every message.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,8 +41,8 @@ class BatchOutcome:
 
     Attributes:
         outcomes: one for each message; Replay, Park and Hold mean that SQS confirmed it.
-        breakers: what the circuit breakers of each main queue had to do with it; empty where
-            there are none.
+        breakers: what the circuit breaker of each main queue had to do with it; empty where
+            there is none.
     """
 
     outcomes: tuple[Step, ...]
@@ -70,7 +70,7 @@ class Replayer:
         executor: runs the sends.
         find_failures: what consumers recorded of these message ids; called once per batch, never
             raises.
-        breakers: the circuit breakers of each main queue that has any.
+        breakers: the circuit breaker of each main queue that has one.
         other_main_queues: those of the policy.
     """
 
@@ -100,7 +100,7 @@ class Replayer:
         faulty: Mapping[QueueAddress, BreakerReport] = {}
         try:
             if seconds_left() > 0:
-                looked = self._look(distinct.values(), failures, now_seconds)
+                looked = self._look(distinct.values(), now_seconds)
             views = {queue: view for queue, view in looked.items() if view is not None}
             steps = self._plan(distinct.values(), now_seconds, failures, views)
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
@@ -111,56 +111,47 @@ class Replayer:
         outcomes = tuple(_outcome(step, results, held) for step in steps)
         if seconds_left() <= 0:
             return BatchOutcome(outcomes)
-        reports = {
-            queue: self._finish(queue, steps, results, view) for queue, view in looked.items()
-        }
+        reports = {queue: self._finish(queue, steps, view) for queue, view in looked.items()}
         return BatchOutcome(outcomes, {**faulty, **reports})
 
     def _look(
         self,
         records: Iterable[Message | UnreadableRecord],
-        failures: Mapping[str, Failure],
         now_seconds: int,
     ) -> dict[QueueAddress, BreakerView | None]:
-        """Ask for the breakers of each main queue that the batch has messages of."""
+        """Ask for the limit of each main queue that the batch has messages of."""
         messages: defaultdict[QueueAddress, list[Message]] = defaultdict(list)
         for record in records:
             source = source_queue(record, self.policy) if isinstance(record, Message) else None
             if isinstance(record, Message) and source is not None and source in self.breakers:
                 messages[source].append(record)
         return {
-            queue: self.breakers[queue].look(of_queue, failures, now_seconds)
+            queue: self.breakers[queue].look(of_queue, now_seconds)
             for queue, of_queue in messages.items()
         }
 
     def _plan(
         self,
-        records: Iterable[Message | UnreadableRecord],
+        records: Collection[Message | UnreadableRecord],
         now_seconds: int,
         failures: Mapping[str, Failure],
         views: Mapping[QueueAddress, BreakerView],
     ) -> list[Step]:
-        """Decide; where a breaker may let some through, first see how many ask for it."""
+        """Decide; where a limit may let some through, first see how many ask for it."""
         plan = partial(plan_batch, records, self.policy, now_seconds, self.draw_up_to, failures)
-        asked = {
-            queue: view
-            for queue, view in views.items()
-            if self.breakers[queue].wants_candidates(view)
-        }
+        asked = {q: view for q, view in views.items() if self.breakers[q].may_grant(view)}
         if not asked:
             return plan(views)
-        everyone = {
-            queue: replace(view, grants=Counter(view.names.values()))
-            for queue, view in asked.items()
-        }
-        candidates: defaultdict[QueueAddress, Counter[str]] = defaultdict(Counter)
-        for step in plan({**views, **everyone}):
-            if step.passage is Passage.GRANTED:
-                name = views[step.main_queue].names[step.message_id]
-                candidates[step.main_queue][name] += 1
+        everyone = {q: replace(view, grants=len(records)) for q, view in asked.items()}
+        candidates = Counter(
+            step.main_queue
+            for step in plan({**views, **everyone})
+            if step.passage is Passage.GRANTED
+        )
         claimed = {
-            queue: self.breakers[queue].claim(view, candidates[queue])
-            for queue, view in asked.items()
+            q: self.breakers[q].claim(view, candidates[q])
+            for q, view in asked.items()
+            if candidates[q]
         }
         return plan({**views, **claimed})
 
@@ -168,13 +159,12 @@ class Replayer:
         self,
         queue: QueueAddress,
         steps: Sequence[Step],
-        results: Mapping[str, SendResult],
         view: BreakerView | None,
     ) -> BreakerReport:
-        """Let the breakers count. The messages are sent: an error here would send them again."""
+        """Let the breaker count. The messages are sent: an error here would send them again."""
         own = [step for step in steps if step.main_queue == queue]
         try:
-            return self.breakers[queue].finish(own, results, view)
+            return self.breakers[queue].finish(own, view)
         except Exception as error:  # noqa: BLE001 - see above
             return _faulty_breaker(error)
 
@@ -229,7 +219,7 @@ def _without_foreign_context(record: Message | UnreadableRecord) -> Message | Un
 
 
 def _faulty_breaker(error: Exception) -> BreakerReport:
-    return BreakerReport(is_open=False, held=0, fault=f"{type(error).__name__}: {error}")
+    return BreakerReport(is_low=False, held=0, fault=f"{type(error).__name__}: {error}")
 
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
