@@ -1,6 +1,6 @@
-"""A table of circuit breakers in memory: DynamoDB's conditional update, limits and faults."""
+"""A breaker's item in memory: DynamoDB's conditional update, limits and faults."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dlq_replay.breaker import BreakerState, Update, apply
@@ -11,74 +11,59 @@ ITEM_UNITS_A_SECOND = 1000
 
 
 @dataclass
-class FakeBreakers:
-    """One source queue's breakers, shared by all workers of a test.
+class FakeBreaker:
+    """One main queue's breaker, shared by all workers of a test.
 
     Attributes:
         now_seconds: the table's own clock, for its limit.
         faults: asked before each call, with its name; may raise. Replaced by tests.
-        units_a_second: write units that one item takes.
-        updates: what was asked for and done, in order, with the breaker's name.
-        lagging: what reads show that are not consistent; None for the states themselves.
+        units_a_second: write units that the item takes.
+        updates: what was asked for and done, in order.
     """
 
     now_seconds: Callable[[], float] = lambda: 0.0
     faults: Callable[[str], None] = lambda _: None
     units_a_second: int = ITEM_UNITS_A_SECOND
-    types: frozenset[str] = frozenset()
-    states: dict[str, BreakerState] = field(default_factory=dict)
-    updates: list[tuple[str, Update]] = field(default_factory=list)
-    lagging: Mapping[str, BreakerState] | None = None
-    refused: int = 0
+    state: BreakerState = BreakerState()
+    updates: list[Update] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     throttled: int = 0
     largest_bytes: int = 0
-    _used: dict[tuple[str, int], int] = field(default_factory=dict)
+    _used: tuple[int, int] = (0, 0)
 
-    def read(
-        self, names: Iterable[str], *, is_consistent: bool = False
-    ) -> tuple[frozenset[str], Mapping[str, BreakerState]]:
+    def read(self) -> BreakerState:
+        self.calls.append("read")
         self.faults("read")
-        wanted = self.types.union(names)
-        states = self.states if is_consistent or self.lagging is None else self.lagging
-        return self.types, {n: state for n, state in states.items() if n in wanted}
+        return self.state
 
-    def register(self, types: Sequence[str], room: int) -> frozenset[str]:
-        self.faults("register")
-        if len(self.types) <= room:
-            self.types = self.types.union(types)
-        return self.types
-
-    def update(self, name: str, update: Update) -> tuple[bool, BreakerState]:
+    def update(self, update: Update) -> tuple[bool, BreakerState]:
+        self.calls.append("update")
         self.faults("update")
-        state = self.states.get(name, BreakerState())
-        changed = apply(state, update)
-        self._use(name, changed or state)
+        changed = apply(self.state, update)
+        self._use(changed or self.state)
         if changed is None:
-            self.refused += 1
-            return False, state
-        self.states[name] = changed
-        self.updates.append((name, update))
+            return False, self.state
+        self.state = changed
+        self.updates.append(update)
         return True, changed
 
-    def _use(self, name: str, state: BreakerState) -> None:
-        size = _size_bytes(name, state)
+    def _use(self, state: BreakerState) -> None:
+        size = _size_bytes(state)
         self.largest_bytes = max(self.largest_bytes, size)
-        second = (name, int(self.now_seconds()))
-        used = self._used.get(second, 0) + -(-size // 1024)
+        second, used = int(self.now_seconds()), -(-size // 1024)
+        used += self._used[1] if self._used[0] == second else 0
         if used > self.units_a_second:
             self.throttled += 1
             raise BreakerTableError("ProvisionedThroughputExceededException: throttled")
-        self._used = {second: used} | {k: v for k, v in self._used.items() if k[1] == second[1]}
-        self._used[second] = used
+        self._used = second, used
 
 
 def denied(_: str) -> None:
     raise BreakerTableError("AccessDeniedException: not authorized")
 
 
-def _size_bytes(name: str, state: BreakerState) -> int:
-    """As DynamoDB counts: names and texts in UTF-8, numbers two digits a byte and one more."""
-    key = len("message_id") + len("breaker#orders#") + len(name)
-    numbers = {**state.numbers, "v": 1, "expires_at": 1_700_000_000}
-    digits = sum(len(n) + (len(str(value)) + 1) // 2 + 1 for n, value in numbers.items())
-    return key + digits + sum(11 + len(text) for text in state.probes.values())
+def _size_bytes(state: BreakerState) -> int:
+    """As DynamoDB counts: names in UTF-8, numbers two digits a byte and one more."""
+    key = len("message_id") + len("breaker#orders")
+    numbers = {**state.numbers, "expires_at": 1_700_000_000}
+    return key + sum(len(n) + (len(str(value)) + 1) // 2 + 1 for n, value in numbers.items())
